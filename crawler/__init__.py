@@ -1,0 +1,1 @@
+"""The news crawler that comes with the plugin."""

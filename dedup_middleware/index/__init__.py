@@ -1,0 +1,1 @@
+"""From numbers to neighbours: tables, records and the indexes that keep them."""

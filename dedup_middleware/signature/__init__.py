@@ -1,0 +1,1 @@
+"""From shingles to numbers: MinHash, SimHash, sketches and the Hamming kernels."""

@@ -1,0 +1,1 @@
+"""From a page to its shingles: extraction, normalisation, segmentation, features."""

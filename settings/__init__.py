@@ -1,0 +1,1 @@
+"""Settings of the news crawler, one module for each way to run it."""
