@@ -1,0 +1,74 @@
+"""The arguments of the spider, checked before anything is fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import attrs
+
+# An address may hold a comma; a comma before the next scheme separates two of them.
+_SEPARATOR = re.compile(r"[,\s]+(?=https?://)|\s+", re.IGNORECASE)
+
+
+class ArgumentError(ValueError):
+    """A spider argument can't be used; the message names it, its value and the fix."""
+
+    def __init__(self, name: str, value: object, fix: str) -> None:
+        super().__init__(f"-a {name}={value} can't be used: {fix}")
+
+
+@attrs.frozen
+class Arguments:
+    """Checked arguments. ``start`` empty: the sample site. ``None``: no limit."""
+
+    start: tuple[str, ...] = ()
+    pages: int | None = None
+    depth: int | None = None
+
+
+def parse_arguments(given: Mapping[str, str]) -> Arguments:
+    """Arguments from what follows ``-a`` on the command line.
+
+    :raises ArgumentError: an unknown name or an unusable value
+
+    >>> parse_arguments({"start": "https://one.example/, https://two.example/", "pages": "50"})
+    Arguments(start=('https://one.example/', 'https://two.example/'), pages=50, depth=None)
+    """
+    known = [field.name for field in attrs.fields(Arguments)]
+    for name, value in given.items():
+        if name not in known:
+            raise ArgumentError(name, value, f"no such argument; use {', '.join(known)}")
+    return Arguments(
+        start=_addresses(given["start"]) if "start" in given else (),
+        pages=_number("pages", given["pages"], 1) if "pages" in given else None,
+        depth=_number("depth", given["depth"], 0) if "depth" in given else None,
+    )
+
+
+def _addresses(value: str) -> tuple[str, ...]:
+    addresses = tuple(part.strip(", ") for part in _SEPARATOR.split(value) if part.strip(", "))
+    if not addresses:
+        raise ArgumentError("start", value, "give at least one address, or leave it out")
+    for address in addresses:
+        try:
+            parts = urlsplit(address)
+            usable = parts.scheme.lower() in {"http", "https"} and bool(parts.hostname)
+            _ = parts.port  # raises on a port that is none
+        except ValueError:
+            usable = False
+        if not usable:
+            fix = "give full addresses with a comma between them, such as https://one.example/"
+            raise ArgumentError("start", address, fix)
+    return tuple(dict.fromkeys(addresses))
+
+
+def _number(name: str, value: str, least: int) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise ArgumentError(name, value, f"use a whole number from {least} up")
+    return number

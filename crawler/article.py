@@ -1,0 +1,93 @@
+"""From the bytes of a page to what the spider needs: metadata, body, links, article or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from parsel import Selector
+
+from crawler.discovery import Link, feeds, is_front, links, names_an_article, names_an_index
+from crawler.metadata import Metadata, find_date, read_metadata, stated_title
+from dedup_middleware.text.decode import decode
+from dedup_middleware.text.extract import extract
+
+# A page that nothing calls an article passes for one by its text: so many characters in lines of
+# at least so many. Lists of headlines have short lines.
+PROSE = 150
+PROSE_LINE = 25
+# More <article> elements than this are teasers.
+MAX_TEASERS = 3
+
+_NO_TEXT = frozenset({"script", "style", "noscript", "template", "title"})
+
+
+@attrs.frozen
+class ReadPage:
+    """A page, read once. ``text`` is extracted from articles only, and empty for others."""
+
+    html: str = attrs.field(repr=False)
+    is_article: bool
+    title: str
+    text: str
+    metadata: Metadata
+    links: tuple[Link, ...]
+    feeds: tuple[str, ...]
+
+
+def read_page(
+    body: bytes, url: str, *, charset: str | None = None, listed: bool = False
+) -> ReadPage:
+    """Decode a page, parse it, and extract its body if it is an article.
+
+    :param charset: of the Content-Type header, if any
+    :param listed: a feed or news sitemap lists the page, or it is known as an article otherwise
+
+    Takes 10 to 40 ms: call it in a thread.
+    """
+    html = decode(body, charset).text
+    tree = Selector(text=html, type="html").root
+    metadata = read_metadata(tree, url)
+    title = text = ""
+    is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
+    # A page is extracted once: here, or not at all.
+    if is_article or _may_be_article(tree, url):
+        page = extract(html, url=url)
+        title, text = page.title, page.text
+        is_article = is_article or prose(text) >= PROSE
+    if is_article and metadata.published is None and (date := find_date(html, url)):
+        metadata = attrs.evolve(metadata, published=date)
+    return ReadPage(
+        html=html,
+        is_article=is_article,
+        title=metadata.title or title or stated_title(tree) or "",
+        text=text if is_article else "",
+        metadata=metadata,
+        links=tuple(links(tree, url)),
+        feeds=tuple(feeds(tree, url)),
+    )
+
+
+def _may_be_article(tree: Any, url: str) -> bool:
+    """Whether the text of a page that nothing calls an article is worth a look."""
+    if names_an_index(url) or sum(1 for _ in tree.iter("article")) > MAX_TEASERS:
+        return False
+    return text_outside_links(tree) >= PROSE
+
+
+def prose(text: str) -> int:
+    """Characters of a body that stand in lines long enough to be sentences."""
+    return sum(len(line) for line in text.splitlines() if len(line.strip()) >= PROSE_LINE)
+
+
+def text_outside_links(tree: Any) -> int:
+    """Characters of a page that are neither in a link nor code."""
+    count = 0
+    for element in tree.iter():
+        if element.tag not in _NO_TEXT and isinstance(element.tag, str):
+            count += len((element.text or "").strip())
+        # The tail of an element is text of its parent.
+        count += len((element.tail or "").strip())
+    for anchor in tree.iter("a"):
+        count -= sum(len(part.strip()) for part in anchor.itertext())
+    return count

@@ -1,0 +1,133 @@
+"""The storage pipeline: one row an article, in SQLite."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from scrapy.exceptions import CloseSpider, DropItem
+from scrapy.utils.asyncio import run_in_thread
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+FIELDS = (
+    "url",
+    "title",
+    "text",
+    "site",
+    "author",
+    "published",
+    "language",
+    "source_url",
+    "fetched",
+    "html",
+)
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS articles (
+    url TEXT PRIMARY KEY NOT NULL,
+    {", ".join(f"{name} TEXT" for name in FIELDS[1:])}
+)
+"""
+_UPSERT = f"""
+INSERT INTO articles ({", ".join(FIELDS)}) VALUES ({", ".join("?" * len(FIELDS))})
+ON CONFLICT (url) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in FIELDS[1:])}
+"""
+# How long a write waits for another process that writes to the same file, in seconds.
+_BUSY = 30.0
+
+
+class ArticleStore:
+    """The table of articles. Its methods block; any thread may call them.
+
+    :param path: the database file, made with its folder when missing
+    :raises sqlite3.Error, OSError: from the constructor, the file can't be used
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        # Calls come from changing threads; the lock lets one in at a time.
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(path, timeout=_BUSY, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # A committed row outlives a power cut: the index will say that it is stored.
+            self._connection.execute("PRAGMA synchronous = FULL")
+            with self._connection:
+                self._connection.execute(_SCHEMA)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def put(self, row: dict[str, Any]) -> None:
+        """Write one article and commit; an older row with its ``url`` is replaced.
+
+        :raises sqlite3.Error: nothing of it is stored
+        """
+        values = [None if row.get(name) is None else str(row[name]) for name in FIELDS]
+        with self._lock, self._connection:
+            self._connection.execute(_UPSERT, values)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+
+class SqliteStorage:
+    """Stores items that have an ``url``; ``NEWS_DB`` names the file.
+
+    The row is committed when ``process_item`` returns: ``item_scraped`` means stored, and the
+    plugin commits its claim on that signal. An error of SQLite reaches Scrapy as ``item_error``,
+    and the plugin gives the claim back.
+    """
+
+    def __init__(self, path: str, store_html: bool) -> None:
+        self._path = path
+        self._store_html = store_html
+        self._store: ArticleStore | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Read ``NEWS_DB`` and ``NEWS_STORE_HTML``."""
+        settings = crawler.settings
+        return cls(settings.get("NEWS_DB") or "news.db", settings.getbool("NEWS_STORE_HTML"))
+
+    async def open_spider(self) -> None:
+        """Open the database, or end the crawl before it begins: it could store nothing."""
+        try:
+            self._store = await run_in_thread(ArticleStore, self._path)
+        except (sqlite3.Error, OSError) as error:
+            logger.error(
+                "NEWS_DB=%r can't be used: %s. Name a file that is an SQLite database or does "
+                "not exist yet, in a folder that can be written to",
+                self._path,
+                error,
+            )
+            raise CloseSpider("storage_unavailable") from error
+
+    async def close_spider(self) -> None:
+        """Close the database."""
+        if self._store is not None:
+            await run_in_thread(self._store.close)
+            self._store = None
+
+    async def process_item(self, item: Any) -> Any:
+        """Store the item and return it unchanged."""
+        assert self._store is not None
+        adapter = ItemAdapter(item)
+        if not adapter.get("url"):
+            raise DropItem("no address: the item's field 'url' is empty, so it has no row")
+        row = {name: adapter.get(name) for name in FIELDS}
+        if not self._store_html:
+            row["html"] = None
+        await run_in_thread(self._store.put, row)
+        return item

@@ -1,0 +1,202 @@
+"""The table at the end of a crawl: what was seen, stored, dropped and skipped, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import attrs
+from scrapy import signals
+
+from crawler.frontier import EXPLANATIONS, Skip
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from typing_extensions import Self
+
+# Dropped pages that are listed; of the others only the number is given.
+MAX_ROWS = 200
+# Columns of an address that is printed; longer ones lose their middle.
+MAX_ADDRESS = 300
+
+
+@attrs.frozen
+class DroppedPage:
+    """A page that was not stored because of the page ``match``; similarity from 0 to 1."""
+
+    reason: str
+    key: str
+    match: str | None
+    similarity: float | None
+
+
+@attrs.define
+class Tally:
+    """What the table shows, counted while the crawl runs, bounded in memory."""
+
+    stored: int = 0
+    failed: int = 0
+    dropped: Counter[str] = attrs.field(factory=Counter)
+    skipped: dict[str, int] = attrs.field(factory=dict)
+    rows: list[DroppedPage] = attrs.field(factory=list)
+    more_rows: int = 0
+
+    @property
+    def seen(self) -> int:
+        """Article pages handed to the pipelines."""
+        return self.stored + self.failed + self.dropped.total()
+
+    def drop(self, page: DroppedPage, *, listed: bool) -> None:
+        """Count a dropped page and, if ``listed``, keep it as a row."""
+        self.dropped[page.reason] += 1
+        if listed and len(self.rows) < MAX_ROWS:
+            self.rows.append(page)
+        elif listed:
+            self.more_rows += 1
+
+
+class Summary:
+    """Extension that prints the table to standard output when the crawl is over."""
+
+    def __init__(self, stats: StatsCollector) -> None:
+        self.tally = Tally()
+        self._stats = stats
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Connect the signals."""
+        summary = cls(crawler.stats)
+        connect = crawler.signals.connect
+        connect(summary.item_scraped, signals.item_scraped)
+        connect(summary.item_dropped, signals.item_dropped)
+        connect(summary.item_error, signals.item_error)
+        # The last signal: the log lines of closing come before the table.
+        connect(summary.engine_stopped, signals.engine_stopped)
+        return summary
+
+    def item_scraped(self) -> None:
+        """An item passed every pipeline, storage included."""
+        self.tally.stored += 1
+
+    def item_error(self) -> None:
+        """A pipeline failed on an item."""
+        self.tally.failed += 1
+
+    def item_dropped(self, exception: BaseException) -> None:
+        """A pipeline dropped an item, the plugin or another one."""
+        page, is_revisit = dropped_page(exception)
+        # A page that is unchanged matches itself: a row would say nothing.
+        self.tally.drop(page, listed=not is_revisit)
+
+    def engine_stopped(self) -> None:
+        """Print."""
+        from rich.console import Console  # not needed while crawling
+
+        prefix = "news/skipped/"
+        self.tally.skipped = {
+            name.removeprefix(prefix): count
+            for name, count in self._stats.get_stats().items()
+            if name.startswith(prefix) and count
+        }
+        print_summary(self.tally, Console(highlight=False))
+
+
+def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
+    """What a ``DropItem`` says about the page, and whether it is a revisit.
+
+    Reads the plugin's exception by its attributes; any other one gives its class as the reason.
+    """
+    verdict = getattr(exception, "verdict", None)
+    key = str(getattr(exception, "key", ""))
+    if verdict is None:
+        return DroppedPage(type(exception).__name__, key or str(exception), None, None), False
+    match = verdict.match
+    page = DroppedPage(
+        reason=str(verdict.reason),
+        key=key,
+        match=None if match is None else str(match.key),
+        similarity=None if match is None else float(match.similarity),
+    )
+    return page, str(verdict.outcome) == "revisit"
+
+
+def print_summary(tally: Tally, console: Console) -> None:
+    """Print the tables; at home in a terminal of 80 columns."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print()
+    if tally.rows:
+        pages = Table(
+            title="Dropped pages, each above the stored page it matches",
+            box=box.SIMPLE_HEAD,
+            title_justify="left",
+            pad_edge=False,
+        )
+        pages.add_column("Reason", no_wrap=True)
+        pages.add_column("Similar", justify="right", no_wrap=True)
+        pages.add_column("Page", overflow="fold")
+        for row in tally.rows:
+            address = Text(printable(row.key))
+            if row.match is not None:
+                address.append(f"\n= {printable(row.match)}", style="dim")
+            similar = "" if row.similarity is None else percent(row.similarity)
+            pages.add_row(Text(printable(row.reason)), similar, address)
+        console.print(pages)
+        if tally.more_rows:
+            console.print(f"... and {tally.more_rows} more dropped pages\n")
+    totals = Table(title="Crawl", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    totals.add_column("Article pages")
+    totals.add_column("Count", justify="right")
+    for name, count in totals_of(tally):
+        totals.add_row(Text(name), str(count), style="bold" if name == "stored" else None)
+    if tally.skipped:
+        totals.add_section()
+        totals.add_row(Text("Other addresses, skipped", style="bold"), "")
+        for reason, count in sorted(tally.skipped.items(), key=lambda pair: (-pair[1], pair[0])):
+            totals.add_row(Text(f"{reason}: {_explanation(reason)}"), str(count))
+    console.print(totals)
+
+
+def totals_of(tally: Tally) -> list[tuple[str, int]]:
+    """The lines about article pages: seen, stored, dropped by reason, failed."""
+    lines = [("seen", tally.seen), ("stored", tally.stored)]
+    lines += [
+        (f"dropped, {printable(reason)}", count) for reason, count in tally.dropped.most_common()
+    ]
+    if tally.failed:
+        lines.append(("failed in a pipeline, see the log", tally.failed))
+    return lines
+
+
+def percent(similarity: float) -> str:
+    """A share in per cent; only equal pages get 100 %.
+
+    >>> percent(0.9996), percent(1.0), percent(0.83)
+    ('99.9 %', '100 %', '83.0 %')
+    """
+    if similarity >= 1:
+        return "100 %"
+    return f"{min(similarity, 0.999):.1%}".replace("%", " %")
+
+
+def printable(text: str) -> str:
+    """Text that can't move the cursor or colour the terminal, cut in the middle when long.
+
+    >>> printable("https://a.example/\\x1b[31m")
+    'https://a.example/?[31m'
+    """
+    if len(text) > MAX_ADDRESS:
+        half = MAX_ADDRESS // 2
+        text = f"{text[:half]}...{text[-half:]}"
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _explanation(reason: str) -> str:
+    try:
+        return EXPLANATIONS[Skip(reason)]
+    except ValueError:
+        return "see the log"

@@ -1,0 +1,90 @@
+"""What to do while the index can't be asked: pause, and remember the pages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+
+from dedup_middleware.fingerprint import Document
+from dedup_middleware.index.base import Claim
+
+
+@attrs.frozen
+class Unsettled:
+    """A page that was stored while the index could not be told, and its claim if it had one."""
+
+    document: Document
+    claim: Claim | None = None
+
+
+class Breaker:
+    """Stops asking a dead index for every page; asks again after a growing pause.
+
+    Without it each page would wait for every time-out and retry, and the crawl would stand still.
+
+    :param clock: seconds, monotonic
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], *, first: float = 0.5, longest: float = 30.0
+    ) -> None:
+        self._clock = clock
+        self._first = first
+        self._longest = longest
+        self._pause = 0.0
+        self._until = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the index may be asked now."""
+        return self._clock() >= self._until
+
+    def failed(self) -> None:
+        """The index did not answer: wait, twice as long as last time."""
+        self._pause = min(max(self._first, self._pause * 2), self._longest)
+        self._until = self._clock() + self._pause
+
+    def worked(self) -> None:
+        """The index answered."""
+        self._pause = 0.0
+        self._until = 0.0
+
+
+class Backlog:
+    """Pages that were stored unchecked, kept to be put into the index later; bounded.
+
+    :param max_chars: characters of text kept in all; the oldest pages are forgotten beyond it
+    """
+
+    def __init__(self, max_chars: int = 50_000_000) -> None:
+        self._pages: deque[Unsettled] = deque()
+        self._chars = 0
+        self._max_chars = max_chars
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def add(self, page: Unsettled) -> int:
+        """Remember a page; returns how many older ones had to be forgotten."""
+        self._pages.append(page)
+        self._chars += _chars(page.document)
+        forgotten = 0
+        while self._chars > self._max_chars and self._pages:
+            self.pop()
+            forgotten += 1
+        return forgotten
+
+    def pop(self) -> Unsettled:
+        """The oldest page.
+
+        :raises IndexError: there is none
+        """
+        page = self._pages.popleft()
+        self._chars -= _chars(page.document)
+        return page
+
+
+def _chars(document: Document) -> int:
+    return len(document.text or "") + len(document.title) + len(document.key)

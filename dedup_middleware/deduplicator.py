@@ -1,0 +1,330 @@
+"""The heart, without Scrapy: document in, verdict out; then commit or release."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from dedup_middleware import fingerprint as fp
+from dedup_middleware.availability import Backlog, Breaker, Unsettled
+from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
+from dedup_middleware.index.base import Claim, Entry, Index
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.judging import Judge, Ruling
+from dedup_middleware.methods.base import content_record
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+PENDING_TIMEOUT = "pending-timeout"
+INDEX_UNAVAILABLE = "index-unavailable"
+_MASK64 = (1 << 64) - 1
+_FIRST_POLL = 0.02
+_LONGEST_POLL = 0.5
+
+Count = Callable[[str, float], None]
+
+
+class Deduplicator:
+    """Decides pages against one index; any number of decisions may run at once.
+
+    :param options: how pages are compared and where the index is
+    :param count: called with the name of a counter and what to add to it
+    :param index: used instead of the one that ``options.index_url`` names
+
+    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        count: Count | None = None,
+        index: Index | None = None,
+    ) -> None:
+        self.options = options
+        self._count: Count = count or (lambda _name, _n: None)
+        self._index = open_index(options) if index is None else index
+        self._method = choose_method(options)
+        self._judge = Judge(self._index, self._method, self._count)
+        self._fingerprinter: Fingerprinter | None = None
+        self._opening = asyncio.Lock()
+        self._breaker = Breaker(time.monotonic)
+        self._backlog = Backlog()
+        self._claims: dict[Claim, asyncio.Event] = {}
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._catching_up: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Load dictionary and kernels (in a thread) and open the index.
+
+        :raises IndexUnavailableError: the index can't be reached; decisions made all the same
+            are ``unchecked`` until it can
+        :raises IndexRefusedError: the index was made with other parameters, or is none
+        """
+        await self._ready()
+
+    async def _ready(self) -> Fingerprinter:
+        async with self._opening:
+            if self._fingerprinter is None:
+                plain = await asyncio.to_thread(Fingerprinter, self.options)
+                stored = await self._index.open(plain.parameters)
+                self._fingerprinter = await asyncio.to_thread(
+                    Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
+                )
+                self._heartbeat = asyncio.create_task(self._beat())
+            return self._fingerprinter
+
+    async def close(self) -> None:
+        """Check what went by unchecked, give back open claims, close the index."""
+        await _stop(self._heartbeat)
+        await _stop(self._catching_up)
+        self._breaker.worked()
+        await self._catch_up()
+        try:
+            for claim in list(self._claims):
+                self._count("claim/unresolved", 1)
+                await self._index.release(claim)
+                self._forget_claim(claim)
+        except IndexUnavailableError as error:
+            logger.warning(
+                "The index could not be told of %d open claims, which run out by themselves: %s",
+                len(self._claims),
+                error,
+            )
+        if len(self._backlog):
+            logger.warning(
+                "%d pages were stored without a check, because the index could not be used; "
+                "later copies of them will be stored once more",
+                len(self._backlog),
+            )
+        await self._index.close()
+
+    async def read(self, document: Document) -> Document:
+        """The document with its text, extracted from the HTML in a thread if need be."""
+        if document.text is not None or document.html is None:
+            return document
+        started = time.perf_counter()
+        from dedup_middleware.text.extract import extract
+
+        page = await asyncio.to_thread(
+            extract, document.html, charset=document.charset, url=document.key
+        )
+        self._count("seconds/extraction", time.perf_counter() - started)
+        return attrs.evolve(document, text=page.text, title=document.title or page.title, html=None)
+
+    async def decide(self, document: Document) -> Verdict:
+        """Whether what a page says is stored already.
+
+        A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
+        or :meth:`release` when it was not.
+        """
+        document = await self.read(document)
+        verdict = await self._decide(document)
+        self._count("pages", 1)
+        self._count(verdict.outcome, 1)
+        self._count(f"reason/{verdict.reason}", 1)
+        return verdict
+
+    async def _decide(self, document: Document) -> Verdict:
+        if not self._breaker.closed:
+            return self._unchecked(document, INDEX_UNAVAILABLE)
+        try:
+            fingerprinter = await self._ready()
+            started = time.perf_counter()
+            page = fingerprinter(document)
+            self._count("seconds/fingerprint", time.perf_counter() - started)
+            if page.is_empty:
+                return Verdict(document.key, fp.EMPTY, "no-text", fingerprint=page)
+            started = time.perf_counter()
+            verdict = await self._place(document, page)
+            self._count("seconds/index", time.perf_counter() - started)
+        except IndexUnavailableError as error:
+            self._breaker.failed()
+            self._count("error/index", 1)
+            logger.warning("The index can't be used: %s", error)
+            return self._unchecked(document, INDEX_UNAVAILABLE)
+        self._breaker.worked()
+        if len(self._backlog) and (self._catching_up is None or self._catching_up.done()):
+            # Beside the crawl: no page waits for what was missed earlier.
+            self._catching_up = asyncio.create_task(self._catch_up())
+        return verdict
+
+    def _unchecked(self, document: Document, reason: str) -> Verdict:
+        return Verdict(document.key, fp.UNCHECKED, reason, document=document)
+
+    async def _place(self, document: Document, page: Fingerprint) -> Verdict:
+        """Judge and claim until one of the two holds."""
+        search = await self._judge.search(page)
+        deadline = time.monotonic() + self.options.pending_wait
+        poll = _FIRST_POLL
+        while True:
+            ruling = await search.rule()
+            if ruling.match is not None:
+                return self._dropped(page, ruling)
+            if ruling.pending:
+                if time.monotonic() >= deadline:
+                    self._count("pending/timeout", 1)
+                    return self._unchecked(document, PENDING_TIMEOUT)
+                await self._wait(ruling.pending, min(poll, deadline - time.monotonic()))
+                poll = min(poll * 2, _LONGEST_POLL)
+                continue
+            address = None if fp.is_content_key(page.key) else page.key
+            entry = Entry(search.slots, content_record(page).tobytes(), address)
+            claim = await self._index.claim(entry, search.reading, self.options.lease)
+            if isinstance(claim, Claim):
+                self._claims[claim] = asyncio.Event()
+                return Verdict(
+                    page.key, fp.NEW, ruling.reason, None, page, claim=claim, document=document
+                )
+            self._count("claim/retry", 1)
+            search.extend(claim)
+
+    def _dropped(self, page: Fingerprint, ruling: Ruling) -> Verdict:
+        outcome = fp.REVISIT if ruling.same_key else fp.DUPLICATE
+        return Verdict(page.key, outcome, ruling.reason, ruling.match, page)
+
+    async def _wait(self, pending: frozenset[int], seconds: float) -> None:
+        """Until one of the pages is settled in this process, or the time is over."""
+        self._count("pending/wait", 1)
+        events = [event for claim, event in self._claims.items() if claim.number in pending]
+        if not events:
+            await asyncio.sleep(max(seconds, 0.0))
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(
+                waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in waits:
+                task.cancel()
+
+    async def commit(self, verdict: Verdict) -> bool:
+        """The page is stored.
+
+        For an ``unchecked`` page it is remembered, to be put into the index later.
+
+        :returns: False if meanwhile, because the lease had run out, a like page took its place
+        """
+        if verdict.claim is None:
+            if verdict.outcome == fp.UNCHECKED and verdict.document is not None:
+                self._remember(Unsettled(verdict.document))
+            return True
+        try:
+            stored = await self._index.commit(verdict.claim)
+        except IndexUnavailableError as error:
+            self._breaker.failed()
+            self._count("error/index", 1)
+            logger.warning("The index can't be told that %s is stored: %s", verdict.key, error)
+            if verdict.document is not None:
+                self._remember(Unsettled(verdict.document, verdict.claim))
+            return True
+        finally:
+            self._forget_claim(verdict.claim)
+        if stored:
+            self._count("committed", 1)
+            return True
+        # Its lease had run out, and another page may have taken its place: decide anew.
+        self._count("claim/lost", 1)
+        return verdict.document is None or await self._settle(Unsettled(verdict.document))
+
+    async def release(self, verdict: Verdict) -> None:
+        """The page was not stored after all; the next like page may take its place."""
+        if verdict.claim is None:
+            return
+        try:
+            await self._index.release(verdict.claim)
+            self._count("released", 1)
+        except IndexUnavailableError as error:
+            self._breaker.failed()
+            self._count("error/index", 1)
+            logger.warning("The index can't be told that %s is free: %s", verdict.key, error)
+        finally:
+            self._forget_claim(verdict.claim)
+
+    def _forget_claim(self, claim: Claim) -> None:
+        event = self._claims.pop(claim, None)
+        if event is not None:
+            event.set()
+
+    def _remember(self, page: Unsettled) -> None:
+        self._count("unchecked/remembered", 1)
+        forgotten = self._backlog.add(page)
+        if forgotten:
+            self._count("unchecked/forgotten", forgotten)
+
+    async def _settle(self, page: Unsettled) -> bool:
+        """Put a page that is stored already into the index; False if a like one is there."""
+        document = page.document
+        if page.claim is not None:
+            try:
+                if await self._index.commit(page.claim):
+                    self._count("committed", 1)
+                    return True
+            except IndexUnavailableError:
+                self._breaker.failed()
+                self._remember(page)
+                return True
+        verdict = await self._decide(document)
+        if verdict.claim is not None:
+            return await self.commit(verdict)
+        if verdict.outcome == fp.UNCHECKED:
+            self._remember(Unsettled(document))
+        elif verdict.outcome == fp.DUPLICATE:
+            self._count("stored-twice", 1)
+            logger.info("%s was stored although it is a %s", document.key, verdict)
+            return False
+        return True
+
+    async def _catch_up(self) -> None:
+        """Check the pages that were stored while the index could not be used."""
+        # The length is taken once: a page that comes back unchecked waits for the next time.
+        for _ in range(len(self._backlog)):
+            if not self._breaker.closed:
+                break
+            await self._settle(self._backlog.pop())
+
+    async def _beat(self) -> None:
+        """Extend the leases of pages that take long to be stored."""
+        while True:
+            await asyncio.sleep(self.options.lease / 3)
+            claims = list(self._claims)
+            if not claims:
+                continue
+            try:
+                await self._index.renew(claims, self.options.lease)
+            except IndexUnavailableError as error:
+                self._count("error/index", 1)
+                logger.warning("Leases could not be extended: %s", error)
+
+
+async def _stop(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

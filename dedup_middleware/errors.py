@@ -1,0 +1,30 @@
+"""What can go wrong, as a user meets it: every message names the setting and the way out."""
+
+from __future__ import annotations
+
+
+class DedupError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class OptionsError(DedupError, ValueError):
+    """A setting has a value that can't be used.
+
+    :param setting: name as the user wrote it, e.g. ``DEDUP_THRESHOLD``
+    :param value: the value found
+    :param fix: what to write instead
+    """
+
+    def __init__(self, setting: str, value: object, fix: str) -> None:
+        super().__init__(f"{setting}={value!r} can't be used: {fix}")
+        self.setting = setting
+        self.value = value
+        self.fix = fix
+
+
+class IndexUnavailableError(DedupError):
+    """The index can't be reached or can't answer now; trying again later may work."""
+
+
+class IndexRefusedError(DedupError):
+    """The index must not be used as it is: other parameters, a foreign file, no right to it."""

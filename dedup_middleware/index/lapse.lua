@@ -1,0 +1,9 @@
+-- KEYS: leases. ARGV: prefix. Ends every lease that has run out; returns the number of live ones.
+local time = now()
+local live = 0
+for _, page in ipairs(redis.call('HKEYS', LEASES)) do
+  if token_of(page, time) then
+    live = live + 1
+  end
+end
+return live

@@ -1,0 +1,168 @@
+"""The index of one process, gone when it ends."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Reading
+from dedup_middleware.index.growth import change, check_slots, expectations, first_reading, grown
+from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
+from dedup_middleware.index.parameters import agree, complete
+from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.stats import IndexStats
+from dedup_middleware.index.tables import Slot
+
+_FIRST_ROOM = 1024  # satellites
+
+
+@attrs.define
+class _Lease:
+    token: int
+    until: float
+
+
+class MemoryIndex(Index):
+    """Buckets in a dictionary, satellites in arrays.
+
+    No method waits for anything, so each is atomic under an event loop.
+
+    :param clock: seconds, never going back
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.corrupt = 0
+        self.overflow = 0
+        self._clock = clock
+        self._parameters: dict[str, str] = {}
+        self._buckets: dict[int, bytearray] = {}
+        self._content = np.zeros(_FIRST_ROOM, CONTENT)
+        self._states = np.zeros(_FIRST_ROOM, np.uint8)
+        self._addresses: dict[int, bytes] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._last = 0
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Agree on the parameters; see :meth:`.Index.open`."""
+        if not self._parameters:
+            self._parameters = complete(parameters)
+        return agree(self._parameters, parameters, "memory:")
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    async def read(self, slots: Sequence[Slot]) -> Reading:
+        """The buckets of all ``slots`` as they are now."""
+        buckets = self._buckets
+        return first_reading(slots, [bytes(buckets.get(slot.bucket, b"")) for slot in slots])
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        """Satellites of pages; one that does not exist has state FREE."""
+        wanted = np.asarray(numbers, np.uint64)
+        rows = np.where(wanted <= np.uint64(self._last), wanted, np.uint64(0)).astype(np.int64)
+        for number in np.unique(rows[self._states[rows] == State.PENDING]):
+            self._lease(int(number))
+        return Satellites(wanted, self._content[rows], self._states[rows])
+
+    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        found = [self._addresses.get(int(number)) for number in numbers]
+        return [None if raw is None else raw.decode() for raw in found]
+
+    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
+        """Take the place of a page; see :meth:`.Index.claim`."""
+        check_slots(entry, reading)
+        buckets = self._buckets
+        changes = [
+            change(buckets.get(slot.bucket, b""), *expected)
+            for slot, expected in zip(reading.slots, expectations(reading), strict=True)
+        ]
+        newer = grown(reading, changes)
+        if newer is not None:
+            return newer
+        number = self._next()
+        for slot in entry.slots:
+            bucket = buckets.setdefault(slot.bucket, bytearray())
+            if len(bucket) + slot.width > BUCKET_LIMIT:
+                self.overflow += 1
+            else:
+                bucket += record(slot, number)
+        self._content[number] = np.frombuffer(entry.content, CONTENT)[0]
+        self._states[number] = State.PENDING
+        if entry.address:
+            self._addresses[number] = cut_address(entry.address)
+        token = secrets.randbits(64)
+        self._leases[number] = _Lease(token, self._clock() + lease)
+        return Claim(number, token)
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        return self._end(claim, State.COMMITTED)
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        return self._end(claim, State.RELEASED)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        answers = []
+        for claim in claims:
+            found = self._lease(claim.number)
+            alive = found is not None and found.token == claim.token
+            if found is not None and alive:
+                found.until = self._clock() + lease
+            answers.append(alive)
+        return answers
+
+    async def count(self) -> int:
+        """Number of committed pages."""
+        return int(np.count_nonzero(self._states == State.COMMITTED))
+
+    async def stats(self) -> IndexStats:
+        """State of the index; its bytes are those of the records, without Python's own."""
+        for number in list(self._leases):
+            self._lease(number)
+        counts = np.bincount(self._states, minlength=4)
+        return IndexStats(
+            committed=int(counts[State.COMMITTED]),
+            pending=int(counts[State.PENDING]),
+            released=int(counts[State.RELEASED]),
+            buckets=sum(map(bool, self._buckets.values())),
+            bytes=sum(map(len, self._buckets.values()))
+            + (CONTENT.itemsize + 1) * self._last
+            + sum(map(len, self._addresses.values())),
+            corrupt=self.corrupt,
+            overflow=self.overflow,
+            parameters=dict(self._parameters),
+        )
+
+    def _next(self) -> int:
+        self._last += 1
+        if self._last == len(self._states):
+            # np.resize would repeat the old rows; room that is not used yet must read as FREE.
+            for name in ("_content", "_states"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))
+        return self._last
+
+    def _lease(self, number: int) -> _Lease | None:
+        """The live lease of a page; one that has run out is ended for good."""
+        found = self._leases.get(number)
+        if found is not None and found.until <= self._clock():
+            del self._leases[number]
+            self._states[number] = State.RELEASED
+            return None
+        return found
+
+    def _end(self, claim: Claim, state: State) -> bool:
+        found = self._lease(claim.number)
+        if found is None or found.token != claim.token:
+            return False
+        del self._leases[claim.number]
+        self._states[claim.number] = state
+        return True

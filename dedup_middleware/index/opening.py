@@ -1,0 +1,25 @@
+"""From the options to the index they name."""
+
+from __future__ import annotations
+
+from dedup_middleware.index.base import Index
+from dedup_middleware.options import Options
+
+
+def open_index(options: Options) -> Index:
+    """The index that ``options.index_url`` names, not connected yet (see :meth:`.Index.open`).
+
+    The back end is imported here, so that nobody pays for one that is not used.
+    """
+    scheme, _, rest = options.index_url.partition(":")
+    if scheme == "memory":
+        from dedup_middleware.index.memory import MemoryIndex
+
+        return MemoryIndex()
+    if scheme == "sqlite":
+        from dedup_middleware.index.sqlite import SQLiteIndex
+
+        return SQLiteIndex(rest, timeout=options.timeout)
+    from dedup_middleware.index.redis import RedisIndex
+
+    return RedisIndex(options)

@@ -1,0 +1,47 @@
+"""Agreeing on the parameters of the fingerprints when an index is opened."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.index.base import SCHEMA, Parameters, differences
+
+HASH_KEY = "hash_key"
+
+
+def complete(parameters: Parameters) -> dict[str, str]:
+    """What a new index stores: the parameters, with a random ``hash_key`` unless one is given."""
+    return {HASH_KEY: secrets.token_hex(16), **parameters}
+
+
+def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str, str]:
+    """The stored parameters, if the settings ask for the same ones.
+
+    :param where: the index as the user knows it, without its password
+    :raises IndexRefusedError: names each difference and the way out
+    """
+    keyless = {k: v for k, v in stored.items() if k != HASH_KEY or k in wanted}
+    lines = differences(keyless, wanted)
+    if lines:
+        raise IndexRefusedError(
+            f"the index at {where} was made with other parameters:\n  "
+            + "\n  ".join(lines)
+            + "\nRestore these settings, or use another index (DEDUP_NAMESPACE or "
+            "DEDUP_INDEX_URL), or remove the index."
+        )
+    return dict(stored)
+
+
+def check_schema(found: str, where: str) -> None:
+    """Refuse an index laid out in a way this version does not know.
+
+    :raises IndexRefusedError: names both versions and the way out
+    """
+    if found != str(SCHEMA):
+        raise IndexRefusedError(
+            f"the index at {where} has schema {found!r}, this version of dedup-middleware knows "
+            f"schema {SCHEMA}: use the version that made it, or another index (DEDUP_NAMESPACE "
+            "or DEDUP_INDEX_URL)."
+        )

@@ -1,0 +1,244 @@
+"""The index on a Redis server, shared by all who use its namespace.
+
+Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
+
+* ``table (1 byte) prefix (2)``: a bucket
+* ``s chunk (4)``: rows of satellites (see :data:`.redis_scripts.ROW`)
+* ``a chunk (4)``: addresses
+* ``leases``, ``schema``, ``parameters``, ``numbers``, ``address_end``, ``committed``,
+  ``buckets``, ``overflow``: one key each
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
+from dedup_middleware.index.batching import finished_or_undone, forget_outcome
+from dedup_middleware.index.growth import (
+    Change,
+    check_slots,
+    expectations,
+    first_reading,
+    grown,
+)
+from dedup_middleware.index.layout import cut_address
+from dedup_middleware.index.parameters import agree, check_schema, complete
+from dedup_middleware.index.records import Satellites, State
+from dedup_middleware.index.redis_link import Answer, Call, RedisLink
+from dedup_middleware.index.redis_scripts import ROW, script
+from dedup_middleware.index.redis_size import estimate_bytes
+from dedup_middleware.index.redis_url import parse_redis_url
+from dedup_middleware.index.stats import IndexStats
+from dedup_middleware.index.tables import Slot
+from dedup_middleware.options import Options
+
+_FETCH = 512  # pages in one call: bounds how long a script keeps the server
+
+
+class RedisIndex(Index):
+    """Buckets as strings, satellites packed in chunks, decisions made by Lua scripts.
+
+    :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.corrupt = 0
+        self._where = options.safe_index_url.partition("?")[0]
+        self._prefix = b"{" + options.namespace.encode() + b"}"
+        self._link = RedisLink(
+            parse_redis_url(options.index_url), self._where, options.timeout, options.retries
+        )
+        self._parameters: dict[str, str] = {}
+
+    def _key(self, name: str) -> bytes:
+        return self._prefix + name.encode()
+
+    def _bucket(self, slot: Slot) -> bytes:
+        return self._prefix + slot.bucket.to_bytes(3, "big")
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
+        link = self._link
+        link.opening = True
+        answer = await link.submit(self._open_call(complete(parameters)))
+        self._parameters = self._agreed(answer.reply, parameters)
+        link.opening = False
+        link.introduce = lambda: self._open_call(self._parameters)
+        link.check_introduction = self._check
+        return dict(self._parameters)
+
+    def _open_call(self, parameters: Mapping[str, str]) -> Call:
+        names = ("leases", "schema", "parameters", "numbers")
+        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
+        return self._script("open", names, str(SCHEMA).encode(), *pairs)
+
+    def _agreed(self, reply: Any, parameters: Parameters) -> dict[str, str]:
+        schema, fields = reply
+        where = f"{self._where} (DEDUP_NAMESPACE={self._prefix[1:-1].decode()})"
+        check_schema(schema.decode("utf-8", "replace"), where)
+        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
+        texts = [field.decode("utf-8", "replace") for field in fields]
+        return agree(dict(zip(texts[::2], texts[1::2], strict=True)), parameters, where)
+
+    def _check(self, reply: Any) -> None:
+        self._agreed(reply, self._parameters)
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect. Claims stay as they are."""
+        await self._link.close()
+
+    async def read(self, slots: Sequence[Slot]) -> Reading:
+        """The buckets of all ``slots`` as they are now, in one round trip."""
+        if not slots:
+            return first_reading((), ())
+        answer = await self._link.submit(Call((b"MGET", *map(self._bucket, slots))))
+        return first_reading(slots, [raw or b"" for raw in answer.reply])
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        """Satellites of pages; one that does not exist has state FREE."""
+        wanted = np.asarray(numbers, np.uint64)
+        pages = [_page(int(number)) for number in wanted]
+        raw = [row for part in await self._of_pages("fetch", pages) for row in part]
+        rows = np.zeros(len(wanted), ROW)
+        for i, row in enumerate(raw):
+            if len(row) == ROW.itemsize:
+                rows[i : i + 1] = np.frombuffer(row, ROW)
+            elif row:
+                self.corrupt += 1
+        strange = rows["state"] > State.RELEASED
+        if strange.any():
+            self.corrupt += int(strange.sum())
+            rows[strange] = np.zeros((), ROW)
+        return Satellites(
+            wanted,
+            np.ascontiguousarray(rows["content"]),
+            np.ascontiguousarray(rows["state"]),
+        )
+
+    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        pages = [_page(int(number)) for number in numbers]
+        found = [raw for part in await self._of_pages("addresses", pages) for raw in part]
+        return [raw.decode("utf-8", "replace") if raw else None for raw in found]
+
+    async def _of_pages(self, name: str, pages: Sequence[bytes]) -> list[list[bytes]]:
+        calls = [
+            self._link.submit(self._script(name, ("leases",), b"".join(pages[i : i + _FETCH])))
+            for i in range(0, len(pages), _FETCH)
+        ]
+        return [answer.reply for answer in await asyncio.gather(*calls)]
+
+    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
+        """Take the place of a page; see :meth:`.Index.claim`."""
+        check_slots(entry, reading)
+        token = secrets.token_bytes(8)
+        heads = {slot.bucket: slot.head.to_bytes(_head(slot), "little") for slot in entry.slots}
+        arguments: list[bytes | int] = [
+            token,
+            _milliseconds(lease),
+            entry.content,
+            cut_address(entry.address or ""),
+        ]
+        for slot, (offset, guard) in zip(reading.slots, expectations(reading), strict=True):
+            arguments += (offset, guard, heads.get(slot.bucket, b""))
+        names = ("leases", "schema", "numbers", "address_end", "buckets", "overflow")
+        call = self._script("claim", names, *arguments, buckets=reading.slots)
+
+        def outcome(answer: Answer) -> Claim | Reading:
+            if isinstance(answer.reply, bytes):
+                number = int.from_bytes(answer.reply, "little")
+                return Claim(number, int.from_bytes(token, "little"))
+            changes: list[Change] = [
+                None if item is None else (item[1], bool(item[0])) for item in answer.reply
+            ]
+            return grown(reading, changes) or reading
+
+        def undo(answer: Answer) -> None:
+            made = outcome(answer)
+            if isinstance(made, Claim):
+                forget_outcome(self._link.submit(self._claim_call("release", made)))
+
+        return outcome(await finished_or_undone(self._link.submit(call), undo))
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        answer = await self._link.submit(self._claim_call("commit", claim))
+        # 2: committed already; by this very call, if an earlier try of it got no answer.
+        return bool(answer.reply == 1 or (answer.reply == 2 and answer.again))
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        answer = await self._link.submit(self._claim_call("release", claim))
+        return bool(answer.reply)
+
+    def _claim_call(self, name: str, claim: Claim) -> Call:
+        names = ("leases", "committed") if name == "commit" else ("leases",)
+        return self._script(name, names, _page(claim.number), claim.token.to_bytes(8, "little"))
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        if not claims:
+            return []
+        pairs = [
+            raw
+            for claim in claims
+            for raw in (_page(claim.number), claim.token.to_bytes(8, "little"))
+        ]
+        call = self._script("renew", ("leases",), _milliseconds(lease), *pairs)
+        return [bool(flag) for flag in (await self._link.submit(call)).reply]
+
+    async def count(self) -> int:
+        """Number of committed pages."""
+        answer = await self._link.submit(Call((b"GET", self._key("committed"))))
+        return int(answer.reply or 0)
+
+    async def stats(self) -> IndexStats:
+        """State of the index; the bytes are an estimate from a sample of its keys."""
+        names = ("committed", "numbers", "buckets", "overflow", "address_end")
+        calls = [
+            self._link.submit(self._script("lapse", ("leases",))),
+            *(self._link.submit(Call((b"GET", self._key(name)))) for name in names),
+        ]
+        answers = await asyncio.gather(*calls)
+        pending, committed, issued, buckets, overflow, text = (
+            int(answer.reply or 0) for answer in answers
+        )
+        return IndexStats(
+            committed=committed,
+            pending=pending,
+            released=max(0, issued - committed - pending),
+            buckets=buckets,
+            bytes=await estimate_bytes(self._ask, self._prefix, issued, text, buckets),
+            corrupt=self.corrupt,
+            overflow=overflow,
+            parameters=dict(self._parameters),
+        )
+
+    async def _ask(self, *command: bytes | int) -> Any:
+        return (await self._link.submit(Call(command))).reply
+
+    def _script(
+        self, name: str, keys: Iterable[str], *arguments: bytes | int, buckets: Iterable[Slot] = ()
+    ) -> Call:
+        names = [*map(self._key, keys), *map(self._bucket, buckets)]
+        return Call((self._prefix, *arguments), names, script(name))
+
+
+def _page(number: int) -> bytes:
+    # A number of more than 40 bits comes from a damaged record: no page has it.
+    return (number if number < 1 << 40 else 0).to_bytes(5, "little")
+
+
+def _head(slot: Slot) -> int:
+    return 8 if slot.wide else 3
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,14 @@
+-- KEYS: leases. ARGV: prefix, lease in ms, page number, token, page number, token, ...
+-- Returns for each claim 1: extended; 0: it had run out.
+local time = now()
+local answers = {}
+for i = 3, #ARGV, 2 do
+  local alive = token_of(ARGV[i], time) == ARGV[i + 1]
+  if alive then
+    -- Deleting first makes the write that follows possible when memory is full.
+    redis.call('HDEL', LEASES, ARGV[i])
+    set_lease(ARGV[i], ARGV[i + 1], ARGV[2])
+  end
+  answers[#answers + 1] = alive and 1 or 0
+end
+return answers

@@ -1,0 +1,199 @@
+"""The tables of the SQLite index, and each step on them as a plain function.
+
+All run inside a transaction of the caller. Page numbers are the rows' ids, which are never given
+twice; buckets are the same bytes as everywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.base import Claim, Entry, Reading
+from dedup_middleware.index.growth import change, expectations, first_reading, grown
+from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
+from dedup_middleware.index.records import CONTENT, NUMBER_MASK, Satellites, State
+from dedup_middleware.index.tables import Slot
+
+APPLICATION = 0x44456475  # "DEdu", at byte 68 of the file
+SCHEMA_SQL = """
+CREATE TABLE parameter (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE bucket (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE page (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, state INTEGER NOT NULL, content BLOB NOT NULL,
+    address BLOB
+);
+CREATE TABLE lease (number INTEGER PRIMARY KEY, token BLOB NOT NULL, until REAL NOT NULL);
+INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0);
+"""
+_VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
+
+
+def buckets(db: sqlite3.Connection, slots: Sequence[Slot]) -> list[bytes]:
+    """The bytes of each slot's bucket."""
+    ids = list({slot.bucket for slot in slots})
+    found: dict[int, bytes] = {}
+    for part in _parts(ids):
+        found.update(
+            db.execute(
+                f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({_marks(part)})", part
+            ).fetchall()
+        )
+    return [found.get(slot.bucket, b"") for slot in slots]
+
+
+def read(db: sqlite3.Connection, slots: Sequence[Slot]) -> Reading:
+    """The buckets of all ``slots``."""
+    return first_reading(slots, buckets(db, slots))
+
+
+def claim(
+    db: sqlite3.Connection, entry: Entry, reading: Reading, lease: float, now: float
+) -> Claim | Reading:
+    """Take the place of a page; see :meth:`.Index.claim`."""
+    whole = buckets(db, reading.slots)
+    changes = [
+        change(data, *expected) for data, expected in zip(whole, expectations(reading), strict=True)
+    ]
+    newer = grown(reading, changes)
+    if newer is not None:
+        return newer
+    address = cut_address(entry.address) if entry.address else None
+    cursor = db.execute(
+        "INSERT INTO page (state, content, address) VALUES (?, ?, ?)",
+        (int(State.PENDING), entry.content, address),
+    )
+    number = int(cursor.lastrowid or 0)
+    held = dict(zip((slot.bucket for slot in reading.slots), whole, strict=True))
+    rows, overflow = [], 0
+    for slot in entry.slots:
+        old = held[slot.bucket]
+        if len(old) + slot.width > BUCKET_LIMIT:
+            overflow += 1
+        else:
+            rows.append((slot.bucket, old + record(slot, number)))
+    db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
+    _add(db, "buckets", sum(not held[bucket] for bucket, _ in rows))
+    _add(db, "overflow", overflow)
+    token = secrets.randbits(64)
+    db.execute(
+        "INSERT INTO lease (number, token, until) VALUES (?, ?, ?)",
+        (number, _token(token), now + lease),
+    )
+    return Claim(number, token)
+
+
+def fetch(
+    db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float
+) -> tuple[Satellites, int]:
+    """Satellites of pages, and how many rows were damaged (they read as FREE).
+
+    A page whose lease has run out reads as released; :func:`lapse` must end such leases in the
+    same transaction.
+    """
+    wanted = np.asarray(numbers, np.uint64)
+    content = np.zeros(len(wanted), CONTENT)
+    states = np.zeros(len(wanted), np.uint8)
+    found: dict[int, tuple[int, bytes]] = {}
+    for part in _parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(NUMBER_MASK)])]):
+        query = f"SELECT number, state, content FROM page WHERE number IN ({_marks(part)})"
+        for number, state, raw in db.execute(query, part):
+            found[number] = (state, raw)
+    corrupt = 0
+    for i, number in enumerate(wanted.tolist()):
+        state, raw = found.get(number, (0, b""))
+        if isinstance(raw, bytes) and len(raw) == CONTENT.itemsize and 0 < state <= State.RELEASED:
+            content[i : i + 1] = np.frombuffer(raw, CONTENT)
+            states[i] = state
+            if state == State.PENDING and live_token(db, number, now) is None:
+                states[i] = State.RELEASED
+        elif number in found:
+            corrupt += 1
+    return Satellites(wanted, content, states), corrupt
+
+
+def addresses(db: sqlite3.Connection, numbers: Sequence[int]) -> list[str | None]:
+    """Addresses of pages."""
+    found: dict[int, bytes | None] = {}
+    for part in _parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+        query = f"SELECT number, address FROM page WHERE number IN ({_marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    raw = [found.get(int(number)) for number in numbers]
+    return [None if text is None else bytes(text).decode("utf-8", "replace") for text in raw]
+
+
+def live_token(db: sqlite3.Connection, number: int, now: float) -> bytes | None:
+    """Token of a page's lease, None if there is none or it has run out."""
+    row = db.execute("SELECT token, until FROM lease WHERE number = ?", (number,)).fetchone()
+    return bytes(row[0]) if row is not None and row[1] > now else None
+
+
+def expired(db: sqlite3.Connection, now: float) -> bool:
+    """Whether any lease has run out."""
+    query = "SELECT 1 FROM lease WHERE until <= ? LIMIT 1"
+    return db.execute(query, (now,)).fetchone() is not None
+
+
+def lapse(db: sqlite3.Connection, now: float) -> None:
+    """End for good every lease that has run out.
+
+    Otherwise a clock that jumps back could bring one to life after others have seen its end.
+    """
+    db.execute(
+        "UPDATE page SET state = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
+        (int(State.RELEASED), now),
+    )
+    db.execute("DELETE FROM lease WHERE until <= ?", (now,))
+
+
+def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
+    """Commit or release a claim. False: its lease had run out or it is gone."""
+    if live_token(db, claim.number, now) != _token(claim.token):
+        return False
+    db.execute("DELETE FROM lease WHERE number = ?", (claim.number,))
+    db.execute("UPDATE page SET state = ? WHERE number = ?", (int(state), claim.number))
+    if state is State.COMMITTED:
+        _add(db, "committed", 1)
+    return True
+
+
+def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: float) -> list[bool]:
+    """Extend leases. False: that one had run out."""
+    answers = []
+    for one in claims:
+        alive = live_token(db, one.number, now) == _token(one.token)
+        if alive:
+            db.execute("UPDATE lease SET until = ? WHERE number = ?", (now + lease, one.number))
+        answers.append(alive)
+    return answers
+
+
+def counters(db: sqlite3.Connection) -> dict[str, int]:
+    """``committed``, ``buckets``, ``overflow``, and ``pending`` and ``issued`` beside them."""
+    found: dict[str, int] = dict(db.execute("SELECT name, value FROM counter").fetchall())
+    found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
+    issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
+    found["issued"] = issued[0] if issued else 0
+    return found
+
+
+def _add(db: sqlite3.Connection, name: str, amount: int) -> None:
+    if amount:
+        db.execute("UPDATE counter SET value = value + ? WHERE name = ?", (amount, name))
+
+
+def _token(token: int) -> bytes:
+    return token.to_bytes(8, "little")
+
+
+def _parts(values: list[int]) -> Iterable[list[int]]:
+    return (values[i : i + _VARIABLES] for i in range(0, len(values), _VARIABLES))
+
+
+def _marks(values: Sequence[int]) -> str:
+    return ",".join("?" * len(values))

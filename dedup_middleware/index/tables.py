@@ -1,0 +1,154 @@
+"""Where a page stands in the tables, and who stands beside it.
+
+Every table is the same thing: a 16-bit prefix names a bucket, a bucket is a byte string of
+records (see :mod:`.records`). Table 0 holds document keys, table 1 exact hashes of pages too
+short for anything else, tables 2 to 5 the SimHash rotated left by 0, 16, 32 and 48 bits
+(Manku, Jain and Das Sarma, WWW 2007), and the tables from 6 on the MinHash bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.records import (
+    NARROW,
+    NARROW_RECORD,
+    NUMBER_BITS,
+    NUMBER_MASK,
+    REMAINDER_BITS,
+    WIDE,
+    WIDE_RECORD,
+)
+
+KEY_TABLE = 0
+EXACT_TABLE = 1
+SIMHASH_TABLES = (2, 3, 4, 5)
+FIRST_BAND_TABLE = 6
+_MASK64 = (1 << 64) - 1
+
+
+@attrs.frozen
+class Slot:
+    """A page's place in one table.
+
+    ``bucket`` is ``table << 16 | prefix``. ``head`` is what the record says beside the page
+    number: the 64-bit SimHash in a wide table, the 24-bit remainder in a narrow one.
+    """
+
+    bucket: int
+    head: int
+
+    @property
+    def table(self) -> int:
+        """Number of the table."""
+        return self.bucket >> 16
+
+    @property
+    def prefix(self) -> int:
+        """16-bit prefix that names the bucket."""
+        return self.bucket & 0xFFFF
+
+    @property
+    def wide(self) -> bool:
+        """Whether the records of the table are wide ones (SimHash)."""
+        return self.table in SIMHASH_TABLES
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return WIDE if self.wide else NARROW
+
+
+def rotate_left(value: int, bits: int) -> int:
+    """A 64-bit value rotated left.
+
+    >>> hex(rotate_left(0x1234_0000_0000_0001, 16))
+    '0x11234'
+    """
+    return (value << bits | value >> (64 - bits)) & _MASK64 if bits else value
+
+
+def narrow_slot(table: int, value: int) -> Slot:
+    """Place of a 64-bit hash in a narrow table: 16 bits of prefix, 24 of remainder."""
+    return Slot(table << 16 | value >> 48, value >> (48 - REMAINDER_BITS) & 0xFFFFFF)
+
+
+def simhash_slots(simhash: int) -> tuple[Slot, ...]:
+    """Places of a SimHash in the four rotated tables."""
+    return tuple(
+        Slot(table << 16 | rotate_left(simhash, 16 * i) >> 48, simhash)
+        for i, table in enumerate(SIMHASH_TABLES)
+    )
+
+
+def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
+    """Places of the MinHash bands, one table each."""
+    return tuple(narrow_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
+
+
+def table_name(table: int) -> str:
+    """Name of a table for people.
+
+    >>> [table_name(t) for t in (0, 1, 2, 5, 6)]
+    ['key', 'exact', 'simhash/0', 'simhash/48', 'band/0']
+    """
+    if table == KEY_TABLE:
+        return "key"
+    if table == EXACT_TABLE:
+        return "exact"
+    if table in SIMHASH_TABLES:
+        return f"simhash/{16 * (table - SIMHASH_TABLES[0])}"
+    return f"band/{table - FIRST_BAND_TABLE}"
+
+
+@attrs.frozen(eq=False)
+class Neighbours:
+    """Page numbers found beside a page, ascending, and for each the set of tables (bit mask)."""
+
+    numbers: NDArray[np.uint64]
+    tables: NDArray[np.uint64]
+    corrupt: int = 0  # bytes that are no whole record
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:
+    """Scan what was read from the buckets of ``slots``.
+
+    Wide records survive within ``distance`` bits of the SimHash, narrow ones when the remainder
+    is equal. Bytes behind the last whole record are counted as corrupt and skipped.
+    """
+    from dedup_middleware.signature.hamming import within
+
+    numbers: list[NDArray[np.uint64]] = []
+    tables: list[NDArray[np.uint64]] = []
+    corrupt = 0
+    for slot, raw in zip(slots, data, strict=True):
+        whole = len(raw) - len(raw) % slot.width
+        corrupt += len(raw) - whole
+        if not whole:
+            continue
+        if slot.wide:
+            records = np.frombuffer(raw, WIDE_RECORD, count=whole // WIDE)
+            hits = within(np.ascontiguousarray(records["simhash"]), slot.head, distance)
+            found = records["number"][hits] & np.uint64(NUMBER_MASK)
+        else:
+            values = np.frombuffer(raw, NARROW_RECORD, count=whole // NARROW)
+            equal = values >> np.uint64(NUMBER_BITS) == np.uint64(slot.head)
+            found = values[equal] & np.uint64(NUMBER_MASK)
+        if len(found):
+            numbers.append(found.astype(np.uint64))
+            tables.append(np.full(len(found), 1 << slot.table, np.uint64))
+    if not numbers:
+        empty = np.empty(0, np.uint64)
+        return Neighbours(empty, empty, corrupt)
+    every = np.concatenate(numbers)
+    unique, inverse = np.unique(every, return_inverse=True)
+    masks = np.zeros(len(unique), np.uint64)
+    np.bitwise_or.at(masks, inverse, np.concatenate(tables))
+    return Neighbours(unique, masks, corrupt)

@@ -1,0 +1,118 @@
+"""Where compiled kernels and built tables are cached, and the decorator that compiles kernels.
+
+One rule for both: the first of these that can be written is used.
+
+1. `DEDUP_CACHE_DIR`, if the environment sets it;
+2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
+3. `dedup-middleware-<user id>` in the temporary directory, if it belongs to this user alone.
+
+When none can be written everything still works: tables are built in memory and kernels are
+compiled in every process. One warning says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+logger = logging.getLogger(__name__)
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_decorating = threading.Lock()
+
+
+def cache_candidates() -> Iterator[Path]:
+    """The directories of the rule above, in order; none of them need exist."""
+    chosen = os.environ.get("DEDUP_CACHE_DIR")
+    if chosen:
+        yield Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base and Path(base).is_absolute():
+        yield Path(base) / "dedup-middleware"
+    else:
+        try:
+            yield Path.home() / ".cache" / "dedup-middleware"
+        except RuntimeError:  # a user id without a home directory
+            logger.debug("no home directory: its cache is left out")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    yield Path(tempfile.gettempdir()) / f"dedup-middleware-{user}"
+
+
+def is_private(directory: Path) -> bool:
+    """Whether nobody else can put files into `directory`.
+
+    Cached kernels are machine code: a directory that another user may write to is never read.
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    status = directory.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def writable_directory(candidates: Iterator[Path]) -> Path | None:
+    """The first candidate that exists or can be made, is private and can be written to."""
+    for directory in candidates:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not is_private(directory):
+                logger.debug("%s can be written by others: not used as a cache", directory)
+                continue
+            with tempfile.TemporaryFile(dir=directory):
+                return directory
+        except OSError as error:
+            logger.debug("%s can't be used as a cache: %s", directory, error)
+    return None
+
+
+@functools.lru_cache(maxsize=1)
+def cache_directory() -> Path | None:
+    """The directory for tables and kernels, or None after one warning; asked once a process."""
+    directory = writable_directory(cache_candidates())
+    if directory is None:
+        logger.warning(
+            "No cache directory can be written: kernels are compiled and dictionaries built in "
+            "every process (about 20 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
+        )
+    return directory
+
+
+@functools.cache
+def _source_digest(folder: Path) -> str:
+    # numba looks only at the file of the outermost kernel; what that inlines may have changed.
+    digest = hashlib.blake2b(digest_size=4)
+    for path in sorted({*folder.glob("*.py"), Path(__file__)}):
+        source = path.read_bytes()
+        if b"@kernel" in source:
+            digest.update(source)
+    return digest.hexdigest()
+
+
+def kernel(function: _F) -> _F:
+    """Compile `function` with numba on first use; it runs without the interpreter lock.
+
+    Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
+    a package directory or a home that is read-only is no error. A kernel may call kernels of
+    its own folder only: the cache is versioned by the sources found there.
+    """
+    directory = cache_directory()
+    chosen = numba.config.CACHE_DIR
+    if not chosen and directory is None:
+        return cast(_F, numba.njit(nogil=True, error_model="numpy")(function))
+    with _decorating:
+        if not chosen and directory is not None:
+            folder = Path(function.__code__.co_filename).parent
+            numba.config.CACHE_DIR = str(directory / f"kernels-{_source_digest(folder)}")
+        try:
+            return cast(_F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        finally:
+            numba.config.CACHE_DIR = chosen

@@ -1,0 +1,60 @@
+"""SimHash with k bits: what most tools do, exact by the pigeonhole principle up to k = 3.
+
+Four tables and k <= 3: of four 16-bit blocks that differ in at most three bits one is equal
+(Manku, Jain and Das Sarma: Detecting near-duplicates for web crawling, WWW 2007).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.index.tables import EXACT_TABLE, KEY_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.content import EXACT, TOO_SHORT, is_exact
+
+WITHIN = "simhash"
+TOO_FAR = "too-far"
+
+
+@attrs.frozen
+class SimHashMethod(Method):
+    """Hamming distance of the SimHashes; similarity = 1 - distance / 64."""
+
+    name: ClassVar[str] = "simhash"
+    distance: int
+    min_features: int
+
+    @property
+    def scan_distance(self) -> int:  # type: ignore[override]
+        """Candidates beyond the distance that decides are of no use."""
+        return self.distance
+
+    def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
+        """Key and the four tables; MinHash bands would only find what the rule refuses."""
+        key = narrow_slot(KEY_TABLE, page.key_hash)
+        if page.simhash is None or page.size < self.min_features:
+            return (key, narrow_slot(EXACT_TABLE, page.exact))
+        return (key, *simhash_slots(page.simhash))
+
+    def judge(self, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
+        """See :class:`.Method`."""
+        from dedup_middleware.signature.hamming import distances
+        from dedup_middleware.signature.sketch import jaccards
+
+        exact = is_exact(page, candidates)
+        bits = distances(np.ascontiguousarray(candidates["simhash"]), page.simhash or 0)
+        long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
+        near = long & (bits <= self.distance)
+        reasons = tuple(
+            EXACT if exact[i] else WITHIN if near[i] else TOO_FAR if long[i] else TOO_SHORT
+            for i in range(len(candidates))
+        )
+        similarity = np.where(exact, 1.0, 1.0 - bits.astype(np.float64) / 64.0)
+        return Judgement(
+            exact | near, similarity, jaccards(page.sketch, candidates["sketch"]), reasons
+        )

@@ -1,0 +1,227 @@
+"""Scrapy's face: item in, item out or :class:`NearDuplicate`; signals commit and release."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.utils.asyncio import is_asyncio_available
+
+from dedup_middleware import fingerprint as fp
+from dedup_middleware.errors import DedupError, IndexUnavailableError, OptionsError
+from dedup_middleware.exceptions import Dropped, NearDuplicate
+from dedup_middleware.inflight import InFlight
+from dedup_middleware.itemfields import document_key, fill, is_skipped, mark, to_document
+from dedup_middleware.options import Options
+from dedup_middleware.scrapysettings import options_from_settings
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from dedup_middleware.deduplicator import Deduplicator
+    from dedup_middleware.fingerprint import Verdict
+
+logger = logging.getLogger(__name__)
+
+
+class DedupPipeline:
+    """Drops items whose text is stored already, and tells the index what was stored.
+
+    Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML
+    field; see ``docs/settings.md`` for the names. An error of ours never becomes an item error.
+    """
+
+    def __init__(
+        self, crawler: Crawler, options: Options, settings_error: OptionsError | None = None
+    ) -> None:
+        self.crawler = crawler
+        self._settings_error = settings_error
+        self.options = options
+        self._deduplicator: Deduplicator | None = None
+        self._inflight = InFlight()
+        self._warned: set[str] = set()
+        connect = crawler.signals.connect
+        connect(self._on_scraped, signals.item_scraped)
+        connect(self._on_dropped, signals.item_dropped)
+        connect(self._on_error, signals.item_error)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy.
+
+        :raises NotConfigured: switched off, or there is no asyncio event loop
+        """
+        try:
+            options = options_from_settings(crawler.settings)
+        except OptionsError as error:
+            # Raising here would end the crawl with a traceback instead of one clear line.
+            return cls(crawler, Options(), settings_error=error)
+        if not options.enabled:
+            raise NotConfigured("DEDUP_ENABLED is False")
+        if not _has_event_loop():
+            raise NotConfigured(
+                "near-duplicates are not looked for: it needs an asyncio event loop; leave "
+                "TWISTED_REACTOR as it is by default"
+            )
+        return cls(crawler, options)
+
+    async def open_spider(self) -> None:
+        """Load kernels and dictionary, open the index.
+
+        :raises CloseSpider: a setting or the index can't be used
+        """
+        if self._settings_error is not None:
+            logger.error("The crawl is not started: %s", self._settings_error)
+            raise CloseSpider("dedup_settings")
+        from dedup_middleware.deduplicator import Deduplicator
+
+        try:
+            self._deduplicator = Deduplicator(self.options, count=self._count)
+            await self._deduplicator.open()
+        except IndexUnavailableError as error:
+            self._count("error/index", 1)
+            logger.warning(
+                "The index %s can't be used yet, DEDUP_ON_ERROR=%s applies until it can: %s",
+                self.options.safe_index_url,
+                self.options.on_error,
+                error,
+            )
+            if self.options.on_error == "close":
+                raise CloseSpider("dedup_index_unavailable") from None
+        except DedupError as error:
+            logger.error("The crawl is not started: %s", error)
+            raise CloseSpider("dedup_index_refused") from None
+
+    async def close_spider(self) -> None:
+        """Settle what is open and close the index."""
+        if self._deduplicator is None:
+            return
+        try:
+            await self._deduplicator.close()
+        except Exception:
+            self._failure("closing the index")
+
+    async def process_item(self, item: Any) -> Any:
+        """Let an item pass, or drop it.
+
+        :raises NearDuplicate: what the item says is stored already
+        :raises Dropped: an empty page or an unusable index, if the settings say so
+        """
+        if self._deduplicator is None or not ItemAdapter.is_item(item):
+            self._count("skipped/no-item", 1)
+            return item
+        adapter = ItemAdapter(item)
+        key = document_key(adapter, self.options)
+        if key is None:
+            self._count("skipped/no-content", 1)
+            return item
+        verdict = None
+        if is_skipped(adapter, self.options):
+            self._count("skipped/opt-out", 1)
+        else:
+            try:
+                verdict = await self._decide(adapter)
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                # Whatever goes wrong here, the page is not ours to lose.
+                self._failure(f"checking {key}")
+        if verdict is not None:
+            self._apply(item, adapter, verdict)
+        # Only now: an item that still waits for another of its key must not hold that one up.
+        self._inflight.enter(key, verdict)
+        return item
+
+    async def _decide(self, adapter: ItemAdapter) -> Verdict | None:
+        deduplicator = self._deduplicator
+        document = to_document(adapter, self.options)
+        if document is None or deduplicator is None:
+            self._count("skipped/no-content", 1)
+            return None
+        read = await deduplicator.read(document)
+        if read is not document and self.options.fill_text:
+            fill(adapter, read, self.options)
+        return await deduplicator.decide(read)
+
+    def _apply(self, item: Any, adapter: ItemAdapter, verdict: Verdict) -> None:
+        """Drop or mark the item as the settings want it, or let it be."""
+        if self.options.action == "mark":
+            if not mark(adapter, verdict, self.options):
+                self._warn_once(
+                    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
+                    "DEDUP_MARK_FIELD",
+                    type(item).__name__,
+                    self.options.mark_field,
+                )
+        elif verdict.outcome == fp.DUPLICATE or (
+            verdict.outcome == fp.REVISIT and self.options.revisit == "drop"
+        ):
+            self._count("dropped", 1)
+            raise NearDuplicate(verdict, log_level=self.options.drop_log_level)
+        elif verdict.outcome == fp.EMPTY and self.options.on_empty == "drop":
+            self._count("dropped", 1)
+            raise Dropped(f"{verdict.key}: no text", log_level=self.options.drop_log_level)
+        elif verdict.outcome == fp.UNCHECKED:
+            self._unchecked(verdict)
+
+    def _unchecked(self, verdict: Verdict) -> None:
+        if self.options.on_error == "drop":
+            self._count("dropped", 1)
+            raise Dropped(f"{verdict.key}: not checked ({verdict.reason})", log_level="WARNING")
+        if self.options.on_error == "close" and self.crawler.engine is not None:
+            # The item itself is kept: closing loses no page that was fetched.
+            self._closing = asyncio.ensure_future(
+                self.crawler.engine.close_spider_async(reason="dedup_index_unavailable")
+            )
+
+    async def _on_scraped(self, item: Any) -> None:
+        await self._leave(item, stored=True)
+
+    async def _on_dropped(self, item: Any, exception: BaseException) -> None:
+        if not isinstance(exception, Dropped):  # what we drop never went on
+            await self._leave(item, stored=False)
+
+    async def _on_error(self, item: Any) -> None:
+        await self._leave(item, stored=False)
+
+    async def _leave(self, item: Any, *, stored: bool) -> None:
+        if self._deduplicator is None or not ItemAdapter.is_item(item):
+            return
+        key = document_key(ItemAdapter(item), self.options)
+        if key is None:
+            return
+        all_stored, verdicts = self._inflight.leave(key, stored=stored)
+        for verdict in verdicts:
+            try:
+                if all_stored:
+                    await self._deduplicator.commit(verdict)
+                else:
+                    await self._deduplicator.release(verdict)
+            except Exception:
+                self._failure(f"settling {key}")
+
+    def _count(self, name: str, n: float) -> None:
+        if self.crawler.stats is not None:
+            self.crawler.stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
+
+    def _failure(self, what: str) -> None:
+        self._count("error/internal", 1)
+        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
+
+    def _warn_once(self, message: str, *arguments: object) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message, *arguments)
+
+
+def _has_event_loop() -> bool:
+    try:
+        return is_asyncio_available()
+    except RuntimeError:
+        # No reactor is installed yet: Scrapy's default one is asyncio's.
+        return True

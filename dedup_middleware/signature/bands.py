@@ -1,0 +1,79 @@
+"""Bands of a MinHash: R minima hashed together, so that similar pages share one of B numbers.
+
+A. Rajaraman, J. Ullman: Mining of massive datasets, chapter 3.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.signature import _inputs
+from dedup_middleware.signature._jit import R32, U64, inlined, kernel
+
+_M1 = np.uint64(0xFF51AFD7ED558CCD)
+_M2 = np.uint64(0xC4CEB9FE1A85EC53)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_S33 = np.uint64(33)
+
+
+def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    """Hash each band of minima to 64 well-mixed bits, shape (B,).
+
+    Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
+    The number of the band enters its hash, so equal minima in two bands differ.
+
+    :param minhash: K minima
+    :param bands: number B of bands, at least 1
+    :param rows: number R of minima a band, at least 1
+    :raises TypeError: a MinHash that is no array of uint32
+    :raises ValueError: fewer minima than B*R
+    """
+    # Plain comparisons first: this is called for every page.
+    if type(bands) is not int or type(rows) is not int or bands < 1 or rows < 1:
+        bands = _inputs.count(bands, "bands", 1, 1 << 16)
+        rows = _inputs.count(rows, "rows", 1, 1 << 16)
+    if bands * rows > len(minhash):
+        raise ValueError(
+            f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
+            f"{len(minhash)}: lower one of them or raise num_perm"
+        )
+    try:
+        return _bands(minhash, bands, rows)
+    except TypeError:
+        return _bands(_inputs.vector(minhash, np.uint32, "minhash"), bands, rows)
+
+
+def recall(bands: int, rows: int, jaccard: float) -> float:
+    """Probability that two sets share at least one band: 1 - (1 - J**R)**B.
+
+    :raises ValueError: a Jaccard similarity outside 0..1, or no band or no row
+
+    >>> round(recall(10, 4, 0.8), 3)
+    0.995
+    """
+    bands = _inputs.count(bands, "bands", 1, 1 << 16)
+    rows = _inputs.count(rows, "rows", 1, 1 << 16)
+    if not 0.0 <= jaccard <= 1.0:
+        raise ValueError(f"jaccard must lie in 0..1, got {jaccard}")
+    return float(1.0 - (1.0 - jaccard**rows) ** bands)
+
+
+@inlined
+def mix64(h: np.uint64) -> np.uint64:
+    """MurmurHash3's finalizer, a permutation of the 64-bit numbers."""
+    h = (h ^ (h >> _S33)) * _M1
+    h = (h ^ (h >> _S33)) * _M2
+    return h ^ (h >> _S33)
+
+
+@kernel(U64(R32, types.int64, types.int64))
+def _bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    out = np.empty(bands, np.uint64)
+    for band in range(bands):
+        h = np.uint64(band) * _GOLDEN
+        for row in range(rows):
+            h = mix64(h ^ np.uint64(minhash[band * rows + row])) + _GOLDEN
+        out[band] = h
+    return out

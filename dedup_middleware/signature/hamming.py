@@ -1,0 +1,313 @@
+"""Hamming distances of binary codes: linear scans at the speed of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.signature import _inputs
+from dedup_middleware.signature._jit import (
+    I64,
+    NEAR,
+    R64,
+    R64_2,
+    U8,
+    U16,
+    distances64,
+    inlined,
+    kernel,
+    near_mask8,
+    near_mask64,
+    popcount,
+    row_distance8,
+    share_word64,
+    trailing_zeros,
+)
+
+_WORD = (1 << 64) - 1
+
+
+def within(
+    fingerprints: NDArray[np.uint64], query: int | np.uint64, distance: int
+) -> NDArray[np.int64]:
+    """Positions of the fingerprints within a Hamming distance of the query, ascending.
+
+    :param fingerprints: uint64, shape (n,)
+    :param query: 64-bit fingerprint
+    :param distance: largest number of differing bits, 0..64
+    :return: int64, shape (m,)
+    :raises TypeError: fingerprints that are no array of uint64, or a query that is no integer
+    :raises ValueError: another shape, or a number out of bounds
+    """
+    if type(query) is not int or not 0 <= query <= _WORD:
+        query = _inputs.word(query, "query")
+    if type(distance) is not int or not 0 <= distance <= 64:
+        distance = _inputs.count(distance, "distance", 0, 64)
+    try:
+        return _within(fingerprints, query, distance)
+    except TypeError:
+        return _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
+
+
+def distances(
+    fingerprints: NDArray[np.uint64], query: int | np.uint64 | NDArray[np.uint64]
+) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Hamming distance of each code to the query.
+
+    :param fingerprints: uint64, shape (n,), or (n, words) for codes of 64 x words bits
+    :param query: 64-bit fingerprint, or uint64 of shape (words,)
+    :return: uint8, shape (n,), for shape (n,); uint16 for longer codes
+    :raises TypeError: arrays that are not of uint64
+    :raises ValueError: shapes that don't fit, or codes of more than 65,535 bits
+    """
+    rows = _inputs.codes(fingerprints, "fingerprints")
+    if rows.ndim == 1:
+        return _distances(rows, _inputs.word(query, "query"))  # type: ignore[arg-type]
+    return _row_distances(rows, _row_query(rows, query))
+
+
+def nearest(
+    fingerprints: NDArray[np.uint64], query: int | np.uint64 | NDArray[np.uint64]
+) -> tuple[int, int]:
+    """Position and distance of the code closest to the query; ties go to the lowest position.
+
+    :param fingerprints: uint64, shape (n,) or (n, words), n at least 1
+    :param query: 64-bit fingerprint, or uint64 of shape (words,)
+    :raises TypeError: arrays that are not of uint64
+    :raises ValueError: no code at all, or shapes that don't fit
+    """
+    rows = _inputs.codes(fingerprints, "fingerprints")
+    if len(rows) == 0:
+        raise ValueError("fingerprints are empty: nothing is nearest")
+    if rows.ndim == 1:
+        position, distance = _nearest(rows, _inputs.word(query, "query"))  # type: ignore[arg-type]
+    else:
+        found = _row_distances(rows, _row_query(rows, query))
+        position = int(found.argmin())
+        distance = found[position]
+    return int(position), int(distance)
+
+
+def within_many(
+    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All pairs of a query and a fingerprint within a distance, in one pass over memory.
+
+    :param fingerprints: uint64, shape (n,)
+    :param queries: uint64, shape (q,)
+    :param distance: largest number of differing bits, 0..64
+    :return: positions of the queries and, for each, of the fingerprint: two int64 arrays
+        of shape (m,), ascending by query, then by fingerprint
+    :raises TypeError: arrays that are not of uint64
+    :raises ValueError: another shape, or a distance out of bounds
+    """
+    distance = _inputs.count(distance, "distance", 0, 64)
+    return _within_many(
+        _inputs.vector(fingerprints, np.uint64, "fingerprints"),
+        _inputs.vector(queries, np.uint64, "queries"),
+        distance,
+    )
+
+
+def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
+    width = rows.shape[1]
+    if width * 64 > 0xFFFF:
+        raise ValueError(f"codes may have at most 65,535 bits, got {width} words")
+    return _inputs.words(query, np.uint64, width, "query")
+
+
+_ONE = np.uint64(1)
+_EIGHT = np.uint64(8)
+_SHARED = np.uint64(3)
+_NEAR = np.uint64(NEAR)
+# 16 KB of fingerprints stay in the first-level cache while all queries pass over them.
+_TILE = np.uint64(2048)
+
+
+@inlined
+def with_room(array: NDArray[np.int64], used: np.uint64, more: np.uint64) -> NDArray[np.int64]:
+    """The array if ``more`` entries fit behind the first ``used``, else a larger copy."""
+    size = np.uint64(array.size)
+    if used + more <= size:
+        return array
+    larger = np.empty(max(used + more, size + size), np.int64)
+    larger[:used] = array[:used]
+    return larger
+
+
+@inlined
+def take(mask: np.uint64, base: np.uint64, out: NDArray[np.int64], used: np.uint64) -> np.uint64:
+    """Append ``base + j`` for every one bit j of the mask; the new number of entries."""
+    while mask:
+        out[used] = np.int64(base + trailing_zeros(mask))
+        used += _ONE
+        mask &= mask - _ONE
+    return used
+
+
+@inlined
+def _next_hit(
+    codes: NDArray[np.uint64],
+    start: np.uint64,
+    stop: np.uint64,
+    query: np.uint64,
+    distance: np.uint64,
+) -> tuple[np.uint64, np.uint64]:
+    """The first whole block from ``start`` with a hit, and its mask; no mask if there is none.
+
+    Apart from the loop that writes, whose list would take a reference count in every turn.
+    """
+    i = start
+    if distance <= _SHARED:
+        while i + _NEAR <= stop:
+            if share_word64(codes, i, query):
+                mask = near_mask64(codes, i, query, distance)
+                if mask:
+                    return i, mask
+            i += _NEAR
+    else:
+        while i + _NEAR <= stop:
+            mask = near_mask64(codes, i, query, distance)
+            if mask:
+                return i, mask
+            i += _NEAR
+    return i, np.uint64(0)
+
+
+@inlined
+def scan(
+    codes: NDArray[np.uint64],
+    start: np.uint64,
+    stop: np.uint64,
+    query: np.uint64,
+    distance: np.uint64,
+    out: NDArray[np.int64],
+    used: np.uint64,
+) -> tuple[NDArray[np.int64], np.uint64]:
+    """Append the positions in start..stop-1 within the distance; the list and its length.
+
+    ``out`` must have room for 64 entries behind ``used``, and so has the result.
+    """
+    i, mask = _next_hit(codes, start, stop, query, distance)
+    while mask:
+        used = take(mask, i, out, used)
+        out = with_room(out, used, _NEAR)
+        i, mask = _next_hit(codes, i + _NEAR, stop, query, distance)
+    while i + _EIGHT <= stop:
+        used = take(near_mask8(codes, i, query, distance), i, out, used)
+        i += _EIGHT
+    while i < stop:
+        if popcount(codes[i] ^ query) <= distance:
+            out[used] = np.int64(i)
+            used += _ONE
+        i += _ONE
+    out = with_room(out, used, _NEAR)
+    return out, used
+
+
+@kernel(I64(R64, types.uint64, types.uint64))
+def _within(
+    fingerprints: NDArray[np.uint64], query: np.uint64, distance: np.uint64
+) -> NDArray[np.int64]:
+    out = np.empty(2 * NEAR, np.int64)
+    size = np.uint64(fingerprints.size)
+    out, used = scan(fingerprints, np.uint64(0), size, query, distance, out, np.uint64(0))
+    return out[:used]
+
+
+@kernel(types.UniTuple(I64, 2)(R64, R64, types.uint64))
+def _within_many(
+    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: np.uint64
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    size = np.uint64(fingerprints.size)
+    found = np.empty(2 * NEAR, np.int64)
+    owners = np.empty(2 * NEAR, np.int64)
+    ends = np.zeros(queries.size + 1, np.int64)
+    used = np.uint64(0)
+    start = np.uint64(0)
+    while start < size:
+        stop = min(start + _TILE, size)
+        for q in range(queries.size):
+            before = used
+            found, used = scan(fingerprints, start, stop, queries[q], distance, found, used)
+            owners = with_room(owners, before, used - before)
+            owners[before:used] = q
+            ends[q + 1] += np.int64(used - before)
+        start = stop
+    # Sorting by counting keeps the positions of a query ascending.
+    for q in range(queries.size):
+        ends[q + 1] += ends[q]
+    order_queries = np.empty(used, np.int64)
+    order_found = np.empty(used, np.int64)
+    for i in range(used):
+        q = owners[i]
+        order_queries[ends[q]] = q
+        order_found[ends[q]] = found[i]
+        ends[q] += 1
+    return order_queries, order_found
+
+
+@kernel(U8(R64, types.uint64))
+def _distances(fingerprints: NDArray[np.uint64], query: np.uint64) -> NDArray[np.uint8]:
+    size = np.uint64(fingerprints.size)
+    out = np.empty(fingerprints.size, np.uint8)
+    i = np.uint64(0)
+    while i + _NEAR <= size:
+        distances64(fingerprints, i, query, out)
+        i += _NEAR
+    while i < size:
+        out[i] = popcount(fingerprints[i] ^ query)
+        i += _ONE
+    return out
+
+
+@kernel(types.UniTuple(types.int64, 2)(R64, types.uint64))
+def _nearest(fingerprints: NDArray[np.uint64], query: np.uint64) -> tuple[int, int]:
+    size = np.uint64(fingerprints.size)
+    best = popcount(fingerprints[0] ^ query)
+    position = np.uint64(0)
+    i = np.uint64(0)
+    while i < size and best:
+        stop = min(i + _NEAR, size)
+        if stop - i == _NEAR:
+            mask = near_mask64(fingerprints, i, query, best - _ONE)
+        else:
+            mask = np.uint64(0)
+            for j in range(i, stop):
+                if popcount(fingerprints[j] ^ query) < best:
+                    mask |= _ONE << (j - i)
+        while mask:
+            j = i + trailing_zeros(mask)
+            closer = popcount(fingerprints[j] ^ query)
+            if closer < best:
+                best = closer
+                position = j
+            mask &= mask - _ONE
+        i = stop
+    return np.int64(position), np.int64(best)
+
+
+@kernel(U16(R64_2, R64))
+def _row_distances(rows: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    size = np.uint64(rows.shape[0])
+    width = np.uint64(rows.shape[1])
+    out = np.empty(rows.shape[0], np.uint16)
+    flat = rows.reshape(rows.size)
+    if width == _EIGHT:
+        for row in range(size):
+            out[row] = row_distance8(flat, row * width, query)
+    elif width == np.uint64(2):
+        first, second = query[0], query[1]
+        for row in range(size):
+            at = row + row
+            out[row] = popcount(flat[at] ^ first) + popcount(flat[at + _ONE] ^ second)
+    else:
+        for row in range(size):
+            total = np.uint64(0)
+            for word in range(width):
+                total += popcount(flat[row * width + word] ^ query[word])
+            out[row] = total
+    return out

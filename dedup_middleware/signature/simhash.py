@@ -1,0 +1,150 @@
+"""SimHash of weighted features, and the bits of it that the next edit may flip.
+
+M. Charikar: Similarity estimation techniques from rounding algorithms, 2002;
+G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, 2007.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.signature import _inputs
+from dedup_middleware.signature._jit import (
+    I64,
+    R32,
+    R64,
+    add_weights,
+    count_bits,
+    kernel,
+)
+
+BITS = 64
+BLOCKS = 4
+BLOCK_BITS = 16
+_WEIGHT_BITS = 30  # the heaviest of float weights becomes 2**30 .. 2**31
+
+
+@attrs.frozen(eq=False)
+class SimHash:
+    """A SimHash with the sums it comes from.
+
+    :param value: 64 bits; bit p is set if ``sums[p]`` is positive
+    :param sums: int64, shape (64,): weight of the features with bit p less that of the others
+    """
+
+    value: int
+    sums: NDArray[np.int64]
+
+    def volatile(self, block: int, n: int) -> tuple[int, ...]:
+        """The n bit positions of a block with the smallest ``abs(sum)``, smallest first.
+
+        They are the bits that a small edit flips first. Ties go to the lower
+        position. ``value ^ (1 << position)`` is a fingerprint worth looking up.
+
+        :param block: 0..3; block i is the 16-bit prefix of the value rotated left by 16*i,
+            so block 0 holds the positions 48..63 and block 3 the positions 0..15
+        :param n: 0..16
+        :raises ValueError: a block or an n out of bounds
+        """
+        _inputs.count(block, "block", 0, BLOCKS - 1)
+        _inputs.count(n, "n", 0, BLOCK_BITS)
+        lowest = BITS - BLOCK_BITS * (block + 1)
+        margins = np.abs(self.sums[lowest : lowest + BLOCK_BITS])
+        order = np.argsort(margins, kind="stable")[:n]
+        return tuple(int(position) + lowest for position in order)
+
+
+def simhash(
+    features: NDArray[np.uint64],
+    weights: NDArray[np.uint32] | NDArray[np.float64] | None = None,
+) -> SimHash | None:
+    """SimHash of 64-bit feature hashes; ``None`` if no feature has any weight.
+
+    Sums are exact integers, so neither the order of the features nor the
+    processor changes a bit. Float weights are first scaled by the power of two
+    that takes the heaviest to 2**30 .. 2**31, and rounded.
+
+    :param features: uint64, shape (n,)
+    :param weights: uint32 or float64, shape (n,); each feature counts once without
+    :raises TypeError: arrays of other dtypes
+    :raises ValueError: shapes that differ, or weights that are negative or not finite
+    """
+    if weights is None:
+        try:
+            sums = _count_sums(features)
+        except TypeError:
+            sums = _count_sums(_inputs.vector(features, np.uint64, "features"))
+    else:
+        features = _inputs.vector(features, np.uint64, "features")
+        scaled = _integers(weights)
+        if scaled.size != features.size:
+            raise ValueError(
+                f"weights must have one entry a feature: got {scaled.size} for {features.size}"
+            )
+        sums = _weighted_sums(features, scaled)
+    # The entry behind the sums is the total weight.
+    if sums[BITS] == 0:
+        return None
+    sums = sums[:BITS]
+    return SimHash(value=bits_of(sums), sums=sums)
+
+
+def bits_of(sums: NDArray[np.int64]) -> int:
+    """The number whose bit p is set if ``sums[p]`` is positive.
+
+    >>> bits_of(np.array([55, -32, -5, -22, 108, 13])) == 0b110001
+    True
+    """
+    return int.from_bytes(np.packbits(sums > 0, bitorder="little").tobytes(), "little")
+
+
+def _integers(weights: NDArray[np.uint32] | NDArray[np.float64]) -> NDArray[np.uint32]:
+    if not isinstance(weights, np.ndarray) or weights.dtype not in (np.uint32, np.float64):
+        found = weights.dtype if isinstance(weights, np.ndarray) else type(weights).__name__
+        raise TypeError(f"weights must be a NumPy array of uint32 or float64, got {found}")
+    if weights.dtype == np.uint32:
+        return _inputs.vector(weights.astype(np.uint32, copy=False), np.uint32, "weights")
+    exact = _inputs.vector(weights.astype(np.float64, copy=False), np.float64, "weights")
+    heaviest = float(exact.max(initial=0.0))
+    # Written so that NaN fails too.
+    if not (math.isfinite(heaviest) and bool(np.all(exact >= 0.0))):
+        raise ValueError("weights must be finite and not negative")
+    exponent = math.frexp(heaviest)[1] if heaviest else 0
+    return np.rint(np.ldexp(exact, _WEIGHT_BITS + 1 - exponent)).astype(np.uint32)
+
+
+_ROUND = 255  # what the 8-bit counters hold
+
+
+@kernel(I64(R64))
+def _count_sums(features: NDArray[np.uint64]) -> NDArray[np.int64]:
+    sums = np.zeros(BITS + 1, np.int64)
+    counts = np.empty(BITS, np.uint8)
+    size = features.size
+    for start in range(0, size, _ROUND):
+        stop = min(start + _ROUND, size)
+        count_bits(features, np.uint64(start), np.uint64(stop), counts)
+        for p in range(np.uint64(BITS)):
+            sums[p] += counts[p]
+    for p in range(np.uint64(BITS)):
+        sums[p] = 2 * sums[p] - size
+    sums[BITS] = size
+    return sums
+
+
+@kernel(I64(R64, R32))
+def _weighted_sums(features: NDArray[np.uint64], weights: NDArray[np.uint32]) -> NDArray[np.int64]:
+    sums = np.zeros(BITS + 1, np.int64)
+    add_weights(features, weights, sums)
+    total = np.int64(0)
+    for i in range(np.uint64(weights.size)):
+        total += np.int64(weights[i])
+    for p in range(np.uint64(BITS)):
+        sums[p] = 2 * sums[p] - total
+    sums[BITS] = total
+    return sums

@@ -1,0 +1,139 @@
+"""One table look-up a character: its normal form, its word class and its role in numerals.
+
+`table()` packs for every code point below 2**17 into one uint32:
+
+    bits  0-20  the normal form if it is one code point; the place in `expansions` if several
+    bits 21-28  flags and word class of the normal form; the length if several code points
+    bits 29-30  PLAIN, DROP, EXPAND or CONTEXT (the form depends on the neighbours)
+
+Code points from 2**17 on need no table: see `classify`.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.text import normalize
+
+TABLE_SIZE: Final = 0x20000
+CODE_MASK: Final = 0x1FFFFF
+CLASS_SHIFT: Final = 21
+KIND_SHIFT: Final = 29
+PLAIN, DROP, EXPAND, CONTEXT = 0, 1, 2, 3
+
+# Word classes (UAX #29, table 3), merged where this package treats them alike.
+SEPARATOR, EXTEND, LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR = 0, 1, 2, 3, 4, 5, 6
+SINGLE, SA, EMOJI, REGIONAL = 7, 8, 9, 10
+MID_LETTER, MID_NUMBER, MID_BOTH, SINGLE_QUOTE, DOUBLE_QUOTE = 11, 12, 13, 14, 15
+CLASS_MASK: Final = 0x1F
+NUMERAL: Final = 0x20  # a digit or a Chinese numeral
+ALNUM: Final = 0x40  # jieba's re_eng: [a-zA-Z0-9]
+BLOCK: Final = 0x80  # jieba's re_han: [\u4E00-\u9FD5a-zA-Z0-9+#&._%-]
+HAN: Final = BLOCK | SINGLE  # what only the Han characters of a block have in common
+
+CHINESE_NUMERALS: Final = "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
+
+_CLASSES: Final = {
+    "extend": EXTEND,
+    "letter": LETTER,
+    "hebrew": HEBREW,
+    "numeric": NUMERIC,
+    "katakana": KATAKANA,
+    "connector": CONNECTOR,
+    "single": SINGLE,
+    "sa": SA,
+    "emoji": EMOJI,
+    "regional": REGIONAL,
+    "mid_letter": MID_LETTER,
+    "mid_number": MID_NUMBER,
+    "mid_both": MID_BOTH,
+    "single_quote": SINGLE_QUOTE,
+    "double_quote": DOUBLE_QUOTE,
+}
+
+
+@attrs.frozen(eq=False)
+class Characters:
+    """The packed table (uint32[2**17]) and the pool of longer normal forms (uint32[n])."""
+
+    table: NDArray[np.uint32]
+    expansions: NDArray[np.uint32]
+
+
+@cache
+def word_classes() -> NDArray[np.uint8]:
+    """Flags and word class of every code point, uint8[0x110000], read from the package data."""
+    classes = np.zeros(sys.maxunicode + 1, np.uint8)
+    text = (files("dedup_middleware.text") / "data" / "character_classes.txt").read_text("utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            first, last, name = line.split(" ")
+            classes[int(first, 16) : int(last, 16) + 1] = _CLASSES[name]
+    # Later Unicode versions put further Han characters into planes 2 and 3.
+    classes[0x20000:0x40000] = SINGLE
+    classes[0x4E00:0x9FD6] |= BLOCK
+    for character in "+#&._%-":
+        classes[ord(character)] |= BLOCK
+    for first, last in ("az", "AZ", "09"):
+        classes[ord(first) : ord(last) + 1] |= BLOCK | ALNUM
+    for character in "0123456789" + CHINESE_NUMERALS:
+        classes[ord(character)] |= NUMERAL
+    classes.flags.writeable = False
+    return classes
+
+
+def _varying() -> NDArray[np.bool_]:
+    """Code points below `TABLE_SIZE` that normalisation may change; the others stand for
+    themselves. Only a short cut: unified ideographs and Hangul syllables are 40,000."""
+    varying = np.ones(TABLE_SIZE, np.bool_)
+    for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF)):
+        varying[first : last + 1] = False
+    varying[0x17000:0x18D00] = False
+    return varying
+
+
+def build(simplified: Mapping[int, int] | None = None) -> Characters:
+    """Compute the table from unicodedata; `simplified` maps traditional code points."""
+    classes = word_classes().astype(np.uint32)
+    codes = np.arange(TABLE_SIZE, dtype=np.uint32)
+    table = codes | classes[:TABLE_SIZE] << CLASS_SHIFT
+    pool: list[int] = []
+    places: dict[str, int] = {}
+    special = normalize.special()
+    folds = {**special.folds, **(simplified or {})}
+
+    def entry(kind: int, value: int, flags: int) -> int:
+        return kind << KIND_SHIFT | flags << CLASS_SHIFT | value
+
+    for code in np.flatnonzero(_varying()).tolist():
+        character = chr(code)
+        if code in special.dropped:
+            table[code] = entry(DROP, 0, 0)
+            continue
+        if unicodedata.category(character) == "Cn":
+            continue
+        if normalize.needs_context(character):
+            value = folds.get(code, code)
+            table[code] = entry(CONTEXT, value, int(classes[value]))
+            continue
+        form = normalize.normalize(character).translate(simplified or {})
+        if len(form) == 1:
+            table[code] = entry(PLAIN, ord(form), int(classes[ord(form)]))
+        else:
+            if form not in places:
+                places[form] = len(pool)
+                pool.extend(map(ord, form))
+            table[code] = entry(EXPAND, places[form], len(form))
+    for code, value in (simplified or {}).items():
+        if code < TABLE_SIZE and not int(table[code]) >> KIND_SHIFT:
+            table[code] = entry(PLAIN, value, int(classes[value]))
+    return Characters(table, np.array(pool, np.uint32))

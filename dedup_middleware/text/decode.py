@@ -1,0 +1,185 @@
+"""From the bytes of a page to its text, whatever the page says about its encoding.
+
+Declarations of East Asian pages lie often enough to matter: ``utf-8`` in the header of a GBK page,
+``gb2312`` over bytes of GB18030, ``iso-8859-1`` because a server adds it to everything. The order
+here is: byte order mark; the pattern of NUL bytes (UTF-16); UTF-8 when the bytes are valid UTF-8,
+which no other encoding is by chance; then the declared encodings and the East Asian ones, judged
+by the share of undecodable bytes and of characters that are common in the language; then
+resiliparse's detector for the single-byte encodings.
+"""
+
+import re
+from collections.abc import Callable
+
+import attrs
+from resiliparse.parse.encoding import detect_encoding
+from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding
+
+from dedup_middleware.text.extraction.charsets import FAMILIES, plausibility
+
+# Part of the page that is looked at, and how much of it is scored once ASCII runs are squeezed.
+_SCAN = 400_000
+_SAMPLE = 24_000
+# A declared encoding above this is believed without looking at others.
+_CLEAR = 1.1
+# The best East Asian encoding below this is no East Asian text at all.
+_DOUBTFUL = 0.75
+# How much a declaration adds to the score of its encoding.
+_DECLARED_BONUS = 0.2
+# Valid sequences a broken one needs beside it for a page to count as damaged UTF-8.
+_UTF8_GOOD_PER_ERROR = 5
+_WESTERN = frozenset({"cp1252", "ascii", "iso8859-1", "iso8859-15", "latin_1"})
+_ASCII_RUN = re.compile(rb"([\x00-\x7f])[\x00-\x7f]{3,}")
+_HIGH_BYTE = re.compile(rb"[\x80-\xff]")
+_FOREIGN_TO_ASCII = re.compile(r"[\x00-\x7f]+")
+
+
+@attrs.frozen
+class Decoded:
+    """The text of a page and the Python codec that gave it."""
+
+    text: str
+    charset: str
+
+
+def decode(data: bytes, charset: str | None = None) -> Decoded:
+    """Decode the bytes of a page. Never raises.
+
+    ``charset`` is the one of the Content-Type header, if any; an unknown name is ignored. Bytes
+    that the chosen encoding does not know become U+FFFD.
+    """
+    bom_codec, bom = read_bom(data)
+    if bom_codec is not None:
+        return Decoded(data[len(bom or b"") :].decode(bom_codec, "replace"), bom_codec)
+    if (wide := _wide_codec(data)) is not None:
+        return Decoded(data.decode(wide, "replace"), wide)
+    if data.isascii():
+        codec = _seven_bit_codec(data, charset)
+        return Decoded(data.decode(codec, "replace"), codec)
+    if (text := _as_utf8(data)) is not None:
+        return Decoded(text, "utf-8")
+    codec = _legacy_codec(data, charset)
+    return Decoded(data.decode(codec, "replace"), codec)
+
+
+def _wide_codec(data: bytes) -> str | None:
+    """UTF-16 or UTF-32 without a byte order mark: markup is ASCII, so its NULs keep to one lane."""
+    head = data[:4096]
+    if head.count(0) * 4 < len(head) or len(head) < 8:
+        return None
+    lanes = [head[lane::4].count(0) * 4 / len(head) for lane in range(4)]
+    full = [share > 0.5 for share in lanes]
+    patterns = {
+        (False, True, True, True): "utf-32-le",
+        (True, True, True, False): "utf-32-be",
+        (False, True, False, True): "utf-16-le",
+        (True, False, True, False): "utf-16-be",
+    }
+    if (codec := patterns.get((full[0], full[1], full[2], full[3]))) is not None:
+        return codec
+    # Dense East Asian text leaves fewer NULs, but still none in the other lane.
+    even, odd = lanes[0] + lanes[2], lanes[1] + lanes[3]
+    if odd > 0.4 and even < 0.02:
+        return "utf-16-le"
+    if even > 0.4 and odd < 0.02:
+        return "utf-16-be"
+    return None
+
+
+def _seven_bit_codec(data: bytes, charset: str | None) -> str:
+    """Encodings that use ASCII bytes alone: ISO-2022 by its escapes, HZ only when declared."""
+    if b"\x1b$)C" in data[:_SCAN]:
+        return "iso2022_kr"
+    if b"\x1b$" in data[:_SCAN]:
+        return "iso2022_jp_ext"
+    return "hz" if "hz" in _declared(data, charset) else "ascii"
+
+
+def _as_utf8(data: bytes) -> str | None:
+    """The text when the bytes are UTF-8, a few damaged sequences allowed; else None."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.end == len(data) and error.reason == "unexpected end of data":
+            return data[: error.start].decode("utf-8")
+    text = data.decode("utf-8", "replace")
+    errors = text.count("\ufffd")
+    foreign = len(text) - _ascii_count(text)
+    return text if foreign - errors >= errors * _UTF8_GOOD_PER_ERROR else None
+
+
+def _ascii_count(text: str) -> int:
+    """Characters of the text that are ASCII, without a Python loop."""
+    return len(text.encode("ascii", "ignore"))
+
+
+def _declared(data: bytes, charset: str | None) -> list[str]:
+    """Codecs the header and the page name, header first, each as the superset browsers use."""
+    names: list[str] = []
+    for name in (charset, html_body_declared_encoding(data[:8192])):
+        # w3lib maps gb2312 to gb18030, big5 to big5hkscs, latin-1 to cp1252 and so on.
+        codec = resolve_encoding(name.strip()) if name else None
+        if codec is not None and codec not in names:
+            names.append(codec)
+    return names
+
+
+def _legacy_codec(data: bytes, charset: str | None) -> str:
+    """The codec of bytes that are neither Unicode nor ASCII."""
+    sample = _sample(data)
+    declared = _declared(data, charset)
+    scores: dict[str, float] = {}
+    for codec in declared:
+        if codec in FAMILIES:
+            scores[codec] = _score(sample, codec)
+            if scores[codec] >= _CLEAR:
+                return _variant(data, codec)
+            scores[codec] += _DECLARED_BONUS
+    for codec in FAMILIES:
+        if codec not in scores:
+            scores[codec] = _score(sample, codec)
+    best = max(scores, key=lambda codec: scores[codec])
+    if scores[best] >= _DOUBTFUL:
+        return _variant(data, best)
+    return _single_byte(data, declared)
+
+
+def _score(sample: bytes, codec: str) -> float:
+    """How much the sample looks like text in one of the East Asian encodings."""
+    return plausibility(_FOREIGN_TO_ASCII.sub("", sample.decode(codec, "replace")), FAMILIES[codec])
+
+
+def _sample(data: bytes) -> bytes:
+    """The part of the page that tells encodings apart: long ASCII runs cut down to two bytes.
+
+    The first byte of a run stays: in GBK, Big5 and Shift_JIS it can be the second half of a
+    character.
+    """
+    first = _HIGH_BYTE.search(data)
+    start = first.start() if first else 0
+    return _ASCII_RUN.sub(rb"\1 ", data[start : start + _SCAN])[:_SAMPLE]
+
+
+def _variant(data: bytes, codec: str) -> str:
+    """The superset that loses least: Big5 has two, and neither holds the other."""
+    if codec != "big5hkscs":
+        return codec
+    losses = {name: data.decode(name, "replace").count("\ufffd") for name in (codec, "cp950")}
+    return codec if losses[codec] <= losses["cp950"] else "cp950"
+
+
+def _single_byte(data: bytes, declared: list[str]) -> str:
+    """One of the single-byte encodings: the declared one unless it is the default of servers."""
+    trusted: Callable[[str], bool] = lambda codec: codec not in FAMILIES and codec != "utf-8"  # noqa: E731
+    for codec in declared:
+        if trusted(codec) and codec not in _WESTERN and not _loses(data, codec):
+            return codec
+    guess = detect_encoding(_sample(data), max_len=_SAMPLE)
+    detected = resolve_encoding(guess) if guess else None
+    return detected if detected is not None and trusted(detected) else "cp1252"
+
+
+def _loses(data: bytes, codec: str) -> bool:
+    """Whether more than a few bytes have no meaning in the codec."""
+    text = _sample(data).decode(codec, "replace")
+    return text.count("\ufffd") * 50 > len(text)

@@ -1,0 +1,81 @@
+"""From a page to its title and body.
+
+The body is what fingerprints are made of, so it must not depend on the page around it: a toolbar
+taken for a body makes all pages of a site alike, a related-links list taken along makes two
+reprints differ. Three extractors are behind one function; `docs/decisions.md` has their measured F1
+and time.
+"""
+
+import re
+from typing import Literal
+
+import attrs
+
+from dedup_middleware.text.decode import decode
+from dedup_middleware.text.extraction import metadata, source
+from dedup_middleware.text.extraction.bodies import flat_body, quick_body, thorough_body
+from dedup_middleware.text.extraction.cleanup import tidy
+
+Mode = Literal["best", "balanced", "fast"]
+MODES: tuple[Mode, ...] = ("best", "balanced", "fast")
+
+_LETTER = re.compile(r"\w")
+
+
+@attrs.frozen
+class Page:
+    """Title and body of a page.
+
+    ``text`` has one paragraph a line and is empty when the page has no body. ``charset`` is the
+    Python codec of the bytes (empty for ``str`` input); ``extractor`` names what found the body.
+    """
+
+    title: str
+    text: str
+    charset: str = ""
+    extractor: str = ""
+    language: str = ""
+
+
+def extract(
+    html: bytes | str,
+    *,
+    charset: str | None = None,
+    url: str | None = None,
+    extractor: Mode = "best",
+) -> Page:
+    """Find title and body of a page in HTML, XHTML, XML or plain text.
+
+    ``charset`` is the one of the Content-Type header; it may be missing or wrong. ``url`` is for
+    extractors that look at it. No input raises: a page without a body has the text ``""``. Input
+    longer than `source.MAX_SIZE` is cut there, not refused.
+
+    Raises `ValueError` for an unknown ``extractor``.
+    """
+    if extractor not in MODES:
+        raise ValueError(f"extractor={extractor!r} is unknown; use one of {', '.join(MODES)}")
+    codec = ""
+    if isinstance(html, bytes):
+        decoded = decode(html[: source.MAX_SIZE], charset)
+        html, codec = decoded.text, decoded.charset
+    html = source.clean(html)
+    if source.is_binary(html):
+        return Page("", "", codec, "none")
+    if not source.is_markup(html):
+        return Page("", tidy(html, ""), codec, "plain")
+    title = metadata.title(html)
+    text, used = _body(html, extractor, url)
+    text = tidy(text, title)
+    if not _LETTER.search(text):
+        text, used = "", "none"
+    return Page(title, text, codec, used, metadata.language(html))
+
+
+def _body(html: str, mode: Mode, url: str | None) -> tuple[str, str]:
+    """Raw body of a page and the name of the extractor that found it."""
+    shape = source.survey(html)
+    if not shape.has_tree:
+        return flat_body(html), "flat"
+    if mode == "fast" or not shape.is_ordinary:
+        return quick_body(html), "quick"
+    return thorough_body(html, url), "thorough"

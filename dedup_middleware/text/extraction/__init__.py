@@ -1,0 +1,1 @@
+"""Parts of the extraction: encodings, page structure, body extractors, clean-up."""

@@ -1,0 +1,136 @@
+"""The normal form of a text: what duplicates have in common whatever their encoding.
+
+In this order:
+
+1. control, format and default-ignorable characters are dropped (zero-width spaces, byte order
+   marks, soft hyphens, directional marks, variation selectors), so that they can't hide a
+   duplicate; white space stays;
+2. of more than 30 combining marks in a row the rest is dropped (the Stream-Safe Text Format of
+   UAX #15), because canonical reordering is quadratic in their number;
+3. NFKC, lower case, NFKC (width, ligatures, compatibility forms);
+4. Folds: decimal digits of all scripts become ASCII digits, apostrophes become ', and a final
+   sigma becomes a sigma.
+
+`normalize` states this in plain Python. Pages rarely pay for it: the table of `characters`
+holds the answer for every character whose form does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
+
+import attrs
+
+_WHITE_SPACE: Final = frozenset(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85"))
+# Default_Ignorable_Code_Point (Unicode Character Database) outside category Cf.
+_IGNORABLE: Final = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2065, 0x2065),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),
+)
+_LONGEST_MARK_RUN: Final = 30
+
+
+
+
+@attrs.frozen
+class Special:
+    """The code points that this module treats apart."""
+
+    dropped: frozenset[int]
+    folds: Mapping[int, int]
+    marks: frozenset[int]
+
+
+@cache
+def special() -> Special:
+    """Read the special code points from unicodedata, once a process."""
+    dropped, marks = set[int](), set[int]()
+    folds = {0x3C2: 0x3C3, 0x2018: 0x27, 0x2019: 0x27, 0x2BC: 0x27}
+    for code in (*range(0x20000), *range(0xE0000, 0xE1000)):
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category == "Nd" and code > 0x7F:
+            folds[code] = 0x30 + unicodedata.decimal(character)
+        elif category in ("Mn", "Mc", "Me") and unicodedata.combining(character):
+            marks.add(code)
+        elif category in ("Cc", "Cf") and code not in _WHITE_SPACE:
+            dropped.add(code)
+    for first, last in _IGNORABLE:
+        dropped.update(range(first, last + 1))
+    return Special(frozenset(dropped), folds, frozenset(marks))
+
+
+def _class(codes: Iterable[int]) -> str:
+    # Ranges, because `re` tries what lies beyond the BMP one member after the other.
+    ranges: list[list[int]] = []
+    for code in sorted(codes):
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "[" + "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in ranges) + "]"
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    marks = _class(special().marks)
+    return (
+        re.compile(_class(special().dropped) + "+"),
+        re.compile(f"({marks}{{{_LONGEST_MARK_RUN}}}){marks}+"),
+    )
+
+
+def compose(text: str) -> str:
+    """Steps 1 to 3 of the normal form, for text in which neighbours matter.
+
+    Args:
+        text: any string, lone surrogates and unassigned code points included.
+    """
+    dropped, mark_run = _patterns()
+    text = mark_run.sub(r"\1", dropped.sub("", text))
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+
+
+def normalize(text: str) -> str:
+    """The normal form of `text`, as the head of this module defines it. Never raises."""
+    return compose(text).translate(special().folds)
+
+
+@cache
+def _followers() -> frozenset[str]:
+    """The characters that may compose with the one before them."""
+    found = {chr(code) for code in range(0x1161, 0x1176)} | {
+        chr(code) for code in range(0x11A8, 0x11C3)
+    }
+    for code in range(min(0x20000, sys.maxunicode)):
+        decomposed = unicodedata.decomposition(chr(code))
+        if decomposed and not decomposed.startswith("<") and " " in decomposed:
+            found.add(chr(int(decomposed.split(" ")[1], 16)))
+    return frozenset(found)
+
+
+def needs_context(character: str) -> bool:
+    """Whether the form of `character` may depend on the characters before it."""
+    forms = (
+        character,
+        unicodedata.normalize("NFKD", character),
+        unicodedata.normalize("NFKC", character),
+        compose(character),
+    )
+    return any(
+        form and (unicodedata.combining(form[0]) != 0 or form[0] in _followers())
+        for form in forms
+    )

@@ -1,0 +1,80 @@
+"""Segmenters: text in, tokens out.
+
+    jieba   the most probable path through jieba's dictionary, token for token what
+            `jieba.lcut(text, HMM=False)` gives
+    fmm     forward maximum matching over the same dictionary (Long Jun et al., patent
+            CN102024065): the longest entry at each position, else one character; a run of ASCII
+            letters and digits is one token; punctuation ends a matching window
+    words   Unicode word boundaries (UAX #29); Thai, Khmer, Lao and Burmese as overlapping
+            groups of three letters; ideographs and hiragana one by one
+    char    single characters
+
+`cut` takes text as it is; `Shingler` normalises it first.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.text import cutting
+from dedup_middleware.text.characters import word_classes
+from dedup_middleware.text.trie import Trie, load_trie
+
+SEGMENTERS: Final = {
+    "char": cutting.CHAR,
+    "words": cutting.WORDS,
+    "fmm": cutting.FMM,
+    "jieba": cutting.JIEBA,
+}
+
+NO_TRIE: Final = Trie(np.empty(0, np.int32), np.empty(0, np.float64), 0.0, "")
+NO_TRIE.units.flags.writeable = NO_TRIE.weights.flags.writeable = False
+
+
+def code_points(text: str) -> NDArray[np.uint32]:
+    """The code points of any string, lone surrogates included."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def segmenter_mode(name: str) -> int:
+    """The number that kernels know a segmenter by.
+
+    Raises:
+        ValueError: there is no such segmenter; the message lists those that exist.
+    """
+    if name not in SEGMENTERS:
+        raise ValueError(f"segmenter={name!r} is unknown: choose one of {', '.join(SEGMENTERS)}")
+    return SEGMENTERS[name]
+
+
+@lru_cache(maxsize=4)
+def _trie(user_dictionary: Path | None) -> Trie:
+    return load_trie(user=user_dictionary)
+
+
+def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> list[str]:
+    """The tokens of `text` as it is, without normalisation.
+
+    With `jieba` and `fmm` the tokens add up to the text, white space and punctuation included;
+    `words` and `char` leave out what is no word.
+
+    Raises:
+        ValueError: unknown segmenter, or a malformed dictionary.
+        FileNotFoundError: jieba's dictionary or the user's is missing.
+    """
+    mode = segmenter_mode(segmenter)
+    codes = code_points(text)
+    flags = word_classes()[codes]
+    starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+    if mode in (cutting.FMM, cutting.JIEBA):
+        trie, kernel = _trie(user_dictionary), cutting.lossless
+    else:
+        trie, kernel = NO_TRIE, cutting.tokenize
+    count = kernel(codes, flags, mode, trie.units, trie.weights, trie.unknown, starts, ends)
+    places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
+    return [text[first:last] for first, last in places]

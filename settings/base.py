@@ -1,0 +1,64 @@
+"""What every way to run the news crawler has in common."""
+
+from typing import Any
+
+BOT_NAME = "news"
+SPIDER_MODULES = ["crawler.spiders"]
+NEWSPIDER_MODULE = "crawler.spiders"
+
+# The plugin: its pipeline and its commands. Its own settings begin with DEDUP_.
+ADDONS = {"dedup_middleware.Addon": 500}
+
+# Storage comes after the plugin, so that a duplicate never reaches it.
+ITEM_PIPELINES = {"crawler.storage.SqliteStorage": 800}
+NEWS_DB = "news.db"
+# True keeps the HTML of every stored page in the database; the feed never holds it.
+NEWS_STORE_HTML = False
+
+# With DEDUP_ACTION = "mark", add "dedup": the plugin puts its verdict there.
+FEED_EXPORT_FIELDS = [
+    "url",
+    "title",
+    "text",
+    "site",
+    "author",
+    "published",
+    "language",
+    "source_url",
+    "fetched",
+]
+FEEDS: dict[str, dict[str, Any]] = {
+    "news.jsonl": {"format": "jsonlines", "encoding": "utf8", "overwrite": False},
+}
+
+EXTENSIONS = {
+    "crawler.summary.Summary": 900,
+    # They listen on a port, and nobody asked for it.
+    "scrapy.extensions.telnet.TelnetConsole": None,
+    "scrapy.extensions.remote_control.RemoteControl": None,
+}
+
+# A guest on other people's servers: named, slow, and out where robots.txt says so.
+USER_AGENT = "dedup-middleware-news/0.1 (Scrapy news crawler of the dedup-middleware project)"
+ROBOTSTXT_OBEY = True
+ROBOTSTXT_USER_AGENT = "dedup-middleware-news"
+CONCURRENT_REQUESTS = 16
+CONCURRENT_REQUESTS_PER_DOMAIN = 4
+AUTOTHROTTLE_ENABLED = True
+AUTOTHROTTLE_START_DELAY = 1.0
+AUTOTHROTTLE_MAX_DELAY = 30.0
+AUTOTHROTTLE_TARGET_CONCURRENCY = 1.0
+COOKIES_ENABLED = False
+HTTPCACHE_ENABLED = False
+RETRY_TIMES = 2
+REDIRECT_MAX_TIMES = 5
+DOWNLOAD_TIMEOUT = 30
+# No article is this large; a page that is would only cost memory.
+DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
+DOWNLOAD_WARNSIZE = 5 * 1024 * 1024
+
+# Nearest pages first: the default order dives into the archive before the front page is done.
+SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.FifoMemoryQueue"
+SCHEDULER_DISK_QUEUE = "scrapy.squeues.PickleFifoDiskQueue"
+
+LOG_LEVEL = "INFO"

@@ -1,0 +1,41 @@
+"""The back ends under test; Redis is a real server, started once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.index.base import Index
+from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.servers import RedisServer, running_redis
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server that all tests share; each uses a namespace of its own."""
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+async def harness(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer
+) -> AsyncIterator[Harness]:
+    """A fresh store of each kind."""
+    harness: Harness
+    if request.param == "memory":
+        harness = MemoryHarness()
+    elif request.param == "sqlite":
+        harness = SQLiteHarness(tmp_path / "index.db")
+    else:
+        harness = RedisHarness(redis_server)
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
+async def index(harness: Harness) -> Index:
+    """A client of a fresh store of each kind."""
+    return await harness.client()

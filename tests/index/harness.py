@@ -1,0 +1,170 @@
+"""One way to drive every back end, and to look into it and damage it from outside."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dedup_middleware.index.base import Entry, Index
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_scripts import ROW, ROWS
+from dedup_middleware.index.sqlite import SQLiteIndex
+from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
+from dedup_middleware.options import Options
+from tests.servers import RedisServer
+
+PARAMETERS = {"shingle_width": "3", "bands": "2"}
+_names = itertools.count()
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Harness(ABC):
+    """One store, any number of clients."""
+
+    def __init__(self) -> None:
+        self.clients: list[Index] = []
+
+    @abstractmethod
+    def connect(self) -> Index:
+        """Another client of the same store, not opened yet."""
+
+    @abstractmethod
+    def advance(self, seconds: float) -> None:
+        """Let time pass for every lease."""
+
+    @abstractmethod
+    def put_bucket(self, bucket: int, data: bytes) -> None:
+        """Overwrite a bucket behind the index's back."""
+
+    def damage_page(self, number: int) -> None:
+        """Cut a page's satellite short."""
+        raise NotImplementedError
+
+    async def client(self) -> Index:
+        """Another client of the same store, opened."""
+        index = self.connect()
+        self.clients.append(index)
+        await index.open(PARAMETERS)
+        return index
+
+    async def close(self) -> None:
+        """Close all clients."""
+        for index in self.clients:
+            await index.close()
+
+
+class MemoryHarness(Harness):
+    """All clients are one object: the memory of one process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.index = MemoryIndex(clock=self.clock)
+
+    def connect(self) -> Index:
+        return self.index
+
+    def advance(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def put_bucket(self, bucket: int, data: bytes) -> None:
+        self.index._buckets[bucket] = bytearray(data)
+
+
+class SQLiteHarness(Harness):
+    """All clients open one file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.clock = Clock()
+
+    def connect(self) -> Index:
+        return SQLiteIndex(str(self.path), clock=self.clock)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def execute(self, statement: str, *values: object) -> None:
+        db = sqlite3.connect(self.path)
+        with db:
+            db.execute(statement, values)
+        db.close()
+
+    def put_bucket(self, bucket: int, data: bytes) -> None:
+        self.execute("INSERT OR REPLACE INTO bucket VALUES (?, ?)", bucket, data)
+
+    def damage_page(self, number: int) -> None:
+        self.execute("UPDATE page SET content = x'0102' WHERE number = ?", number)
+
+
+class RedisHarness(Harness):
+    """All clients use one namespace of a real server.
+
+    The server's clock can't be moved, so the ends of the leases are moved instead.
+    """
+
+    def __init__(self, server: RedisServer) -> None:
+        super().__init__()
+        self.server = server
+        self.options = Options(index_url=server.url, namespace=f"test-{next(_names)}")
+        self.prefix = b"{" + self.options.namespace.encode() + b"}"
+        self.admin = server.client()
+
+    def connect(self) -> Index:
+        return RedisIndex(self.options)
+
+    def advance(self, seconds: float) -> None:
+        leases = self.prefix + b"leases"
+        for page, lease in self.admin.hgetall(leases).items():
+            till = int.from_bytes(lease[8:], "little") - round(seconds * 1000)
+            self.admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+
+    def put_bucket(self, bucket: int, data: bytes) -> None:
+        key = self.prefix + bucket.to_bytes(3, "big")
+        if data:
+            self.admin.set(key, data)
+        else:
+            self.admin.delete(key)
+
+    def damage_page(self, number: int) -> None:
+        key = self.prefix + b"s" + (number // ROWS).to_bytes(4, "little")
+        chunk = self.admin.get(key)
+        self.admin.set(key, chunk[: number % ROWS * ROW.itemsize + 50])
+
+    async def close(self) -> None:
+        await super().close()
+        self.admin.close()
+
+
+def slots_of(key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)) -> tuple[Slot, ...]:
+    """The places of a page: key table, four SimHash tables, two bands."""
+    return (
+        narrow_slot(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
+        *simhash_slots(simhash),
+        *band_slots(bands),
+    )
+
+
+def entry(slots: Sequence[Slot], *, size: int = 9, address: str | None = None) -> Entry:
+    """A page with some content."""
+    content = np.zeros(1, CONTENT)
+    content["size"] = size
+    content["sketch"] = np.arange(8, dtype=np.uint64) * np.uint64(0x0123456789ABCDEF)
+    return Entry(tuple(slots), content.tobytes(), address)

@@ -1,0 +1,355 @@
+"""Document in, verdict out; a page is dropped only against one that is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
+from dedup_middleware.fingerprint import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
+from dedup_middleware.index.base import Claim, Entry, Reading
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.records import Satellites
+from dedup_middleware.index.tables import Slot
+from tests.texts import article, english
+
+OPTIONS = Options(index_url="memory:", pending_wait=5.0)
+
+
+class Counts:
+    """Collects what the deduplicator counts."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+
+    def __call__(self, name: str, n: float) -> None:
+        self.of[name] += n  # type: ignore[assignment]
+
+
+class UnsteadyIndex(MemoryIndex):
+    """An index that can be cut off."""
+
+    down = False
+    calls = 0
+
+    def _check(self) -> None:
+        type(self).calls += 1
+        if self.down:
+            raise IndexUnavailableError("cut off by the test")
+
+    async def open(self, parameters: Any) -> dict[str, str]:
+        self._check()
+        return await super().open(parameters)
+
+    async def read(self, slots: Sequence[Slot]) -> Reading:
+        self._check()
+        return await super().read(slots)
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        self._check()
+        return await super().fetch(numbers)
+
+    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
+        self._check()
+        return await super().claim(entry, reading, lease)
+
+    async def commit(self, claim: Claim) -> bool:
+        self._check()
+        return await super().commit(claim)
+
+    async def release(self, claim: Claim) -> bool:
+        self._check()
+        return await super().release(claim)
+
+
+def page(key: str, text: str, title: str = "") -> Document:
+    """A document with a text."""
+    return Document(key=f"https://{key}", title=title, text=text)
+
+
+async def stored(dedup: Deduplicator, document: Document) -> None:
+    """Decide a new page and commit it."""
+    verdict = await dedup.decide(document)
+    assert verdict.outcome == NEW
+    assert await dedup.commit(verdict)
+
+
+async def test_copy_of_a_stored_page_is_a_duplicate() -> None:
+    """The verdict names the stored page, how similar it is, and why."""
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", article(1)))
+        verdict = await dedup.decide(page("b/1", article(1)))
+        assert verdict.is_duplicate
+        assert verdict.reason == "exact-copy"
+        assert verdict.match is not None
+        assert verdict.match.key == "https://a/1"
+        assert verdict.match.similarity == 1.0
+        assert verdict.match.distance == 0
+        assert "simhash/0" in verdict.match.tables
+        assert "https://a/1" in str(verdict)
+
+
+@pytest.mark.parametrize("text", [article(3, 20), english(3)], ids=["chinese", "english"])
+async def test_light_edit_is_a_near_duplicate(text: str) -> None:
+    """A page with a note in front is found, which an exact hash would miss."""
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", text))
+        verdict = await dedup.decide(page("b/1", "本报讯 " + text + " 责任编辑"))
+        assert verdict.is_duplicate
+        assert verdict.reason == "near-duplicate"
+        assert verdict.match is not None
+        assert 0.8 <= verdict.match.similarity < 1.0 or verdict.match.similarity == 1.0
+
+
+async def test_other_page_is_new() -> None:
+    """Pages that share words but not their order are kept apart."""
+    async with Deduplicator(OPTIONS) as dedup:
+        for seed in range(20):
+            await stored(dedup, page(f"a/{seed}", article(seed)))
+
+
+async def test_excerpt_is_a_duplicate_but_the_longer_page_is_not() -> None:
+    """What adds nothing is dropped; a page that says much more than the stored one is kept."""
+    long, short = article(5, 40), article(5, 18)
+    assert long.startswith(short)
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/long", long))
+        assert (await dedup.decide(page("b/short", short))).is_duplicate
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/short", short))
+        await stored(dedup, page("b/long", long))
+
+
+async def test_other_figures_make_another_page() -> None:
+    """Bulletins on one template that differ only in their figures are all stored."""
+    template = article(7, 30) + "今日最高气温{}度，水位{}米。"
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", template.format(31, "12.5")))
+        verdict = await dedup.decide(page("a/2", template.format(28, "11.9")))
+        assert verdict.outcome == NEW
+        assert verdict.reason == "other-figures"
+
+
+async def test_page_seen_again_is_a_revisit() -> None:
+    """The same key with the same text is no duplicate of another page."""
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", article(1)))
+        verdict = await dedup.decide(page("a/1", article(1)))
+        assert verdict.outcome == REVISIT
+        assert verdict.is_revisit
+        assert not verdict.is_duplicate
+        assert verdict.match is not None
+        assert verdict.match.key == "https://a/1"
+
+
+async def test_page_that_changed_is_stored_again() -> None:
+    """The same key with another text is new, and then known by both texts."""
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", article(1)))
+        changed = await dedup.decide(page("a/1", article(2)))
+        assert (changed.outcome, changed.reason) == (NEW, "changed")
+        await dedup.commit(changed)
+        assert (await dedup.decide(page("b/1", article(2)))).is_duplicate
+        assert (await dedup.decide(page("b/2", article(1)))).is_duplicate
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "。！？——", "\u200b\ufeff"])
+async def test_pages_without_text_are_never_duplicates(text: str) -> None:
+    """Nothing is known of an empty page, so nothing makes two of them alike."""
+    async with Deduplicator(OPTIONS) as dedup:
+        for key in ("a/1", "b/1", "b/1"):
+            verdict = await dedup.decide(page(key, text))
+            assert verdict.outcome == EMPTY
+            assert await dedup.commit(verdict)
+
+
+async def test_short_pages_are_compared_by_their_exact_text_and_title() -> None:
+    """A caption is a duplicate only of the very same caption under the same title."""
+    caption = "渔船在清晨返回码头"
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, page("a/1", caption, title="早归"))
+        assert (await dedup.decide(page("b/1", caption + "。", title="早归"))).is_duplicate
+        await stored(dedup, page("b/2", caption, title="另一张照片"))
+        await stored(dedup, page("b/3", "渔船在傍晚返回码头", title="早归"))
+
+
+async def test_nothing_is_dropped_against_a_page_that_was_not_stored() -> None:
+    """After a release the next copy is new."""
+    async with Deduplicator(OPTIONS) as dedup:
+        verdict = await dedup.decide(page("a/1", article(1)))
+        await dedup.release(verdict)
+        await stored(dedup, page("b/1", article(1)))
+
+
+async def test_copy_waits_for_the_page_that_is_being_stored() -> None:
+    """While a like page is on its way to storage the copy waits, without blocking others."""
+    async with Deduplicator(OPTIONS) as dedup:
+        first = await dedup.decide(page("a/1", article(1)))
+        copy = asyncio.create_task(dedup.decide(page("b/1", article(1))))
+        await stored(dedup, page("c/1", article(2)))
+        assert not copy.done()
+        await dedup.commit(first)
+        assert (await copy).is_duplicate
+
+
+async def test_copy_takes_the_place_of_a_page_that_failed() -> None:
+    """When the page that is waited for is not stored, the copy is."""
+    async with Deduplicator(OPTIONS) as dedup:
+        first = await dedup.decide(page("a/1", article(1)))
+        copy = asyncio.create_task(dedup.decide(page("b/1", article(1))))
+        await asyncio.sleep(0.05)
+        await dedup.release(first)
+        assert (await copy).outcome == NEW
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_of_racing_copies_exactly_one_is_stored(seed: int) -> None:
+    """60 concurrent decisions on 6 articles, some failing in storage: each is stored once."""
+    rng = random.Random(seed)
+    kept: Counter[int] = Counter()
+    async with Deduplicator(OPTIONS) as dedup:
+
+        async def arrive(number: int, copy: int) -> None:
+            await asyncio.sleep(rng.random() * 0.01)
+            verdict = await dedup.decide(page(f"{copy}/{number}", article(number)))
+            if verdict.outcome == NEW:
+                await asyncio.sleep(rng.random() * 0.02)
+                if copy == 0 and number % 2:
+                    await dedup.release(verdict)
+                else:
+                    await dedup.commit(verdict)
+                    kept[number] += 1
+            else:
+                assert verdict.outcome == DUPLICATE
+
+        await asyncio.gather(*(arrive(n, c) for n in range(6) for c in range(10)))
+    assert kept == dict.fromkeys(range(6), 1)
+
+
+async def test_waiting_ends() -> None:
+    """A page that waits too long goes by unchecked instead of blocking the crawl."""
+    counts = Counts()
+    options = Options(index_url="memory:", pending_wait=0.1)
+    async with Deduplicator(options, count=counts) as dedup:
+        first = await dedup.decide(page("a/1", article(1)))
+        verdict = await dedup.decide(page("b/1", article(1)))
+        assert (verdict.outcome, verdict.reason) == (UNCHECKED, "pending-timeout")
+        await dedup.commit(first)
+        await dedup.commit(verdict)
+    assert counts.of["stored-twice"] == 1
+
+
+async def test_lease_of_a_slow_page_is_extended() -> None:
+    """Storing may take longer than the lease as long as the process lives."""
+    options = Options(index_url="memory:", lease=0.15, pending_wait=5)
+    async with Deduplicator(options) as dedup:
+        slow = await dedup.decide(page("a/1", article(1)))
+        copy = asyncio.create_task(dedup.decide(page("b/1", article(1))))
+        await asyncio.sleep(0.5)
+        assert not copy.done()
+        assert await dedup.commit(slow)
+        assert (await copy).is_duplicate
+
+
+async def test_page_of_a_dead_process_can_be_claimed_after_its_lease() -> None:
+    """A claim that nobody renews blocks a like page no longer than the lease."""
+    index = MemoryIndex()
+    options = Options(index_url="memory:", lease=0.2, pending_wait=5)
+    dead = Deduplicator(options, index=index)
+    await dead.open()
+    lost = await dead.decide(page("a/1", article(1)))
+    assert dead._heartbeat is not None
+    dead._heartbeat.cancel()
+    alive = Deduplicator(options, index=index)
+    await stored(alive, page("b/1", article(1)))
+    # The dead one comes back: its page is stored, but another one holds the place.
+    assert not await dead.commit(lost)
+    await alive.close()
+
+
+async def test_open_claims_are_given_back_at_the_end() -> None:
+    """What is neither committed nor released when the crawl ends blocks nobody."""
+    index = MemoryIndex()
+    counts = Counts()
+    first = Deduplicator(OPTIONS, index=index, count=counts)
+    await first.decide(page("a/1", article(1)))
+    await first.close()
+    assert counts.of["claim/unresolved"] == 1
+    second = Deduplicator(OPTIONS, index=index)
+    await stored(second, page("b/1", article(1)))
+    await second.close()
+
+
+async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> None:
+    """No page is lost or held up; when the index is back it learns of those that went by."""
+    index = UnsteadyIndex()
+    counts = Counts()
+    dedup = Deduplicator(OPTIONS, index=index, count=counts)
+    index.down = True
+    with pytest.raises(IndexUnavailableError):
+        await dedup.open()
+    for number in range(5):
+        verdict = await dedup.decide(page(f"a/{number}", article(number)))
+        assert verdict.outcome == UNCHECKED
+        assert not verdict.is_duplicate
+        assert await dedup.commit(verdict)
+    assert index.calls < 5  # it is not asked for every page
+    index.down = False
+    await asyncio.sleep(0.6)
+    await stored(dedup, page("b/9", article(9)))
+    await asyncio.sleep(0.1)
+    for number in range(5):
+        assert (await dedup.decide(page(f"b/{number}", article(number)))).is_duplicate
+    await dedup.close()
+    assert counts.of["unchecked"] == 5
+
+
+async def test_commit_that_the_index_missed_is_made_good() -> None:
+    """A page stored while the index was cut off is committed when it is back."""
+    index = UnsteadyIndex()
+    dedup = Deduplicator(OPTIONS, index=index)
+    await dedup.open()
+    verdict = await dedup.decide(page("a/1", article(1)))
+    index.down = True
+    assert await dedup.commit(verdict)
+    index.down = False
+    await asyncio.sleep(0.6)
+    await stored(dedup, page("c/1", article(2)))
+    await asyncio.sleep(0.1)
+    assert (await dedup.decide(page("b/1", article(1)))).is_duplicate
+    await dedup.close()
+
+
+async def test_html_is_extracted() -> None:
+    """A document may bring its HTML instead of its text; chrome around it does not matter."""
+    text = article(4, 25)
+
+    def html(menu: str) -> bytes:
+        return (
+            f"<html><head><meta charset=utf-8><title>标题</title></head><body><nav>{menu}</nav>"
+            f"<article><h1>标题</h1><p>{text}</p></article></body></html>"
+        ).encode()
+
+    async with Deduplicator(OPTIONS) as dedup:
+        await stored(dedup, Document(key="https://a/1", html=html("首页 新闻 体育")))
+        verdict = await dedup.decide(Document(key="https://b/1", html=html("登录 注册 关于我们")))
+        assert verdict.is_duplicate
+
+
+async def test_hash_key_is_the_indexs_own() -> None:
+    """Two indexes hash alike pages differently, so that buckets can't be aimed at."""
+    fingerprints = []
+    for _ in range(2):
+        async with Deduplicator(OPTIONS) as dedup:
+            verdict = await dedup.decide(page("a/1", article(1)))
+            assert verdict.fingerprint is not None
+            fingerprints.append(verdict.fingerprint)
+    assert fingerprints[0].simhash != fingerprints[1].simhash
+    assert fingerprints[0].key_hash != fingerprints[1].key_hash

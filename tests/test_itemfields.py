@@ -1,0 +1,167 @@
+"""Items of every kind become documents, and get their text and verdict back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import attrs
+import pytest
+import scrapy
+from itemadapter import ItemAdapter
+from pydantic import BaseModel
+
+from dedup_middleware.fingerprint import Verdict
+from dedup_middleware.itemfields import document_key, fill, is_skipped, mark, to_document
+from dedup_middleware.options import Options
+
+OPTIONS = Options()
+
+
+class ScrapyItem(scrapy.Item):
+    """Scrapy's own kind."""
+
+    url = scrapy.Field()
+    title = scrapy.Field()
+    text = scrapy.Field()
+    html = scrapy.Field()
+    dedup = scrapy.Field()
+
+
+@dataclasses.dataclass
+class DataclassItem:
+    """A dataclass."""
+
+    url: str | None = None
+    title: str | None = None
+    text: Any = None
+    html: Any = None
+    dedup: Any = None
+
+
+@attrs.define
+class AttrsItem:
+    """An attrs class."""
+
+    url: str | None = None
+    title: str | None = None
+    text: Any = None
+    html: Any = None
+    dedup: Any = None
+
+
+class PydanticItem(BaseModel):
+    """A pydantic model."""
+
+    url: str | None = None
+    title: str | None = None
+    text: Any = None
+    html: Any = None
+    dedup: Any = None
+
+
+KINDS = [dict, ScrapyItem, DataclassItem, AttrsItem, PydanticItem]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def kind(request: pytest.FixtureRequest) -> Any:
+    """Every kind of item that Scrapy knows."""
+    return request.param
+
+
+def test_text_becomes_the_document(kind: Any) -> None:
+    """Key, title and text are taken from their fields."""
+    item = kind(url="https://a.example/1", title="T", text="words", html=b"<p>x")
+    document = to_document(ItemAdapter(item), OPTIONS)
+    assert document is not None
+    assert (document.key, document.title, document.text, document.html) == (
+        "https://a.example/1",
+        "T",
+        "words",
+        None,
+    )
+
+
+def test_html_is_used_when_there_is_no_text(kind: Any) -> None:
+    """An item with HTML and no text leaves the text to be extracted."""
+    document = to_document(ItemAdapter(kind(url="u", html=b"<p>x", text="  ")), OPTIONS)
+    assert document is not None
+    assert (document.text, document.html) == (None, b"<p>x")
+
+
+def test_parts_of_text_are_joined(kind: Any) -> None:
+    """A list of strings, as item loaders leave it, is one text."""
+    document = to_document(ItemAdapter(kind(url="u", text=["one", "two"])), OPTIONS)
+    assert document is not None
+    assert document.text == "one\ntwo"
+
+
+def test_item_without_key_is_named_by_its_content(kind: Any) -> None:
+    """Equal content gives equal names, other content another one."""
+    keys = [
+        document_key(ItemAdapter(kind(text=text)), OPTIONS) for text in ("same", "same", "other")
+    ]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_item_without_key_and_content_is_none_of_ours(kind: Any) -> None:
+    """Nothing to name and nothing to compare: no document."""
+    assert to_document(ItemAdapter(kind()), OPTIONS) is None
+    assert document_key(ItemAdapter(kind()), OPTIONS) is None
+
+
+@pytest.mark.parametrize("value", [42, 3.5, {"a": 1}, [1, 2], object()])
+def test_odd_values_are_no_error(kind: Any, value: Any) -> None:
+    """A text field that holds something else counts as empty."""
+    document = to_document(ItemAdapter(kind(url="u", text=value)), OPTIONS)
+    assert document is not None
+    assert document.text == ""
+
+
+def test_empty_fields_are_filled(kind: Any) -> None:
+    """Extracted text and title go into the item's empty fields, never over full ones."""
+    adapter = ItemAdapter(kind(url="u", title="mine", text=""))
+    document = to_document(adapter, OPTIONS)
+    assert document is not None
+    fill(adapter, attrs.evolve(document, text="found", title="theirs"), OPTIONS)
+    assert (adapter["text"], adapter["title"]) == ("found", "mine")
+
+
+def test_fields_an_item_does_not_have_are_left_alone() -> None:
+    """A dict without a text key gets none."""
+    adapter = ItemAdapter({"url": "u", "html": "<p>x"})
+    document = to_document(adapter, OPTIONS)
+    assert document is not None
+    fill(adapter, attrs.evolve(document, text="found"), OPTIONS)
+    assert "text" not in adapter
+
+
+def test_verdict_is_written_into_the_item(kind: Any) -> None:
+    """With DEDUP_ACTION=mark the item carries the verdict as plain values."""
+    adapter = ItemAdapter(kind(url="u"))
+    assert mark(adapter, Verdict("u", "new", "nothing-alike"), OPTIONS)
+    assert adapter["dedup"]["outcome"] == "new"
+
+
+def test_item_without_a_field_for_the_verdict() -> None:
+    """An item that declares no such field is not harmed."""
+
+    class Bare(scrapy.Item):
+        url = scrapy.Field()
+
+    assert not mark(ItemAdapter(Bare(url="u")), Verdict("u", "new", "x"), OPTIONS)
+
+
+def test_opting_out() -> None:
+    """An item is let through unseen when it says so."""
+    assert is_skipped(ItemAdapter({"dedup_skip": True}), OPTIONS)
+    assert not is_skipped(ItemAdapter({"dedup_skip": False}), OPTIONS)
+    assert not is_skipped(ItemAdapter(DataclassItem()), OPTIONS)
+
+
+def test_field_names_are_settings() -> None:
+    """Other names of fields are followed."""
+    options = Options(key_field="id", text_field="body", title_field="headline")
+    document = to_document(ItemAdapter({"id": 7, "body": "b", "headline": "h"}), options)
+    assert document is not None
+    assert (document.key, document.text, document.title) == ("7", "b", "h")

@@ -1,0 +1,112 @@
+"""Settings are read and checked once, and a bad one is named with its fix."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.settings import Settings
+
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.options import Options, hide_password, setting_name
+from dedup_middleware.scrapysettings import options_from_settings, setting_names
+
+
+def test_defaults_are_usable() -> None:
+    """Options without arguments are valid."""
+    assert Options().method == "content"
+
+
+def test_options_are_frozen() -> None:
+    """Nobody can change options behind the back of an open index."""
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Options().threshold = 0.1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("threshold", 0.0),
+        ("threshold", 1.5),
+        ("threshold", math.nan),
+        ("index_url", "mysql://x"),
+        ("index_url", "sqlite:"),
+        ("method", "guess"),
+        ("namespace", "a{b}"),
+        ("namespace", ""),
+        ("num_perm", 300),
+        ("lease", 0),
+        ("bands", 65),
+        ("on_error", "explode"),
+        ("text_field", " "),
+    ],
+)
+def test_unusable_value_names_setting_value_and_fix(field: str, value: object) -> None:
+    """The message holds the setting's name, the value found and what to write instead."""
+    with pytest.raises(OptionsError) as caught:
+        Options(**{field: value})  # type: ignore[arg-type]
+    assert caught.value.setting == setting_name(field)
+    assert setting_name(field) in str(caught.value)
+    assert repr(value) in str(caught.value)
+    assert len(caught.value.fix) > 8
+
+
+def test_more_minima_than_permutations() -> None:
+    """Bands that need more minima than there are permutations are refused."""
+    with pytest.raises(OptionsError, match="need 160 permutations"):
+        Options(num_perm=128, bands=32, rows=5)
+
+
+def test_strings_of_a_command_line_are_converted() -> None:
+    """`-s DEDUP_THRESHOLD=0.9` gives a number, `-s DEDUP_ENABLED=no` a truth value."""
+    options = Options.from_mapping(
+        {"DEDUP_THRESHOLD": "0.9", "DEDUP_BANDS": "4", "DEDUP_ENABLED": "no"}
+    )
+    assert (options.threshold, options.bands, options.enabled) == (0.9, 4, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DEDUP_BANDS", "many"),
+        ("DEDUP_BANDS", True),
+        ("DEDUP_BANDS", 2.5),
+        ("DEDUP_THRESHOLD", "high"),
+        ("DEDUP_ENABLED", "perhaps"),
+        ("DEDUP_TRESHOLD", 0.8),
+    ],
+)
+def test_wrong_type_or_unknown_name(name: str, value: object) -> None:
+    """A value of the wrong type and a misspelt name are refused by name."""
+    with pytest.raises(OptionsError, match=name):
+        Options.from_mapping({name: value})
+
+
+def test_settings_of_a_crawl() -> None:
+    """`DEDUP_*` settings become options; the index is a file in the project's data directory."""
+    options = options_from_settings(Settings({"DEDUP_THRESHOLD": 0.7, "LOG_LEVEL": "INFO"}))
+    assert options.threshold == 0.7
+    assert options.index_url.startswith("sqlite:")
+    assert options.index_url.endswith("dedup/index.db")
+
+
+def test_every_option_is_a_setting() -> None:
+    """The list of settings follows the fields of the options."""
+    assert setting_names() == tuple(setting_name(f.name) for f in attrs.fields(Options))
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_password_never_shows(user: str, password: str) -> None:
+    """Whatever the password is, the address for log lines does not hold it."""
+    secret = f"<{password}>"
+    assert secret not in hide_password(f"redis://{user}:{secret}@host:6379/0")
+
+
+def test_refused_address_hides_its_password() -> None:
+    """The message about a bad address does not give the password away."""
+    with pytest.raises(OptionsError) as caught:
+        Options(index_url="http://user:secret@host/")
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,262 @@
+"""Scrapy's face of the plugin: items in, items or NearDuplicate out, signals back."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+from scrapy.utils.test import get_crawler
+
+from dedup_middleware import Addon, DedupPipeline, NearDuplicate
+from tests.texts import article
+
+
+def make_crawler(**settings: Any) -> Crawler:
+    """A crawler with the pipeline's settings."""
+    return get_crawler(Spider, {"DEDUP_INDEX_URL": "memory:", **settings})
+
+
+class Crawl:
+    """The pipeline as Scrapy drives it: process_item, then the signal of what became of it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.pipeline = DedupPipeline.from_crawler(crawler)
+
+    async def item(self, item: Any, *, then: str = "stored") -> Any:
+        """Send an item through; ``then`` is what the pipelines behind do with it."""
+        try:
+            out = await self.pipeline.process_item(item)
+        except DropItem as error:
+            await self.signal(signals.item_dropped, item, exception=error)
+            return error
+        if then == "stored":
+            # Later pipelines may hand on another object.
+            await self.signal(signals.item_scraped, dict(out) if isinstance(out, dict) else out)
+        elif then == "dropped":
+            await self.signal(signals.item_dropped, item, exception=DropItem("by another"))
+        elif then == "failed":
+            await self.signal(signals.item_error, item, failure=None)
+        return out
+
+    async def signal(self, signal: object, item: Any, **more: Any) -> None:
+        """What Scrapy sends."""
+        await self.crawler.signals.send_catch_log_async(
+            signal, item=item, response=None, spider=None, **more
+        )
+
+    def stat(self, name: str) -> Any:
+        """A stat of the plugin."""
+        assert self.crawler.stats is not None
+        return self.crawler.stats.get_value(f"dedup/{name}", 0)
+
+
+@pytest.fixture
+async def crawl() -> AsyncIterator[Crawl]:
+    """An open crawl on a memory index."""
+    running = Crawl(make_crawler())
+    await running.pipeline.open_spider()
+    yield running
+    await running.pipeline.close_spider()
+
+
+def item(key: str, seed: int) -> dict[str, Any]:
+    """An article item."""
+    return {"url": f"https://{key}", "text": article(seed)}
+
+
+async def test_second_copy_is_dropped_naming_the_first(crawl: Crawl) -> None:
+    """The exception carries the verdict, and its message is short and without the page."""
+    await crawl.item(item("a/1", 1))
+    error = await crawl.item(item("b/1", 1))
+    assert isinstance(error, NearDuplicate)
+    assert error.verdict.match is not None
+    assert error.verdict.match.key == "https://a/1"
+    assert error.key == "https://b/1"
+    assert "https://a/1" in str(error)
+    assert len(str(error)) < 200
+    assert error.log_level == "DEBUG"
+    assert (crawl.stat("new"), crawl.stat("duplicate"), crawl.stat("dropped")) == (1, 1, 1)
+    assert crawl.stat("reason/exact-copy") == 1
+
+
+@pytest.mark.parametrize("fate", ["dropped", "failed"])
+async def test_page_that_was_not_stored_makes_nothing_a_duplicate(crawl: Crawl, fate: str) -> None:
+    """When a later pipeline drops the item or fails, its copy is stored in its stead."""
+    await crawl.item(item("a/1", 1), then=fate)
+    kept = await crawl.item(item("b/1", 1))
+    assert isinstance(kept, dict)
+    assert crawl.stat("released") == 1
+
+
+async def test_comment_under_the_pages_key_does_not_commit_it(crawl: Crawl) -> None:
+    """Another item of the same key that is stored says nothing of a page that then fails."""
+    page = item("a/1", 1)
+    comment = {"url": "https://a/1", "dedup_skip": True}
+    assert await crawl.pipeline.process_item(page) is page
+    await crawl.item(comment)
+    await crawl.signal(signals.item_error, page, failure=None)
+    assert isinstance(await crawl.item(item("b/1", 1)), dict)
+
+
+async def test_items_that_are_none_of_ours_pass(crawl: Crawl) -> None:
+    """No content, no key, opted out, not an item: all pass and are counted."""
+    for passing in ({"price": 3}, {"url": "u", "dedup_skip": True, "text": "x"}, "no item"):
+        assert await crawl.item(passing) == passing
+    assert crawl.stat("skipped/no-content") == 1
+    assert crawl.stat("skipped/opt-out") == 1
+    assert crawl.stat("skipped/no-item") == 1
+
+
+async def test_own_error_never_costs_an_item(
+    crawl: Crawl, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever breaks inside, the item passes; it is counted and logged."""
+
+    async def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(crawl.pipeline._deduplicator, "decide", broken)
+    assert isinstance(await crawl.item(item("a/1", 1)), dict)
+    assert crawl.stat("error/internal") == 1
+    assert "no item is lost" in caplog.text
+
+
+async def test_marking_instead_of_dropping() -> None:
+    """With DEDUP_ACTION=mark everything passes, and the items say what was found."""
+    crawl = Crawl(make_crawler(DEDUP_ACTION="mark"))
+    await crawl.pipeline.open_spider()
+    first = await crawl.item(item("a/1", 1))
+    second = await crawl.item(item("b/1", 1))
+    assert first["dedup"]["outcome"] == "new"
+    assert second["dedup"] == {
+        "outcome": "duplicate",
+        "reason": "exact-copy",
+        "match": "https://a/1",
+        "similarity": 1.0,
+    }
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize(("policy", "passes"), [("drop", False), ("keep", True)])
+async def test_revisit_policy(policy: str, passes: bool) -> None:
+    """An unchanged page seen again is dropped or kept, as the setting says."""
+    crawl = Crawl(make_crawler(DEDUP_REVISIT=policy))
+    await crawl.pipeline.open_spider()
+    await crawl.item(item("a/1", 1))
+    assert isinstance(await crawl.item(item("a/1", 1)), dict) is passes
+    assert crawl.stat("revisit") == 1
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize(("policy", "passes"), [("drop", False), ("keep", True)])
+async def test_policy_for_empty_pages(policy: str, passes: bool) -> None:
+    """Pages without text are kept or dropped, and never duplicates."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY=policy))
+    await crawl.pipeline.open_spider()
+    for key in ("a", "b"):
+        assert isinstance(await crawl.item({"url": key, "text": ""}), dict) is passes
+    assert crawl.stat("empty") == 2
+    await crawl.pipeline.close_spider()
+
+
+async def test_text_from_html_is_put_into_the_item(crawl: Crawl) -> None:
+    """What was extracted need not be extracted again by the user."""
+    html = f"<html><body><article><h1>题</h1><p>{article(3, 20)}</p></article></body></html>"
+    out = await crawl.item({"url": "u", "html": html.encode(), "text": None, "title": ""})
+    assert article(3, 20)[:20] in out["text"]
+
+
+async def test_unusable_setting_ends_the_crawl_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No traceback: the setting, its value and the fix, and the spider closes."""
+    crawl = Crawl(make_crawler(DEDUP_THRESHOLD="high"))
+    with pytest.raises(CloseSpider) as caught:
+        await crawl.pipeline.open_spider()
+    assert caught.value.reason == "dedup_settings"
+    (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert "DEDUP_THRESHOLD='high' can't be used: use a number" in record.getMessage()
+    assert record.exc_info is None
+
+
+async def test_index_made_with_other_parameters_ends_the_crawl(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message names the parameter that differs."""
+    url = f"sqlite:{tmp_path / 'index.db'}"
+    first = Crawl(make_crawler(DEDUP_INDEX_URL=url))
+    await first.pipeline.open_spider()
+    await first.pipeline.close_spider()
+    second = Crawl(make_crawler(DEDUP_INDEX_URL=url, DEDUP_BANDS=4))
+    with pytest.raises(CloseSpider) as caught:
+        await second.pipeline.open_spider()
+    assert caught.value.reason == "dedup_index_refused"
+    assert "8x3" in caplog.text
+    assert "4x3" in caplog.text
+    await second.pipeline.close_spider()
+
+
+UNREACHABLE = "redis://user:secret@127.0.0.1:1/0"
+
+
+@pytest.mark.parametrize(("policy", "passes"), [("keep", True), ("drop", False)])
+async def test_index_that_is_away(
+    policy: str, passes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the index items are kept or dropped as the setting says, and no secret is logged."""
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=UNREACHABLE, DEDUP_ON_ERROR=policy))
+    await crawl.pipeline.open_spider()
+    for number in range(3):
+        assert isinstance(await crawl.item(item(f"a/{number}", number)), dict) is passes
+    await crawl.pipeline.close_spider()
+    assert crawl.stat("unchecked") == 3
+    assert "secret" not in caplog.text
+    assert "127.0.0.1:1" in caplog.text
+
+
+async def test_index_that_is_away_can_close_the_spider() -> None:
+    """With DEDUP_ON_ERROR=close the crawl does not start without its index."""
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=UNREACHABLE, DEDUP_ON_ERROR="close"))
+    with pytest.raises(CloseSpider) as caught:
+        await crawl.pipeline.open_spider()
+    assert caught.value.reason == "dedup_index_unavailable"
+    await crawl.pipeline.close_spider()
+
+
+async def test_switched_off() -> None:
+    """DEDUP_ENABLED=False leaves the pipeline out, with a reason."""
+    with pytest.raises(NotConfigured, match="DEDUP_ENABLED"):
+        DedupPipeline.from_crawler(make_crawler(DEDUP_ENABLED=False))
+
+
+def test_addon_adds_the_pipeline_once() -> None:
+    """One ADDONS line puts the pipeline in; a priority of the user's own stays."""
+    settings = Settings()
+    Addon().update_settings(settings)
+    Addon().update_settings(settings)
+    pipelines = {load_object(k): v for k, v in settings.getdict("ITEM_PIPELINES").items()}
+    assert pipelines == {DedupPipeline: 450}
+    own = Settings({"ITEM_PIPELINES": {"dedup_middleware.DedupPipeline": 600}})
+    Addon().update_settings(own)
+    assert list(own.getdict("ITEM_PIPELINES").values()) == [600]
+
+
+@pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.addon"])
+def test_importing_loads_nothing_heavy(module: str) -> None:
+    """Neither the package nor the add-on loads numba, jieba or trafilatura."""
+    code = (
+        f"import {module}, sys; "
+        "print([m for m in ('numba', 'jieba', 'trafilatura', 'redis') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,84 @@
+"""The package as its users get it: built, installed in a fresh environment, one settings line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.mirrors import Mirrors
+
+ROOT = Path(__file__).parent.parent
+SPIDER = """
+import scrapy
+
+
+class PagesSpider(scrapy.Spider):
+    name = "pages"
+
+    async def start(self):
+        for url in self.start_urls:
+            yield scrapy.Request(url)
+
+    def parse(self, response):
+        for link in response.css("li a::attr(href)"):
+            yield response.follow(link, self.parse_page)
+
+    def parse_page(self, response):
+        yield {"url": response.url, "html": response.body}
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the checkout."""
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_wheel_holds_the_package_alone(wheel: Path) -> None:
+    """Neither the crawler nor the tests are shipped; scripts, data and the type marker are."""
+    names = zipfile.ZipFile(wheel).namelist()
+    roots = {name.split("/")[0] for name in names}
+    assert {root for root in roots if not root.endswith(".dist-info")} == {"dedup_middleware"}
+    for needed in ("py.typed", "index/claim.lua"):
+        assert f"dedup_middleware/{needed}" in names
+    assert any(name.startswith("dedup_middleware/text/data/") for name in names)
+
+
+def test_one_line_in_another_project(wheel: Path, tmp_path: Path) -> None:
+    """In a fresh environment and a new project, one ADDONS line drops the second copies."""
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    run = [str(python), "-m"]
+    subprocess.run([*run, "pip", "install", "--quiet", str(wheel)], check=True)
+    subprocess.run([*run, "scrapy", "startproject", "other", str(tmp_path / "other")], check=True)
+    package = tmp_path / "other" / "other"
+    with (package / "settings.py").open("a", encoding="utf-8") as settings:
+        settings.write('\nADDONS = {"dedup_middleware.Addon": 500}\nDOWNLOAD_DELAY = 0\n')
+    (package / "spiders" / "pages.py").write_text(SPIDER, encoding="utf-8")
+    with Mirrors(12, mirrors=2) as mirrors:
+        done = subprocess.run(
+            [
+                *(*run, "scrapy", "crawl", "pages", "-a", f"start_urls={mirrors.urls[0]}"),
+                *("-O", "first.jsonl:jsonlines", "-s", "FEED_EXPORT_FIELDS=url"),
+            ],
+            cwd=tmp_path / "other",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "other" / "first.jsonl").read_text().splitlines()[0])["url"]
