@@ -11,6 +11,7 @@ from crawler.discovery import Link, feeds, is_front, links, names_an_article, na
 from crawler.metadata import Metadata, find_date, read_metadata, stated_title
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extract import extract
+from dedup_middleware.text.extraction import source
 
 # A page that nothing calls an article passes for one by its text: so many characters in lines of
 # at least so many. Lists of headlines have short lines.
@@ -45,8 +46,10 @@ def read_page(
 
     Takes 10 to 40 ms: call it in a thread.
     """
-    html = decode(body, charset).text
-    tree = Selector(text=html, type="html").root
+    html = source.clean(decode(body, charset).text)
+    shape = source.survey(html)
+    # Some crafted pages cost a parser the square of their size: they get neither links nor metadata.
+    tree = Selector(text=html if shape.has_tree else "", type="html").root
     metadata = read_metadata(tree, url)
     title = text = ""
     is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
@@ -55,8 +58,8 @@ def read_page(
         page = extract(html, url=url)
         title, text = page.title, page.text
         is_article = is_article or prose(text) >= PROSE
-    if is_article and metadata.published is None and (date := find_date(html, url)):
-        metadata = attrs.evolve(metadata, published=date)
+    if is_article and metadata.published is None and shape.is_ordinary:
+        metadata = attrs.evolve(metadata, published=find_date(html, url))
     return ReadPage(
         html=html,
         is_article=is_article,

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from ipaddress import ip_address
+from itertools import islice
 from typing import Any
 from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
 import attrs
-import feedparser
+from lxml import etree
 from scrapy.utils.gz import gunzip
-from scrapy.utils.sitemap import Sitemap, sitemap_urls_from_robots
+from scrapy.utils.sitemap import Sitemap
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
@@ -23,8 +24,10 @@ from w3lib.url import safe_url_string
 MAX_LINKS = 3_000
 MAX_ENTRIES = 1_000
 MAX_SITEMAPS = 20
-# Bytes of a feed or sitemap that are read, compressed or not.
+# Bytes of a sitemap that are read, once unpacked.
 MAX_XML = 20 * 1024 * 1024
+# Bytes of a robots.txt that are read, as by the large search engines.
+MAX_ROBOTS = 500 * 1024
 MAX_ADDRESS = 2_000
 
 FEED_TYPES = ("application/rss+xml", "application/atom+xml", "application/rdf+xml")
@@ -47,6 +50,7 @@ _ARTICLE_PATHS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _INDEX_PATH = re.compile(r"/(?:index|list|default|home|page)[-_]?\d*(?:\.\w{3,5})?/?$|^/?$", re.I)
+_SITEMAP_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.I | re.M)
 # One short word without an ending: /sport/
 _SECTION_PATH = re.compile(r"/[a-z]{1,20}(?:-[a-z]{1,20})?/?", re.I)
 
@@ -139,25 +143,45 @@ def feeds(tree: Any, url: str) -> list[str]:
 
 def feed_entries(body: bytes, url: str) -> list[str]:
     """Addresses of the articles in an RSS or Atom feed, first :data:`MAX_ENTRIES`; any encoding."""
+    references: list[str] = []
     try:
-        # A stream, never the bytes: feedparser would open a string that looks like an address.
-        parsed = feedparser.parse(
-            BytesIO(body[:MAX_XML]), sanitize_html=False, resolve_relative_uris=False
-        )
-        references = [entry.get("link") for entry in parsed.entries[:MAX_ENTRIES]]
-    except Exception:  # a parser of hostile input: whatever it raises, no entries
-        return []
-    addresses = (absolute(url, reference) for reference in references if reference)
+        for _, element in etree.iterparse(BytesIO(body), recover=True, resolve_entities=False):
+            if _local_name(element) in {"item", "entry"}:
+                references += filter(None, [_entry_link(element)])
+                # Parsed text of past entries would pile up.
+                element.clear()
+            if len(references) >= MAX_ENTRIES:
+                break
+    except etree.XMLSyntaxError:
+        # Cut off in the middle, or no XML at all; what came before counts.
+        pass
+    addresses = (absolute(url, reference) for reference in references)
     return list(dict.fromkeys(address for address in addresses if address))
 
 
+def _entry_link(entry: Any) -> str | None:
+    """The article an entry stands for: ``<link>`` of RSS or Atom, else a ``<guid>`` that is one."""
+    guid = None
+    for child in entry:
+        name = _local_name(child)
+        if name == "link" and (child.get("rel") or "alternate") == "alternate":
+            if link := child.get("href") or (child.text or "").strip():
+                return str(link)
+        elif name == "guid" and (child.text or "").strip().startswith(("http://", "https://")):
+            guid = str(child.text).strip()
+    return guid
+
+
+def _local_name(element: Any) -> str:
+    """Tag without name space; empty for comments and the like."""
+    return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
+
+
 def robots_sitemaps(body: bytes, url: str) -> list[str]:
-    """Addresses in the ``Sitemap:`` lines of a robots.txt."""
-    # Sites without the file often answer with a page.
-    if body.lstrip()[:1] == b"<":
-        return []
-    found = (absolute(url, line) for line in sitemap_urls_from_robots(body[:MAX_XML], url))
-    return list(dict.fromkeys(address for address in found if address))[:MAX_SITEMAPS]
+    """Addresses in the first ``Sitemap:`` lines of a robots.txt."""
+    lines = islice(_SITEMAP_LINE.finditer(body[:MAX_ROBOTS]), MAX_SITEMAPS)
+    found = (absolute(url, line[1].decode("utf-8", "replace")) for line in lines)
+    return list(dict.fromkeys(address for address in found if address))
 
 
 def sitemap(body: bytes, url: str) -> SitemapContent:

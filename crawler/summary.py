@@ -131,20 +131,21 @@ def print_summary(tally: Tally, console: Console) -> None:
     console.print()
     if tally.rows:
         pages = Table(
-            title="Dropped pages, each above the stored page it matches",
+            title="Dropped pages",
             box=box.SIMPLE_HEAD,
             title_justify="left",
             pad_edge=False,
         )
-        pages.add_column("Reason", no_wrap=True)
-        pages.add_column("Similar", justify="right", no_wrap=True)
-        pages.add_column("Page", overflow="fold")
+        # Two lines a page: two whole addresses side by side do not fit into 80 columns.
+        pages.add_column("Why\nsimilar", justify="right", no_wrap=True)
+        pages.add_column("dropped page\nstored page it matches", overflow="fold")
         for row in tally.rows:
-            address = Text(printable(row.key))
+            why, addresses = Text(printable(row.reason)), Text(printable(row.key))
             if row.match is not None:
-                address.append(f"\n= {printable(row.match)}", style="dim")
-            similar = "" if row.similarity is None else percent(row.similarity)
-            pages.add_row(Text(printable(row.reason)), similar, address)
+                similar = "" if row.similarity is None else percent(row.similarity)
+                why.append(f"\n{similar}", style="dim")
+                addresses.append(f"\n{printable(row.match)}", style="dim")
+            pages.add_row(why, addresses)
         console.print(pages)
         if tally.more_rows:
             console.print(f"... and {tally.more_rows} more dropped pages\n")

@@ -92,7 +92,7 @@ def _source_digest(folder: Path) -> str:
     digest = hashlib.blake2b(digest_size=4)
     for path in sorted({*folder.glob("*.py"), Path(__file__)}):
         source = path.read_bytes()
-        if b"@kernel" in source:
+        if b"@kernel" in source or b"@subkernel" in source:
             digest.update(source)
     return digest.hexdigest()
 
@@ -101,8 +101,8 @@ def kernel(function: _F) -> _F:
     """Compile `function` with numba on first use; it runs without the interpreter lock.
 
     Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
-    a package directory or a home that is read-only is no error. A kernel may call kernels of
-    its own folder only: the cache is versioned by the sources found there.
+    a package directory or a home that is read-only is no error. A kernel may call subkernels
+    of its own folder only: the cache is versioned by the sources found there.
     """
     directory = cache_directory()
     chosen = numba.config.CACHE_DIR
@@ -116,3 +116,13 @@ def kernel(function: _F) -> _F:
             return cast(_F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
         finally:
             numba.config.CACHE_DIR = chosen
+
+
+def subkernel(function: _F) -> _F:
+    """Compile `function` as part of the kernels that call it; Python itself can't call it.
+
+    Without entry points for Python and C, and without a cache of their own, subkernels compile
+    in half the time.
+    """
+    options = {"nogil": True, "error_model": "numpy"}
+    return cast(_F, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))

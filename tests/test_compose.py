@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from crawler.sample_site import SampleSite
-from tests.servers import RedisServer
+from tests.servers import running_redis
 from tests.test_sharing import crawl_sample, finish, stored
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +72,8 @@ def test_topology(compose: dict[str, Any], tmp_path: Path) -> None:
     ]
     environment = compose["services"]["crawler"]["environment"]
     folders = [tmp_path / str(n) for n in range(3)]
-    with RedisServer(tmp_path / "redis", *given, "--requirepass", PASSWORD) as server:
+    (tmp_path / "redis").mkdir()
+    with running_redis(tmp_path / "redis", *given, "--requirepass", PASSWORD) as server:
         url = environment["DEDUP_INDEX_URL"].replace("redis:6379", f"127.0.0.1:{server.port}")
         finish(
             [

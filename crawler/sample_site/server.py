@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from crawler.sample_site.manifest import SamplePage, manifest
 from crawler.sample_site.outlets import OUTLETS
 from crawler.sample_site.render import Answer, render
-from crawler.sample_site.stories import load_stories
+from crawler.sample_site.stories import COPIES, load_stories
 
 HOST = "127.0.0.1"
 FRONT_PRIORITY = 100
@@ -117,7 +117,7 @@ class SampleSite:
         return {
             page.address: names[page.original]
             for page in self._pages
-            if page.original and page.reason.startswith("duplicate")
+            if page.original and page.kind in COPIES
         }
 
 

@@ -1,119 +1,143 @@
--- KEYS: leases, schema, numbers, address end, number of buckets, overflow, then the buckets of
--- the reading.
--- ARGV: prefix, token, lease in ms, content, address, then for each bucket: offset of its last
--- bytes, these bytes, and the head of the new record ('' if it gets none).
+-- KEYS: leases, counters, then the buckets of the reading.
+-- ARGV: prefix, token, lease in ms, content, address; then, of all buckets in one string each
+-- (many arguments are dear): lengths (4 bytes each), last bytes (at most GUARD each), sizes of
+-- the heads of the new records (a digit each, 0: no record), heads.
 -- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}.
-local FIRST = 6 -- keys before the buckets
-local TOKEN = ARGV[2]
--- Up to here a bucket is written anew at its exact size; beyond, it is appended to, which doubles
--- its room but copies less.
+local TOKEN, ADDRESS = ARGV[2], ARGV[5]
+local FIRST = 2 -- keys before the buckets
+local BUCKETS = #KEYS - FIRST
+local LENGTHS = { struct.unpack('<' .. string.rep('I4', BUCKETS), ARGV[6]) }
+-- Up to here a bucket is fetched and written anew, all such buckets in two commands and each at
+-- its exact size; beyond, it is appended to, which doubles its room but copies less.
 local EXACT = 4096
 
-local function change(bucket, offset, guard)
-  local tail = redis.call('GETRANGE', bucket, offset, -1)
-  if tail == guard then
-    return false
-  end
-  if string.sub(tail, 1, #guard) == guard then
-    return { 0, string.sub(tail, #guard + 1) }
-  end
-  return { 1, redis.call('GET', bucket) or '' }
+-- Somebody may have emptied the server: nothing is written before the index is opened again.
+local counters = redis.call('GET', KEYS[2])
+if not counters then
+  return redis.error_reply('GONE the index has no counters')
 end
 
--- A repeated call whose first answer got lost finds its own page in what has changed.
-local function own_page(data, width)
-  local first = width == 16 and 9 or 1
-  local time = now()
-  for at = math.max(0, #data - 256 * width), #data - width, width do
-    local page = string.sub(data, at + first, at + first + 4)
-    if token_of(page, time) == TOKEN then
-      return page
+-- Whole buckets where they are small, else false; and of all buckets what stands where their last
+-- bytes stood.
+local values, ends, same = {}, {}, true
+local small = {}
+for i = 1, BUCKETS do
+  if LENGTHS[i] <= EXACT then
+    small[#small + 1] = KEYS[FIRST + i]
+  end
+end
+local fetched = #small > 0 and redis.call('MGET', unpack(small)) or {}
+local taken = 0
+for i = 1, BUCKETS do
+  local length = LENGTHS[i]
+  if length <= EXACT then
+    taken = taken + 1
+    local value = fetched[taken] or ''
+    values[i] = value
+    same = same and #value == length
+    ends[i] = string.sub(value, -GUARD)
+  else
+    values[i] = false
+    ends[i] = redis.call('GETRANGE', KEYS[FIRST + i], length - GUARD, -1)
+  end
+end
+
+if not same or table.concat(ends) ~= ARGV[7] then
+  local changes, at = {}, 1
+  for i = 1, BUCKETS do
+    local length, value = LENGTHS[i], values[i]
+    local size = math.min(GUARD, length)
+    local guard = string.sub(ARGV[7], at, at + size - 1)
+    at = at + size
+    local tail = value and string.sub(value, length - size + 1) or ends[i]
+    if tail == guard then
+      changes[i] = false
+    elseif string.sub(tail, 1, size) == guard then
+      changes[i] = { 0, string.sub(tail, size + 1) }
+    else
+      changes[i] = { 1, value or redis.call('GET', KEYS[FIRST + i]) or '' }
     end
   end
-end
-
--- Somebody may have emptied the server: nothing is written before the index is opened again.
-if redis.call('EXISTS', KEYS[2]) == 0 then
-  return redis.error_reply('GONE the index has no schema')
-end
-
-local buckets = #KEYS - FIRST
-local changes, changed = {}, false
-for i = 1, buckets do
-  changes[i] = change(KEYS[FIRST + i], tonumber(ARGV[3 + 3 * i]), ARGV[4 + 3 * i])
-  changed = changed or changes[i]
-end
-if changed then
-  for i = 1, buckets do
-    local head = ARGV[5 + 3 * i]
-    if head ~= '' and changes[i] then
-      local page = own_page(changes[i][2], #head == 8 and 16 or 8)
-      if page then
-        return page
+  -- A repeated call whose first answer got lost finds its own page in what has changed.
+  local time = now()
+  for i = 1, BUCKETS do
+    local size = tonumber(string.sub(ARGV[8], i, i))
+    if size > 0 and changes[i] then
+      local data = changes[i][2]
+      local width, first = size == 8 and 16 or 8, size == 8 and 9 or 1
+      for record = math.max(0, #data - 256 * width), #data - width, width do
+        local page = string.sub(data, record + first, record + first + 4)
+        if token_of(page, time) == TOKEN then
+          return page
+        end
       end
     end
   end
   return changes
 end
 
-local number = redis.call('INCR', KEYS[3])
+local number, address_end, filled, overflow = struct.unpack(COUNTERS, counters)
+number = number + 1
 if number > LAST_NUMBER then
   return redis.error_reply('FULL no page number is left')
 end
 local page = struct.pack('<I5', number)
+local wide_page = page .. '\0\0\0'
 
-local created, overflow = 0, 0
-for i = 1, buckets do
-  local head = ARGV[5 + 3 * i]
-  if head ~= '' then
-    local record = #head == 8 and head .. page .. '\0\0\0' or page .. head
-    local offset, guard = tonumber(ARGV[3 + 3 * i]), ARGV[4 + 3 * i]
-    local length = offset + #guard
-    if length + #record > BUCKET_LIMIT then
+local writes, appends, at, n = {}, {}, 1, 0
+for i = 1, BUCKETS do
+  local size = string.byte(ARGV[8], i) - 48
+  if size > 0 then
+    local head = string.sub(ARGV[9], at, at + size - 1)
+    at = at + size
+    local value = values[i]
+    if LENGTHS[i] + (size == 8 and 16 or 8) > BUCKET_LIMIT then
       overflow = overflow + 1
-    elseif length > EXACT then
-      redis.call('APPEND', KEYS[FIRST + i], record)
-    elseif offset > 0 then
-      redis.call('SET', KEYS[FIRST + i], redis.call('GET', KEYS[FIRST + i]) .. record)
+    elseif value then
+      writes[n + 1] = KEYS[FIRST + i]
+      writes[n + 2] = size == 8 and value .. head .. wide_page or value .. page .. head
+      n = n + 2
     else
-      redis.call('SET', KEYS[FIRST + i], guard .. record)
+      appends[KEYS[FIRST + i]] = size == 8 and head .. wide_page or page .. head
     end
-    if length == 0 then
-      created = created + 1
+    if LENGTHS[i] == 0 then
+      filled = filled + 1
     end
   end
-end
-if created > 0 then
-  redis.call('INCRBY', KEYS[5], created)
-end
-if overflow > 0 then
-  redis.call('INCRBY', KEYS[6], overflow)
 end
 
--- The address, in chunks of one size; none is cut in two.
-local address, start = ARGV[5], 0
-if #address > 0 then
-  start = redis.call('INCRBY', KEYS[4], #address) - #address
-  local over = start % ADDRESS_CHUNK + #address - ADDRESS_CHUNK
-  if over > 0 then
-    local skip = ADDRESS_CHUNK - start % ADDRESS_CHUNK
-    redis.call('INCRBY', KEYS[4], skip)
-    start = start + skip
+-- The address goes into chunks of one size; none is cut in two.
+local start = 0
+if #ADDRESS > 0 then
+  start = address_end
+  if start % ADDRESS_CHUNK + #ADDRESS > ADDRESS_CHUNK then
+    start = start + ADDRESS_CHUNK - start % ADDRESS_CHUNK
   end
+  address_end = start + #ADDRESS
+end
+
+-- The first write is one that a server without memory refuses, before anything has changed.
+redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, address_end, filled, overflow))
+if n > 0 then
+  redis.call('MSET', unpack(writes))
+end
+for key, record in pairs(appends) do
+  redis.call('APPEND', key, record)
+end
+if #ADDRESS > 0 then
   local offset = start % ADDRESS_CHUNK
   local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start - offset) / ADDRESS_CHUNK)
   if offset == 0 then
     -- A string made by SETRANGE is as long as it must be, one that grows by it twice as long.
     redis.call('SETRANGE', chunk, ADDRESS_CHUNK - 1, '\0')
   end
-  redis.call('SETRANGE', chunk, offset, address)
+  redis.call('SETRANGE', chunk, offset, ADDRESS)
 end
-
 local chunk, offset = place(page)
 if offset == 0 or number == 1 then
   redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
 end
-local tail = struct.pack('<BI2I5', PENDING, #address, start)
+local tail = struct.pack('<BI2I5', PENDING, #ADDRESS, start)
 redis.call('SETRANGE', chunk, offset, ARGV[4] .. tail)
 set_lease(page, TOKEN, ARGV[3])
 return page

@@ -25,42 +25,42 @@ def version(data: bytes | bytearray) -> int:
 
 
 def first_reading(slots: Sequence[Slot], data: Sequence[bytes]) -> Reading:
-    """A reading of whole buckets."""
-    return Reading(
-        tuple(slots), tuple(data), tuple(map(len, data)), tuple(version(raw) for raw in data)
-    )
+    """A reading of whole buckets; its versions are in the data itself."""
+    return Reading(tuple(slots), tuple(data), tuple(map(len, data)))
 
 
-def expectation(length: int, version: int) -> tuple[int, bytes]:
-    """Offset of a bucket's last bytes, and these bytes, as they were read.
+def guards(reading: Reading) -> list[bytes]:
+    """The last bytes of every bucket, as they were read.
 
-    >>> expectation(24, version(bytes(range(24))))[0]
-    8
+    >>> guards(Reading((), (b"123",), (3,)))
+    [b'123']
     """
-    size = min(GUARD, length)
-    return length - size, version.to_bytes(GUARD, "little")[:size]
+    if not reading.versions:
+        return [raw[-GUARD:] for raw in reading.data]
+    return [
+        version.to_bytes(GUARD, "little")[: min(GUARD, length)]
+        for version, length in zip(reading.versions, reading.lengths, strict=True)
+    ]
 
 
-def expectations(reading: Reading) -> list[tuple[int, bytes]]:
-    """Expected end of every bucket of a reading."""
-    versions = reading.versions or (0,) * len(reading.slots)
-    return [expectation(*pair) for pair in zip(reading.lengths, versions, strict=True)]
+def change(bucket: bytes | bytearray, length: int, guard: bytes) -> Change:
+    """Compare a bucket as it is now with its length and its last bytes as they were.
 
-
-def change(bucket: bytes | bytearray, offset: int, guard: bytes) -> Change:
-    """Compare a bucket as it is now with what was expected at its end.
-
-    >>> change(b"12345678", 0, b"12345678") is None
+    >>> change(b"12345678", 8, b"12345678") is None
     True
-    >>> change(b"12345678abcdefgh", 0, b"12345678")
+    >>> change(b"12345678abcdefgh", 8, b"12345678")
     (b'abcdefgh', False)
-    >>> change(b"abcdefgh", 0, b"12345678")
+    >>> change(b"abcdefgh", 8, b"12345678")
     (b'abcdefgh', True)
     """
-    end = offset + len(guard)
-    if bucket[offset:end] != guard:
+    if bucket[length - len(guard) : length] != guard:
         return bytes(bucket), True
-    return (bytes(bucket[end:]), False) if len(bucket) > end else None
+    return (bytes(bucket[length:]), False) if len(bucket) > length else None
+
+
+def changes(reading: Reading, buckets: Sequence[bytes | bytearray]) -> list[Change]:
+    """Compare every bucket of a reading with what it is now."""
+    return list(map(change, buckets, reading.lengths, guards(reading)))
 
 
 def grown(reading: Reading, changes: Sequence[Change]) -> Reading | None:
@@ -68,17 +68,11 @@ def grown(reading: Reading, changes: Sequence[Change]) -> Reading | None:
     if not any(changes):
         return None
     data, lengths, versions = [], [], []
-    for found, length, (_, guard), old in zip(
-        changes,
-        reading.lengths,
-        expectations(reading),
-        reading.versions or (0,) * len(reading.slots),
-        strict=True,
-    ):
+    for found, length, guard in zip(changes, reading.lengths, guards(reading), strict=True):
         raw, rewritten = found or (b"", False)
         data.append(raw)
         lengths.append(len(raw) if rewritten else length + len(raw))
-        versions.append(version(raw if rewritten else guard + raw) if found else old)
+        versions.append(version(raw if rewritten else guard + raw))
     return Reading(reading.slots, tuple(data), tuple(lengths), tuple(versions))
 
 
@@ -87,6 +81,8 @@ def check_slots(entry: Entry, reading: Reading) -> None:
 
     :raises ValueError: names the first such bucket
     """
+    if entry.slots == reading.slots:
+        return
     known = {slot.bucket for slot in reading.slots}
     for slot in entry.slots:
         if slot.bucket not in known:

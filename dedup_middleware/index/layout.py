@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dedup_middleware.index.records import narrow_record, wide_record
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.records import NARROW, NUMBER_BITS, WIDE
+from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
 
 # A bucket takes no more records beyond this many bytes: 65,536 wide ones, what honest pages fill
 # at 4 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
@@ -14,9 +14,25 @@ BUCKET_LIMIT = 1 << 20
 ADDRESS_LIMIT = 4096
 
 
+_FIRST_WIDE = SIMHASH_TABLES[0] << 16
+_BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+
+
 def record(slot: Slot, number: int) -> bytes:
-    """The record of page ``number`` in the bucket of ``slot``."""
-    return (wide_record if slot.wide else narrow_record)(slot.head, number)
+    """The record of page ``number`` in the bucket of ``slot``.
+
+    The same as :func:`.wide_record` and :func:`.narrow_record`, in one step: a claim makes
+    thirteen of them.
+    """
+    if _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE:
+        return (number << 64 | slot.head).to_bytes(WIDE, "little")
+    return (slot.head << NUMBER_BITS | number).to_bytes(NARROW, "little")
+
+
+def head(slot: Slot) -> bytes:
+    """What a record says beside the page number: 8 bytes of a wide one, 3 of a narrow one."""
+    wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
+    return slot.head.to_bytes(8 if wide else 3, "little")
 
 
 def cut_address(address: str) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Reading
-from dedup_middleware.index.growth import change, check_slots, expectations, first_reading, grown
+from dedup_middleware.index.growth import changes, check_slots, first_reading, grown
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
 from dedup_middleware.index.parameters import agree, complete
 from dedup_middleware.index.records import CONTENT, Satellites, State
@@ -78,20 +78,20 @@ class MemoryIndex(Index):
         """Take the place of a page; see :meth:`.Index.claim`."""
         check_slots(entry, reading)
         buckets = self._buckets
-        changes = [
-            change(buckets.get(slot.bucket, b""), *expected)
-            for slot, expected in zip(reading.slots, expectations(reading), strict=True)
-        ]
-        newer = grown(reading, changes)
+        now = [buckets.get(slot.bucket, b"") for slot in reading.slots]
+        newer = grown(reading, changes(reading, now))
         if newer is not None:
             return newer
         number = self._next()
         for slot in entry.slots:
-            bucket = buckets.setdefault(slot.bucket, bytearray())
-            if len(bucket) + slot.width > BUCKET_LIMIT:
+            raw = record(slot, number)
+            bucket = buckets.get(slot.bucket)
+            if bucket is None:
+                buckets[slot.bucket] = bytearray(raw)
+            elif len(bucket) + len(raw) > BUCKET_LIMIT:
                 self.overflow += 1
             else:
-                bucket += record(slot, number)
+                bucket += raw
         self._content[number] = np.frombuffer(entry.content, CONTENT)[0]
         self._states[number] = State.PENDING
         if entry.address:

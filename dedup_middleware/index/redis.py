@@ -5,14 +5,14 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 * ``table (1 byte) prefix (2)``: a bucket
 * ``s chunk (4)``: rows of satellites (see :data:`.redis_scripts.ROW`)
 * ``a chunk (4)``: addresses
-* ``leases``, ``schema``, ``parameters``, ``numbers``, ``address_end``, ``committed``,
-  ``buckets``, ``overflow``: one key each
+* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``: one key each
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,15 +24,15 @@ from dedup_middleware.index.batching import finished_or_undone, forget_outcome
 from dedup_middleware.index.growth import (
     Change,
     check_slots,
-    expectations,
     first_reading,
     grown,
+    guards,
 )
-from dedup_middleware.index.layout import cut_address
+from dedup_middleware.index.layout import cut_address, head
 from dedup_middleware.index.parameters import agree, check_schema, complete
 from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.redis_link import Answer, Call, RedisLink
-from dedup_middleware.index.redis_scripts import ROW, script
+from dedup_middleware.index.redis_scripts import COUNTER, ROW, script
 from dedup_middleware.index.redis_size import estimate_bytes
 from dedup_middleware.index.redis_url import parse_redis_url
 from dedup_middleware.index.stats import IndexStats
@@ -60,8 +60,9 @@ class RedisIndex(Index):
     def _key(self, name: str) -> bytes:
         return self._prefix + name.encode()
 
-    def _bucket(self, slot: Slot) -> bytes:
-        return self._prefix + slot.bucket.to_bytes(3, "big")
+    def _buckets(self, slots: Iterable[Slot]) -> list[bytes]:
+        prefix = self._prefix
+        return [prefix + slot.bucket.to_bytes(3, "big") for slot in slots]
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Connect, and agree on the parameters; see :meth:`.Index.open`."""
@@ -75,7 +76,7 @@ class RedisIndex(Index):
         return dict(self._parameters)
 
     def _open_call(self, parameters: Mapping[str, str]) -> Call:
-        names = ("leases", "schema", "parameters", "numbers")
+        names = ("leases", "schema", "parameters", "counters")
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
         return self._script("open", names, str(SCHEMA).encode(), *pairs)
 
@@ -98,7 +99,7 @@ class RedisIndex(Index):
         """The buckets of all ``slots`` as they are now, in one round trip."""
         if not slots:
             return first_reading((), ())
-        answer = await self._link.submit(Call((b"MGET", *map(self._bucket, slots))))
+        answer = await self._link.submit(Call((b"MGET", *self._buckets(slots))))
         return first_reading(slots, [raw or b"" for raw in answer.reply])
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
@@ -139,17 +140,19 @@ class RedisIndex(Index):
         """Take the place of a page; see :meth:`.Index.claim`."""
         check_slots(entry, reading)
         token = secrets.token_bytes(8)
-        heads = {slot.bucket: slot.head.to_bytes(_head(slot), "little") for slot in entry.slots}
-        arguments: list[bytes | int] = [
+        heads = {slot.bucket: head(slot) for slot in entry.slots}
+        written = [heads.get(slot.bucket, b"") for slot in reading.slots]
+        arguments = (
             token,
             _milliseconds(lease),
             entry.content,
             cut_address(entry.address or ""),
-        ]
-        for slot, (offset, guard) in zip(reading.slots, expectations(reading), strict=True):
-            arguments += (offset, guard, heads.get(slot.bucket, b""))
-        names = ("leases", "schema", "numbers", "address_end", "buckets", "overflow")
-        call = self._script("claim", names, *arguments, buckets=reading.slots)
+            struct.pack(f"<{len(reading.lengths)}I", *reading.lengths),
+            b"".join(guards(reading)),
+            bytes(48 + len(raw) for raw in written),
+            b"".join(written),
+        )
+        call = self._script("claim", ("leases", "counters"), *arguments, buckets=reading.slots)
 
         def outcome(answer: Answer) -> Claim | Reading:
             if isinstance(answer.reply, bytes):
@@ -201,15 +204,11 @@ class RedisIndex(Index):
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
-        names = ("committed", "numbers", "buckets", "overflow", "address_end")
-        calls = [
-            self._link.submit(self._script("lapse", ("leases",))),
-            *(self._link.submit(Call((b"GET", self._key(name)))) for name in names),
-        ]
-        answers = await asyncio.gather(*calls)
-        pending, committed, issued, buckets, overflow, text = (
-            int(answer.reply or 0) for answer in answers
+        live, committed, raw = await asyncio.gather(
+            self._link.submit(self._script("lapse", ("leases",))), self.count(), self._counters()
         )
+        issued, text, buckets, overflow = raw
+        pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,
@@ -221,23 +220,26 @@ class RedisIndex(Index):
             parameters=dict(self._parameters),
         )
 
+    async def _counters(self) -> tuple[int, ...]:
+        """Page numbers given, bytes of addresses, buckets, records left out."""
+        raw = (await self._ask(b"GET", self._key("counters"))) or b""
+        return tuple(
+            int.from_bytes(raw[i : i + COUNTER], "little") for i in range(0, 4 * COUNTER, COUNTER)
+        )
+
     async def _ask(self, *command: bytes | int) -> Any:
         return (await self._link.submit(Call(command))).reply
 
     def _script(
         self, name: str, keys: Iterable[str], *arguments: bytes | int, buckets: Iterable[Slot] = ()
     ) -> Call:
-        names = [*map(self._key, keys), *map(self._bucket, buckets)]
+        names = [*map(self._key, keys), *self._buckets(buckets)]
         return Call((self._prefix, *arguments), names, script(name))
 
 
 def _page(number: int) -> bytes:
     # A number of more than 40 bits comes from a damaged record: no page has it.
     return (number if number < 1 << 40 else 0).to_bytes(5, "little")
-
-
-def _head(slot: Slot) -> int:
-    return 8 if slot.wide else 3
 
 
 def _milliseconds(seconds: float) -> int:

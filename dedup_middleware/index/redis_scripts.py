@@ -9,6 +9,7 @@ from importlib.resources import files
 import attrs
 import numpy as np
 
+from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import BUCKET_LIMIT
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, State
 from dedup_middleware.index.redis_wire import pack
@@ -26,14 +27,19 @@ ROW = np.dtype(
 # With Redis's own 6 bytes this fills a 32 KiB block of its allocator to the last 2 bytes.
 ROWS = 273
 ADDRESS_CHUNK = 32_762
+# The key of counters holds four numbers of this many bytes: page numbers given, bytes of
+# addresses, buckets, and records left out of full buckets.
+COUNTER = 6
 
 _NAMES = ("open", "claim", "fetch", "addresses", "commit", "release", "renew", "lapse")
 _CONSTANTS = {
     "BUCKET_LIMIT": BUCKET_LIMIT,
+    "GUARD": GUARD,
     "CONTENT_SIZE": CONTENT.itemsize,
     "ROW_SIZE": ROW.itemsize,
     "ROWS": ROWS,
     "ADDRESS_CHUNK": ADDRESS_CHUNK,
+    "COUNTERS": "'<" + f"I{COUNTER}" * 4 + "'",
     "LAST_NUMBER": NUMBER_MASK,
     "PENDING": int(State.PENDING),
     "COMMITTED": int(State.COMMITTED),

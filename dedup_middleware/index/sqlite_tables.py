@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Claim, Entry, Reading
-from dedup_middleware.index.growth import change, expectations, first_reading, grown
+from dedup_middleware.index.growth import changes, first_reading, grown
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, Satellites, State
 from dedup_middleware.index.tables import Slot
@@ -57,10 +57,7 @@ def claim(
 ) -> Claim | Reading:
     """Take the place of a page; see :meth:`.Index.claim`."""
     whole = buckets(db, reading.slots)
-    changes = [
-        change(data, *expected) for data, expected in zip(whole, expectations(reading), strict=True)
-    ]
-    newer = grown(reading, changes)
+    newer = grown(reading, changes(reading, whole))
     if newer is not None:
         return newer
     address = cut_address(entry.address) if entry.address else None
@@ -72,11 +69,11 @@ def claim(
     held = dict(zip((slot.bucket for slot in reading.slots), whole, strict=True))
     rows, overflow = [], 0
     for slot in entry.slots:
-        old = held[slot.bucket]
-        if len(old) + slot.width > BUCKET_LIMIT:
+        raw = held[slot.bucket] + record(slot, number)
+        if len(raw) > BUCKET_LIMIT:
             overflow += 1
         else:
-            rows.append((slot.bucket, old + record(slot, number)))
+            rows.append((slot.bucket, raw))
     db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
     _add(db, "buckets", sum(not held[bucket] for bucket, _ in rows))
     _add(db, "overflow", overflow)

@@ -10,7 +10,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32, U64, inlined, kernel
+from dedup_middleware.signature._jit import R32, U64, Word, inlined, kernel
 
 _M1 = np.uint64(0xFF51AFD7ED558CCD)
 _M2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -34,10 +34,12 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     if type(bands) is not int or type(rows) is not int or bands < 1 or rows < 1:
         bands = _inputs.count(bands, "bands", 1, 1 << 16)
         rows = _inputs.count(rows, "rows", 1, 1 << 16)
-    if bands * rows > len(minhash):
+    if type(minhash) is not np.ndarray:
+        minhash = _inputs.vector(minhash, np.uint32, "minhash")
+    if bands * rows > minhash.size:
         raise ValueError(
             f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-            f"{len(minhash)}: lower one of them or raise num_perm"
+            f"{minhash.size}: lower one of them or raise num_perm"
         )
     try:
         return _bands(minhash, bands, rows)
@@ -61,7 +63,7 @@ def recall(bands: int, rows: int, jaccard: float) -> float:
 
 
 @inlined
-def mix64(h: np.uint64) -> np.uint64:
+def mix64(h: Word) -> Word:
     """MurmurHash3's finalizer, a permutation of the 64-bit numbers."""
     h = (h ^ (h >> _S33)) * _M1
     h = (h ^ (h >> _S33)) * _M2

@@ -9,16 +9,10 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    I64,
+from dedup_middleware.signature._jit import I64, R64, R64_2, U8, U16, Word, inlined, kernel
+from dedup_middleware.signature._vector import (
     NEAR,
-    R64,
-    R64_2,
-    U8,
-    U16,
     distances64,
-    inlined,
-    kernel,
     near_mask8,
     near_mask64,
     popcount,
@@ -46,10 +40,12 @@ def within(
         query = _inputs.word(query, "query")
     if type(distance) is not int or not 0 <= distance <= 64:
         distance = _inputs.count(distance, "distance", 0, 64)
+    # The kernel knows its types: asking first would cost as much as a short scan.
     try:
-        return _within(fingerprints, query, distance)
+        found = _within(fingerprints, query, distance)
     except TypeError:
-        return _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
+        found = _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
+    return np.empty(0, np.int64) if found is None else found
 
 
 def distances(
@@ -119,6 +115,7 @@ def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
     return _inputs.words(query, np.uint64, width, "query")
 
 
+_ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _SHARED = np.uint64(3)
@@ -128,7 +125,7 @@ _TILE = np.uint64(2048)
 
 
 @inlined
-def with_room(array: NDArray[np.int64], used: np.uint64, more: np.uint64) -> NDArray[np.int64]:
+def with_room(array: NDArray[np.int64], used: Word, more: Word) -> NDArray[np.int64]:
     """The array if ``more`` entries fit behind the first ``used``, else a larger copy."""
     size = np.uint64(array.size)
     if used + more <= size:
@@ -139,7 +136,7 @@ def with_room(array: NDArray[np.int64], used: np.uint64, more: np.uint64) -> NDA
 
 
 @inlined
-def take(mask: np.uint64, base: np.uint64, out: NDArray[np.int64], used: np.uint64) -> np.uint64:
+def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
     """Append ``base + j`` for every one bit j of the mask; the new number of entries."""
     while mask:
         out[used] = np.int64(base + trailing_zeros(mask))
@@ -151,11 +148,11 @@ def take(mask: np.uint64, base: np.uint64, out: NDArray[np.int64], used: np.uint
 @inlined
 def _next_hit(
     codes: NDArray[np.uint64],
-    start: np.uint64,
-    stop: np.uint64,
-    query: np.uint64,
-    distance: np.uint64,
-) -> tuple[np.uint64, np.uint64]:
+    start: Word,
+    stop: Word,
+    query: Word,
+    distance: Word,
+) -> tuple[Word, Word]:
     """The first whole block from ``start`` with a hit, and its mask; no mask if there is none.
 
     Apart from the loop that writes, whose list would take a reference count in every turn.
@@ -178,15 +175,15 @@ def _next_hit(
 
 
 @inlined
-def scan(
+def scan(  # noqa: PLR0917 - numba's kernels have no keyword-only parameters
     codes: NDArray[np.uint64],
-    start: np.uint64,
-    stop: np.uint64,
-    query: np.uint64,
-    distance: np.uint64,
+    start: Word,
+    stop: Word,
+    query: Word,
+    distance: Word,
     out: NDArray[np.int64],
-    used: np.uint64,
-) -> tuple[NDArray[np.int64], np.uint64]:
+    used: Word,
+) -> tuple[NDArray[np.int64], Word]:
     """Append the positions in start..stop-1 within the distance; the list and its length.
 
     ``out`` must have room for 64 entries behind ``used``, and so has the result.
@@ -208,26 +205,29 @@ def scan(
     return out, used
 
 
-@kernel(I64(R64, types.uint64, types.uint64))
+@kernel(types.Optional(I64)(R64, types.uint64, types.uint64))
 def _within(
-    fingerprints: NDArray[np.uint64], query: np.uint64, distance: np.uint64
-) -> NDArray[np.int64]:
+    fingerprints: NDArray[np.uint64], query: int | np.uint64, distance: int
+) -> NDArray[np.int64] | None:
     out = np.empty(2 * NEAR, np.int64)
     size = np.uint64(fingerprints.size)
-    out, used = scan(fingerprints, np.uint64(0), size, query, distance, out, np.uint64(0))
+    out, used = scan(fingerprints, _ZERO, size, np.uint64(query), np.uint64(distance), out, _ZERO)
+    # Handing an array to Python costs more than a short scan, and most find nothing.
+    if used == _ZERO:
+        return None
     return out[:used]
 
 
 @kernel(types.UniTuple(I64, 2)(R64, R64, types.uint64))
 def _within_many(
-    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: np.uint64
+    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: Word
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     size = np.uint64(fingerprints.size)
     found = np.empty(2 * NEAR, np.int64)
     owners = np.empty(2 * NEAR, np.int64)
     ends = np.zeros(queries.size + 1, np.int64)
-    used = np.uint64(0)
-    start = np.uint64(0)
+    used = _ZERO
+    start = _ZERO
     while start < size:
         stop = min(start + _TILE, size)
         for q in range(queries.size):
@@ -251,7 +251,7 @@ def _within_many(
 
 
 @kernel(U8(R64, types.uint64))
-def _distances(fingerprints: NDArray[np.uint64], query: np.uint64) -> NDArray[np.uint8]:
+def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint8]:
     size = np.uint64(fingerprints.size)
     out = np.empty(fingerprints.size, np.uint8)
     i = np.uint64(0)
@@ -265,7 +265,7 @@ def _distances(fingerprints: NDArray[np.uint64], query: np.uint64) -> NDArray[np
 
 
 @kernel(types.UniTuple(types.int64, 2)(R64, types.uint64))
-def _nearest(fingerprints: NDArray[np.uint64], query: np.uint64) -> tuple[int, int]:
+def _nearest(fingerprints: NDArray[np.uint64], query: Word) -> tuple[int, int]:
     size = np.uint64(fingerprints.size)
     best = popcount(fingerprints[0] ^ query)
     position = np.uint64(0)

@@ -14,16 +14,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    MINIMA,
-    R32,
-    R32_2,
-    R64,
-    U32,
-    inlined,
-    kernel,
-    minima64,
-)
+from dedup_middleware.signature._jit import R32, R32_2, R64, U32, Word, inlined, kernel
+from dedup_middleware.signature._vector import MINIMA, minima64
 
 if TYPE_CHECKING:
     from datasketch import LeanMinHash, MinHash
@@ -104,7 +96,7 @@ class MinHasher:
 
         :raises ValueError: another number of minima than this hasher makes
         """
-        from datasketch import MinHash  # noqa: PLC0415 - would slow down every start
+        from datasketch import MinHash  # late: it would slow down every start
 
         return MinHash(
             seed=self.seed,
@@ -118,11 +110,9 @@ class MinHasher:
 
         :raises ValueError: another number of minima than this hasher makes
         """
-        from datasketch import LeanMinHash  # noqa: PLC0415 - would slow down every start
+        from datasketch import LeanMinHash  # late: it would slow down every start
 
-        return LeanMinHash(
-            seed=self.seed, hashvalues=self._checked(minhash).copy(), scheme=_SCHEME
-        )
+        return LeanMinHash(seed=self.seed, hashvalues=self._checked(minhash).copy(), scheme=_SCHEME)
 
     def from_datasketch(self, minhash: MinHash | LeanMinHash) -> NDArray[np.uint32]:
         """The minima of a MinHash or LeanMinHash of datasketch.
@@ -150,7 +140,7 @@ _S16 = np.uint32(16)
 
 
 @inlined
-def mix32(h: np.uint32) -> np.uint32:
+def mix32(h: Word) -> Word:
     """MurmurHash3's finalizer, a permutation of the 32-bit numbers."""
     # numba widens 32-bit arithmetic to 64 bits, hence the casts.
     h = np.uint32(h ^ (h >> _S16))

@@ -7,6 +7,7 @@ G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, 200
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import attrs
 import numpy as np
@@ -14,14 +15,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    I64,
-    R32,
-    R64,
-    add_weights,
-    count_bits,
-    kernel,
-)
+from dedup_middleware.signature._jit import I64, R32, R64, Word, inlined, kernel
+from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64
 BLOCKS = 4
@@ -74,24 +69,15 @@ def simhash(
     :raises TypeError: arrays of other dtypes
     :raises ValueError: shapes that differ, or weights that are negative or not finite
     """
-    if weights is None:
-        try:
-            sums = _count_sums(features)
-        except TypeError:
-            sums = _count_sums(_inputs.vector(features, np.uint64, "features"))
-    else:
+    if weights is not None and (type(weights) is not np.ndarray or weights.dtype != np.uint32):
+        weights = _integers(weights)
+    # The kernels know their types: asking first would cost as much as they do.
+    try:
+        value, total, sums = _signed(features, weights)
+    except TypeError:
         features = _inputs.vector(features, np.uint64, "features")
-        scaled = _integers(weights)
-        if scaled.size != features.size:
-            raise ValueError(
-                f"weights must have one entry a feature: got {scaled.size} for {features.size}"
-            )
-        sums = _weighted_sums(features, scaled)
-    # The entry behind the sums is the total weight.
-    if sums[BITS] == 0:
-        return None
-    sums = sums[:BITS]
-    return SimHash(value=bits_of(sums), sums=sums)
+        value, total, sums = _signed(features, None if weights is None else _integers(weights))
+    return SimHash(value=value, sums=sums) if total else None
 
 
 def bits_of(sums: NDArray[np.int64]) -> int:
@@ -101,6 +87,16 @@ def bits_of(sums: NDArray[np.int64]) -> int:
     True
     """
     return int.from_bytes(np.packbits(sums > 0, bitorder="little").tobytes(), "little")
+
+
+def _signed(features: NDArray[np.uint64], weights: Any) -> tuple[int, int, NDArray[np.int64]]:
+    if weights is None:
+        return _count(features)
+    if len(features) != len(weights):
+        raise ValueError(
+            f"weights must have one entry a feature: got {len(weights)} for {len(features)}"
+        )
+    return _weigh(features, weights)
 
 
 def _integers(weights: NDArray[np.uint32] | NDArray[np.float64]) -> NDArray[np.uint32]:
@@ -119,32 +115,40 @@ def _integers(weights: NDArray[np.uint32] | NDArray[np.float64]) -> NDArray[np.u
 
 
 _ROUND = 255  # what the 8-bit counters hold
+_RESULT = types.Tuple((types.uint64, types.int64, I64))
 
 
-@kernel(I64(R64))
-def _count_sums(features: NDArray[np.uint64]) -> NDArray[np.int64]:
-    sums = np.zeros(BITS + 1, np.int64)
+@inlined
+def _centred(sums: NDArray[np.int64], total: Word) -> Word:
+    """Turn the weights of the set bits into sums, and the sums into the value."""
+    value = np.uint64(0)
+    for p in range(np.uint64(BITS)):
+        sums[p] = 2 * sums[p] - total
+        value |= np.uint64(sums[p] > 0) << p
+    return value
+
+
+@kernel(_RESULT(R64))
+def _count(features: NDArray[np.uint64]) -> tuple[int, int, NDArray[np.int64]]:
+    """SimHash, number of features and sums, each feature counting once."""
+    sums = np.zeros(BITS, np.int64)
     counts = np.empty(BITS, np.uint8)
-    size = features.size
-    for start in range(0, size, _ROUND):
-        stop = min(start + _ROUND, size)
+    for start in range(0, features.size, _ROUND):
+        stop = min(start + _ROUND, features.size)
         count_bits(features, np.uint64(start), np.uint64(stop), counts)
         for p in range(np.uint64(BITS)):
             sums[p] += counts[p]
-    for p in range(np.uint64(BITS)):
-        sums[p] = 2 * sums[p] - size
-    sums[BITS] = size
-    return sums
+    return _centred(sums, features.size), features.size, sums
 
 
-@kernel(I64(R64, R32))
-def _weighted_sums(features: NDArray[np.uint64], weights: NDArray[np.uint32]) -> NDArray[np.int64]:
-    sums = np.zeros(BITS + 1, np.int64)
+@kernel(_RESULT(R64, R32))
+def _weigh(
+    features: NDArray[np.uint64], weights: NDArray[np.uint32]
+) -> tuple[int, int, NDArray[np.int64]]:
+    """SimHash, total weight and sums."""
+    sums = np.empty(BITS, np.int64)
     add_weights(features, weights, sums)
     total = np.int64(0)
     for i in range(np.uint64(weights.size)):
         total += np.int64(weights[i])
-    for p in range(np.uint64(BITS)):
-        sums[p] = 2 * sums[p] - total
-    sums[BITS] = total
-    return sums
+    return _centred(sums, total), total, sums

@@ -10,16 +10,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    F64,
-    R32,
-    R64,
-    R64_2,
-    U64,
-    inlined,
-    kernel,
-    popcount,
-)
+from dedup_middleware.signature._jit import F64, R32, R64, R64_2, U64, Word, inlined, kernel
+from dedup_middleware.signature._vector import popcount
 from dedup_middleware.signature.bands import mix64
 from dedup_middleware.signature.minhash import mix32
 
@@ -62,7 +54,9 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
     :raises TypeError: a MinHash that is no array of uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
     """
-    bits = bits_each(len(minhash))
+    if type(minhash) is not np.ndarray:
+        minhash = _inputs.vector(minhash, np.uint32, "minhash")
+    bits = bits_each(minhash.size)
     try:
         return _sketch(minhash, bits)
     except TypeError:
@@ -131,7 +125,7 @@ def figure_sketch(figures: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return _figure_sketch(_inputs.vector(figures, np.uint64, "figures"))
 
 
-def _lowest(bits: int) -> np.uint64:
+def _lowest(bits: int) -> Word:
     try:
         return _LOWEST[bits]
     except (KeyError, TypeError):
@@ -159,14 +153,14 @@ def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
 
 
 @inlined
-def _estimate(differing: np.uint64, bits: int) -> float:
+def _estimate(differing: Word, bits: int) -> Word:
     chance = 1.0 / (1 << bits)
     agreement = 1.0 - differing * bits / BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))
 
 
 @inlined
-def _differing(a: np.uint64, b: np.uint64, bits: int, lowest: np.uint64) -> np.uint64:
+def _differing(a: Word, b: Word, bits: int, lowest: Word) -> Word:
     x = a ^ b
     if bits > 1:
         x |= x >> np.uint64(1)
@@ -178,9 +172,7 @@ def _differing(a: np.uint64, b: np.uint64, bits: int, lowest: np.uint64) -> np.u
 
 
 @kernel(types.float64(R64, R64, types.int64, types.uint64))
-def _jaccard(
-    a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: np.uint64
-) -> float:
+def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: Word) -> Word:
     total = np.uint64(0)
     for i in range(np.uint64(WORDS)):
         total += _differing(a[i], b[i], bits, lowest)
@@ -189,7 +181,7 @@ def _jaccard(
 
 @kernel(F64(R64, R64_2, types.int64, types.uint64))
 def _jaccards(
-    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int, lowest: np.uint64
+    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int, lowest: Word
 ) -> NDArray[np.float64]:
     out = np.empty(sketches.shape[0], np.float64)
     for row in range(np.uint64(sketches.shape[0])):

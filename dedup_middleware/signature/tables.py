@@ -15,16 +15,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    I64,
-    R64,
-    U64,
-    inlined,
-    kernel,
-    near_mask8,
-    prefetch,
-    trailing_zeros,
-)
+from dedup_middleware.signature._jit import I64, R64, U64, Word, inlined, kernel
+from dedup_middleware.signature._vector import near_mask8, prefetch, trailing_zeros
 from dedup_middleware.signature.hamming import with_room
 
 TABLES = 4
@@ -96,7 +88,8 @@ class FourTables:
             fingerprint = _inputs.word(fingerprint, "fingerprint")
         if type(distance) is not int or not 0 <= distance <= 64:
             distance = _inputs.count(distance, "distance", 0, 64)
-        return _query(self._store, fingerprint, distance)
+        found = _query(self._store, fingerprint, distance)
+        return np.empty(0, np.int64) if found is None else found
 
     def query_many(
         self, fingerprints: NDArray[np.uint64], distance: int = 3
@@ -145,9 +138,7 @@ def _empty_store(slots: int) -> NDArray[np.uint64]:
     return store
 
 
-def _rebuilt(
-    store: NDArray[np.uint64], new: NDArray[np.uint64], first: int
-) -> NDArray[np.uint64]:
+def _rebuilt(store: NDArray[np.uint64], new: NDArray[np.uint64], first: int) -> NDArray[np.uint64]:
     """The same tables with more fingerprints, a quarter of room in each bucket and a half behind.
 
     Whatever a bucket left behind when it moved is gone. Order in a bucket stays
@@ -161,21 +152,19 @@ def _rebuilt(
 
 
 @inlined
-def _head(table: np.uint64, fingerprint: np.uint64) -> np.uint64:
+def _head(table: Word, fingerprint: Word) -> Word:
     prefix = (fingerprint >> (_S48 - _BLOCK * table)) & _LOW16
     return (table * np.uint64(BUCKETS) + prefix) * _TWO
 
 
 @inlined
-def _position(store: NDArray[np.uint64], slot: np.uint64) -> np.uint64:
+def _position(store: NDArray[np.uint64], slot: Word) -> Word:
     word = _CODES + store[_SLOTS] + _EIGHT + (slot >> _ONE)
     return (store[word] >> ((slot & _ONE) << _S5)) & _LOW32
 
 
 @inlined
-def _put(
-    store: NDArray[np.uint64], slot: np.uint64, fingerprint: np.uint64, position: np.uint64
-) -> None:
+def _put(store: NDArray[np.uint64], slot: Word, fingerprint: Word, position: Word) -> None:
     store[_CODES + slot] = fingerprint
     word = _CODES + store[_SLOTS] + _EIGHT + (slot >> _ONE)
     shift = (slot & _ONE) << _S5
@@ -185,17 +174,17 @@ def _put(
 @inlined
 def _copy(
     source: NDArray[np.uint64],
-    start: np.uint64,
-    size: np.uint64,
+    start: Word,
+    size: Word,
     target: NDArray[np.uint64],
-    slot: np.uint64,
+    slot: Word,
 ) -> None:
     for j in range(size):
         _put(target, slot + j, source[_CODES + start + j], _position(source, start + j))
 
 
 @kernel(types.int64(U64, R64, types.int64))
-def _append(store: NDArray[np.uint64], new: NDArray[np.uint64], first: int) -> int:
+def _append(store: NDArray[np.uint64], new: NDArray[np.uint64], first: int) -> Word:
     """Insert until there is no room; the number inserted."""
     for i in range(np.uint64(new.size)):
         free = store[_FREE]
@@ -263,16 +252,16 @@ def _fill(
 
 
 @inlined
-def _is_new(differing: np.uint64, table: np.uint64) -> bool:
+def _is_new(differing: Word, table: Word) -> bool:
     """Whether no earlier table has this fingerprint in the bucket of the query."""
+    seen = False
     for earlier in range(table):
-        if (differing >> (_S48 - _BLOCK * earlier)) & _LOW16 == _ZERO:
-            return False
-    return True
+        seen |= (differing >> (_S48 - _BLOCK * earlier)) & _LOW16 == _ZERO
+    return not seen
 
 
 @inlined
-def _merge(found: NDArray[np.int64], begin: np.uint64, middle: np.uint64, end: np.uint64) -> None:
+def _merge(found: NDArray[np.int64], begin: Word, middle: Word, end: Word) -> None:
     """Make one ascending run of two neighbours."""
     if found[middle - _ONE] < found[middle]:
         return
@@ -289,7 +278,7 @@ def _merge(found: NDArray[np.int64], begin: np.uint64, middle: np.uint64, end: n
 
 
 @inlined
-def _room_for(store: NDArray[np.uint64], query: np.uint64) -> np.uint64:
+def _room_for(store: NDArray[np.uint64], query: Word) -> Word:
     """Most entries a look-up can find; asks for its four buckets before the first is read."""
     total = _ZERO
     for table in range(_ALL_TABLES):
@@ -302,11 +291,11 @@ def _room_for(store: NDArray[np.uint64], query: np.uint64) -> np.uint64:
 @inlined
 def _look_up(
     store: NDArray[np.uint64],
-    query: np.uint64,
-    distance: np.uint64,
+    query: Word,
+    distance: Word,
     found: NDArray[np.int64],
-    begin: np.uint64,
-) -> np.uint64:
+    begin: Word,
+) -> Word:
     """Write the ascending positions of all hits from ``begin`` on; where they end."""
     used = begin
     for table in range(_ALL_TABLES):
@@ -330,17 +319,19 @@ def _look_up(
     return used
 
 
-@kernel(I64(R64, types.uint64, types.uint64))
-def _query(
-    store: NDArray[np.uint64], query: np.uint64, distance: np.uint64
-) -> NDArray[np.int64]:
-    found = np.empty(_room_for(store, query), np.int64)
-    return found[: _look_up(store, query, distance, found, _ZERO)]
+@kernel(types.Optional(I64)(R64, types.uint64, types.uint64))
+def _query(store: NDArray[np.uint64], query: int, distance: int) -> NDArray[np.int64] | None:
+    found = np.empty(_room_for(store, np.uint64(query)), np.int64)
+    used = _look_up(store, np.uint64(query), np.uint64(distance), found, _ZERO)
+    # Handing an array to Python costs more than the look-up, and most find nothing.
+    if used == _ZERO:
+        return None
+    return found[:used]
 
 
 @kernel(types.UniTuple(I64, 2)(R64, R64, types.uint64))
 def _query_many(
-    store: NDArray[np.uint64], queries: NDArray[np.uint64], distance: np.uint64
+    store: NDArray[np.uint64], queries: NDArray[np.uint64], distance: Word
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     size = np.uint64(queries.size)
     found = np.empty(4096, np.int64)

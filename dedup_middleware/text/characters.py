@@ -40,7 +40,9 @@ ALNUM: Final = 0x40  # jieba's re_eng: [a-zA-Z0-9]
 BLOCK: Final = 0x80  # jieba's re_han: [\u4E00-\u9FD5a-zA-Z0-9+#&._%-]
 HAN: Final = BLOCK | SINGLE  # what only the Han characters of a block have in common
 
-CHINESE_NUMERALS: Final = "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
+CHINESE_NUMERALS: Final = (
+    "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
+)
 
 _CLASSES: Final = {
     "extend": EXTEND,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel
+from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text.characters import (
     ALNUM,
     BLOCK,
@@ -47,14 +47,14 @@ CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
 GRAM: Final = 3
 
 
-@kernel
+@subkernel
 def is_separator(flag: int) -> bool:
     """White space, punctuation, symbols, marks and connectors: no token by themselves."""
     kind = flag & CLASS_MASK
     return kind in (SEPARATOR, EXTEND, CONNECTOR) or kind >= MID_LETTER
 
 
-@kernel
+@subkernel
 def best_path(
     codes: Codes,
     first: int,
@@ -97,7 +97,7 @@ def best_path(
         ends[i] = end
 
 
-@kernel
+@subkernel
 def walk_path(
     flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
 ) -> int:
@@ -114,7 +114,7 @@ def walk_path(
     return count
 
 
-@kernel
+@subkernel
 def longest_matches(
     codes: Codes,
     flags: Flags,
@@ -154,14 +154,14 @@ def longest_matches(
     return count
 
 
-@kernel
+@subkernel
 def _skip_marks(flags: Flags, i: int, last: int) -> int:
     while i < last and flags[i] & CLASS_MASK == EXTEND:
         i += 1
     return i
 
 
-@kernel
+@subkernel
 def _bridges(before: int, middle: int, after: int) -> bool:
     """Rules WB6, WB7, WB7b, WB7c, WB11 and WB12: a mark between two letters or two digits."""
     if before == HEBREW and middle == DOUBLE_QUOTE:
@@ -173,7 +173,7 @@ def _bridges(before: int, middle: int, after: int) -> bool:
     return False
 
 
-@kernel
+@subkernel
 def word_end(flags: Flags, first: int, last: int) -> int:
     """Where the word of letters, digits, katakana or connectors that starts at `first` ends."""
     before = flags[first] & CLASS_MASK
@@ -199,7 +199,7 @@ def word_end(flags: Flags, first: int, last: int) -> int:
     return i
 
 
-@kernel
+@subkernel
 def _grams(
     flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
 ) -> tuple[int, int]:
@@ -217,10 +217,8 @@ def _grams(
     return begin + grams, i
 
 
-@kernel
-def words(
-    flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
-) -> int:
+@subkernel
+def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int) -> int:
     """The words of flags[first:last] by UAX #29; what is no word (see `is_separator`) is left
     out, and scripts without spaces give groups of letters."""
     i = first
@@ -246,7 +244,7 @@ def words(
     return count
 
 
-@kernel
+@subkernel
 def single_characters(
     flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
 ) -> int:
@@ -261,7 +259,7 @@ def single_characters(
     return count
 
 
-@kernel
+@subkernel
 def next_block(flags: Flags, i: int) -> tuple[int, int]:
     """The next run of characters jieba accepts that has a Han character in it."""
     size = flags.size
@@ -277,7 +275,7 @@ def next_block(flags: Flags, i: int) -> tuple[int, int]:
     return first, i
 
 
-@kernel
+@subkernel
 def next_window(flags: Flags, i: int) -> tuple[int, int]:
     """The next run without separators that has a Han character in it."""
     size = flags.size

@@ -43,8 +43,6 @@ _IGNORABLE: Final = (
 _LONGEST_MARK_RUN: Final = 30
 
 
-
-
 @attrs.frozen
 class Special:
     """The code points that this module treats apart."""
@@ -131,6 +129,5 @@ def needs_context(character: str) -> bool:
         compose(character),
     )
     return any(
-        form and (unicodedata.combining(form[0]) != 0 or form[0] in _followers())
-        for form in forms
+        form and (unicodedata.combining(form[0]) != 0 or form[0] in _followers()) for form in forms
     )

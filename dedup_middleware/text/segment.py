@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.text import cutting
 from dedup_middleware.text.characters import word_classes
+from dedup_middleware.text.fold import code_points
 from dedup_middleware.text.trie import Trie, load_trie
 
 SEGMENTERS: Final = {
@@ -34,11 +34,6 @@ SEGMENTERS: Final = {
 
 NO_TRIE: Final = Trie(np.empty(0, np.int32), np.empty(0, np.float64), 0.0, "")
 NO_TRIE.units.flags.writeable = NO_TRIE.weights.flags.writeable = False
-
-
-def code_points(text: str) -> NDArray[np.uint32]:
-    """The code points of any string, lone surrogates included."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def segmenter_mode(name: str) -> int:

@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel
+from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.store import Arrays, load_or_build
 
@@ -146,7 +146,7 @@ def _nodes(
     return parents[:count], labels[:count], values[:count]
 
 
-@kernel
+@subkernel
 def _children(parents: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Nodes by parent: the children of node p are order[first[p + 1] : first[p + 2]]."""
     nodes = parents.size
@@ -163,7 +163,7 @@ def _children(parents: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np
     return first, order
 
 
-@kernel
+@subkernel
 def _window(taken: NDArray[np.uint64], position: int) -> np.uint64:
     """64 bits of the bitmap, from any position on."""
     word, shift = position >> 6, np.uint64(position & 63)
@@ -172,7 +172,7 @@ def _window(taken: NDArray[np.uint64], position: int) -> np.uint64:
     return (taken[word] >> shift) | (taken[word + 1] << (np.uint64(64) - shift))
 
 
-@kernel
+@subkernel
 def _fit(taken: NDArray[np.uint64], labels: NDArray[np.int32], start: int) -> int:
     """The first base from `start` on with free slots for all labels (ascending), 64 at a time;
     -1 if the bitmap ends before."""
@@ -232,7 +232,7 @@ def _place(
     return _pack(parents, values, slots, base, top + max(widest, GUARD))
 
 
-@kernel
+@subkernel
 def _pack(
     parents: NDArray[np.int32],
     values: NDArray[np.float64],

@@ -5,6 +5,7 @@ walk keeps nothing but numbers and strings, so that the choice of a body (`quick
 lists and never at the tree again.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import attrs
@@ -30,17 +31,14 @@ _INLINE = (
 ).split()
 _FURNITURE_TAGS = frozenset({"nav", "footer", "aside", "menu"})
 _CONTAINERS = (
-    frozenset("div section article main td th tr table ul ol dl li dd form body center".split())  # noqa: SIM905
+    frozenset("div section article main td th tr table ul ol dl li dd form body center".split())
     | {"blockquote", "header", "details", "fieldset"}
     | _FURNITURE_TAGS
 )
 _LINES = frozenset({"p", "br", "pre", "dt", "hr", "address", "summary", "legend"}) | HEADINGS
 _NEVER_FURNITURE = frozenset({"body", "article", "main"})
-_INVISIBLE = etree.XPath(
-    "//*[@hidden or @aria-hidden='true'"
-    " or contains(@style, 'display:none') or contains(@style, 'display: none')"
-    " or @role='navigation' or @role='banner' or @role='contentinfo' or @role='dialog'"
-    " or @role='complementary' or @role='search'][not(self::body or self::html)]"
+_FURNITURE_ROLES = frozenset(
+    {"navigation", "banner", "contentinfo", "dialog", "complementary", "search"}
 )
 
 
@@ -72,6 +70,13 @@ class Blocks:
     last: list[int] = attrs.Factory(lambda: [0])
 
 
+def ancestors(page: Blocks, container: int) -> Iterator[int]:
+    """The containers around a container, itself first."""
+    while container >= 0:
+        yield container
+        container = page.parent[container]
+
+
 def parse(html: str) -> Any:
     """Tree of the page (at most 256 deep: libxml2 stops there), or None without any."""
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
@@ -90,18 +95,7 @@ def read(root: Any) -> Blocks:
 
 
 def _thin_out(root: Any) -> None:
-    """Remove what has no text, or none that readers see, and inline markup but for links."""
-    for element in _INVISIBLE(root):
-        parent = element.getparent()
-        if parent is None:
-            continue
-        before = element.getprevious()
-        if element.tail:
-            if before is None:
-                parent.text = (parent.text or "") + element.tail
-            else:
-                before.tail = (before.tail or "") + element.tail
-        parent.remove(element)
+    """Remove what has no text that readers see, and inline markup but for links."""
     etree.strip_elements(root, *_SKIPPED, with_tail=False)
     etree.strip_tags(root, *_INLINE)
 
@@ -144,7 +138,11 @@ class _Reader:
                 self.page.last[inner] = len(self.page.parent) - 1
             elif tag in _LINES:
                 self.flush(container, line_tag)
-                if tag != "br":
+                if tag == "p" and _flags(child, tag) & (FURNITURE | COMMENT):
+                    inner = self.open(child, tag, container)
+                    self.visit(child, inner, tag)
+                    self.flush(inner, tag)
+                elif tag != "br":
                     self.visit(child, container, tag)
                     self.flush(container, tag)
             else:
@@ -165,12 +163,25 @@ class _Reader:
 def _flags(element: Any, tag: str) -> int:
     """Flags of a container by its tag and attributes."""
     flags = FURNITURE if tag in _FURNITURE_TAGS else ARTICLE if tag == "article" else 0
-    first, second = element.get("class"), element.get("id")
-    if first or second:
-        named = flags_of(f"{first or ''} {second or ''}")
+    name = ""
+    for key, value in element.items():
+        if key in ("class", "id"):
+            name = f"{name} {value}" if name else value
+        elif key == "style":
+            if "none" in value and "display:none" in value.replace(" ", ""):
+                flags |= FURNITURE
+        elif (
+            key == "hidden"
+            or (key == "aria-hidden" and value == "true")
+            or (key == "role" and value in _FURNITURE_ROLES)
+        ):
+            flags |= FURNITURE
+        elif key == "itemprop" and value == "articleBody":
+            flags |= BODY_NAME
+    if name:
+        named = flags_of(name)
         if tag in _NEVER_FURNITURE:
-            named &= ~(FURNITURE | COMMENT)
+            # Sites put the kind of the whole page into the class of its body element.
+            named &= 0 if tag == "body" else ~(FURNITURE | COMMENT)
         flags |= named
-    if element.get("itemprop") == "articleBody":
-        flags |= BODY_NAME
     return flags

@@ -24,7 +24,7 @@ _FURNITURE_WORDS = frozenset(
     caption icon icons btn button buttons modal popup overlay tooltip login signup player editor
     disclaimer statement teaser teasers trending noprint hidden hide viewport promo promos widget
     copyright qrcode weixin weibo
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _FURNITURE_PARTS = (
     "advert sponsor outbrain taboola criteo breadcrumb paginat masthead sidebar side-bar footer "
@@ -56,8 +56,6 @@ def flags_of(name: str) -> int:
         flags = BODY_NAME
     if not _COMMENT_WORDS.isdisjoint(words) or any(part in lowered for part in _COMMENT_PARTS):
         flags |= COMMENT
-    if not _FURNITURE_WORDS.isdisjoint(words) and "elementor" not in words:
-        flags |= FURNITURE
-    elif any(part in lowered for part in _FURNITURE_PARTS):
+    if (not _FURNITURE_WORDS.isdisjoint(words) and "elementor" not in words) or any(part in lowered for part in _FURNITURE_PARTS):
         flags |= FURNITURE
     return flags

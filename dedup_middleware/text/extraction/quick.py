@@ -1,22 +1,17 @@
-"""The fast extractor: choose a container by name and by density, and know when they disagree."""
+"""The fast extractor: find the core of the text, then the frame around it, and know when in doubt."""
 
 import attrs
 
-from dedup_middleware.text.extraction.blocks import (
-    ARTICLE,
-    BODY_NAME,
-    COMMENT,
-    FURNITURE,
-    HEADINGS,
-    Block,
-    Blocks,
-)
+from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
+from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FURNITURE
 
 # A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
 _PROSE_WEIGHT = 80
 _PROSE_LINK = 0.35
-# The container with this share of what its parent holds is where the body is.
-_DESCENT = 0.72
+# A paragraph that stands alone counts as a teaser up to this weight.
+_TEASER = 400
+# The frame grows to a container around it that holds this much more prose.
+_GAIN = 1.15
 # Furniture that holds more of the prose than this is no furniture.
 _FURNITURE_LIMIT = 0.5
 
@@ -33,22 +28,71 @@ def find_body(page: Blocks) -> Found:
     """Body of a page, one block a line."""
     prose = [_prose(block) for block in page.blocks]
     dropped = _dropped(page, prose)
-    good = _totals(page, [0 if dropped[b.container] else w for b, w in zip(page.blocks, prose)])
-    dense = _descend(page, good)
-    named = _best(page, good, dropped, BODY_NAME)
-    article = _best(page, good, dropped, ARTICLE)
-    chosen = dense
-    for candidate in (named, article):
-        if candidate is not None and good[candidate] >= 0.4 * good[dense]:
-            chosen = candidate
-            break
+    kept = [0 if dropped[b.container] else w for b, w in zip(page.blocks, prose, strict=True)]
+    good = _totals(page, kept)
+    direct, rich = _rich(page, kept)
+    core = _core(page, direct)
+    chosen, named = _frame(page, core, good, rich, dropped)
     lines = _lines(page, chosen, dropped)
-    text = "\n".join(lines)
     weight = sum(len(line.encode()) for line in lines)
-    other = good[dense]
-    sure = weight >= 600 and good[chosen] >= 0.8 * other and good[0] > 0
-    sure = sure and good[chosen] >= 0.7 * good[0]
-    return Found(text, sure)
+    share = good[chosen] / max(1, good[0])
+    sure = weight >= 600 and share >= (0.5 if named else 0.75)
+    if not named:
+        sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
+    sure = sure and not _is_list(page, good, chosen)
+    return Found("\n".join(lines), sure)
+
+
+def _has(page: Blocks, good: list[int], flag: int) -> bool:
+    """Whether any container with the flag holds prose."""
+    return any(flags & flag and good[i] > 0 for i, flags in enumerate(page.flags))
+
+
+def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
+    """Whether the frame holds several articles."""
+    inside = range(chosen + 1, page.last[chosen] + 1)
+    return sum(page.flags[i] & ARTICLE != 0 and good[i] >= 300 for i in inside) > 1
+
+
+def _rich(page: Blocks, kept: list[int]) -> tuple[list[int], list[int]]:
+    """Prose directly in each container; the same summed inside it where it is more than a teaser."""
+    direct = [0] * len(page.parent)
+    count = [0] * len(page.parent)
+    for block, weight in zip(page.blocks, kept, strict=True):
+        if weight:
+            direct[block.container] += weight
+            count[block.container] += 1
+    rich = [w if n > 1 or w >= _TEASER else 0 for w, n in zip(direct, count, strict=True)]
+    for index in range(len(rich) - 1, 0, -1):
+        rich[page.parent[index]] += rich[index]
+    return direct, rich
+
+
+def _core(page: Blocks, direct: list[int]) -> int:
+    """The container whose own paragraphs weigh most, those one level below by half."""
+    score = [2 * weight for weight in direct]
+    for index in range(1, len(direct)):
+        score[page.parent[index]] += direct[index]
+    return max(range(len(score)), key=score.__getitem__)
+
+
+def _frame(
+    page: Blocks, core: int, good: list[int], rich: list[int], dropped: list[bool]
+) -> tuple[int, bool]:
+    """The container around the core that holds the body, and whether its name says so."""
+    around = list(ancestors(page, core))
+    named = [index for index in around if page.flags[index] & BODY_NAME]
+    if named:
+        widest = max(good[index] for index in named)
+        return next(index for index in named if good[index] >= 0.85 * widest), True
+    articles = [index for index in around if page.flags[index] & ARTICLE]
+    if articles and good[articles[0]] >= 0.4 * good[0]:
+        return articles[0], True
+    node = core
+    for index in around[1:]:
+        if rich[index] >= _GAIN * max(1, rich[node]):
+            node = index
+    return node, False
 
 
 def _prose(block: Block) -> int:
@@ -79,29 +123,6 @@ def _dropped(page: Blocks, prose: list[int]) -> list[bool]:
     return dropped
 
 
-def _descend(page: Blocks, good: list[int]) -> int:
-    """The innermost container that holds nearly all prose of the containers around it."""
-    largest = [0] * len(good)
-    for index in range(len(good) - 1, 0, -1):
-        parent = page.parent[index]
-        if good[index] >= good[largest[parent]] or largest[parent] == 0:
-            largest[parent] = index
-    node = 0
-    while largest[node] and good[largest[node]] >= _DESCENT * good[node] > 0:
-        node = largest[node]
-    return node
-
-
-def _best(page: Blocks, good: list[int], dropped: list[bool], flag: int) -> int | None:
-    """The container with the flag that holds most prose, the innermost of equals."""
-    best: int | None = None
-    for index, flags in enumerate(page.flags):
-        if flags & flag and not dropped[index] and good[index] > 0:
-            if best is None or good[index] >= good[best]:
-                best = index
-    return best
-
-
 def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
     """Lines of the body inside the chosen container."""
     last = page.last[chosen]
@@ -119,4 +140,4 @@ def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
 
 def _is_link_line(block: Block) -> bool:
     """Whether a block is a link to another page rather than text."""
-    return block.link > 0.8 and block.weight < 400 or block.link > 0.5 and block.weight < 60
+    return (block.link > 0.8 and block.weight < 400) or (block.link > 0.5 and block.weight < 60)

@@ -1,8 +1,8 @@
 """Clean the markup of a page and look at its shape before any parser sees it.
 
 Parsers and extractors have inputs that cost them the square of the page: attributes of one tag are
-compared with each other, paths up a deep tree are walked from every node. `survey` finds those
-inputs in one linear pass, so that `extract` can choose a way whose time is bounded.
+compared with each other, siblings and ancestors are walked again from every node. `survey` finds
+those inputs in one linear pass, so that `extract` can choose a way whose time is bounded.
 """
 
 import re
@@ -11,27 +11,21 @@ import attrs
 
 # Bytes, or characters, of a page that are looked at; the rest is cut off.
 MAX_SIZE = 4_000_000
-# Shapes beyond these get no extractor that may take the square of them.
-MAX_DEPTH = 250
-MAX_TAGS = 40_000
-MAX_LENGTH = 3_000_000
-# Shapes beyond these get no tree at all.
-MAX_TREE_DEPTH = 1_500
-MAX_TREE_TAGS = 400_000
+# More tags than this get no extractor that may take their square.
+MAX_TAGS = 20_000
+# More tags, or more attributes in one tag, get no tree at all.
+MAX_TREE_TAGS = 200_000
 MAX_ATTRIBUTES = 1_000
 
-# Below this many tags the depth is bounded by the count, and measuring it costs more than it saves.
-_FEW_TAGS = MAX_DEPTH * 4
 _LONG_TAG = 4_096
 # Quotes open after "=" only, as in the standard: a stray quote must not swallow the page. No part
 # can fail once "<a" is seen, so the pattern never goes back.
-_TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,2000}""")
-_NAME = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,4000}""")
 _ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']+))?""")
-# Void elements, and those whose end tag authors leave out.
-_VOID = frozenset(
-    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source")
-    + ("track", "wbr", "p", "li", "dt", "dd", "td", "tr", "th", "option")
+# Spelt out, not IGNORECASE: only a pattern with a fixed first character is searched at full speed.
+_UNSEEN = re.compile(
+    r"<(?:!--|([sS][cC][rR][iI][pP][tT]|[sS][tT][yY][lL][eE]|[nN][oO][sS][cC][rR][iI][pP][tT]"
+    r"|[sS][vV][gG]|[tT][eE][mM][pP][lL][aA][tT][eE])\b)"
 )
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
@@ -41,31 +35,20 @@ _BINARY_SHARE = 0.1
 
 @attrs.frozen
 class Survey:
-    """Shape of a page: number of tags, bound on the depth, attributes of the fullest tag."""
+    """Shape of a page: its tags, and the attributes of its fullest tag when that is a long one."""
 
-    length: int
     tags: int
-    depth: int
     attributes: int
 
     @property
     def is_ordinary(self) -> bool:
         """Whether any extractor is safe on the page."""
-        return (
-            self.depth <= MAX_DEPTH
-            and self.tags <= MAX_TAGS
-            and self.length <= MAX_LENGTH
-            and self.has_tree
-        )
+        return self.has_tree and self.tags <= MAX_TAGS
 
     @property
     def has_tree(self) -> bool:
         """Whether a parser and one walk over its tree are safe on the page."""
-        return (
-            self.depth <= MAX_TREE_DEPTH
-            and self.tags <= MAX_TREE_TAGS
-            and self.attributes <= MAX_ATTRIBUTES
-        )
+        return self.tags <= MAX_TREE_TAGS and self.attributes <= MAX_ATTRIBUTES
 
 
 def clean(text: str) -> str:
@@ -93,26 +76,39 @@ def is_markup(text: str) -> bool:
     return _MARKUP.search(text) is not None
 
 
-def survey(html: str) -> Survey:
-    """Count tags, depth and attributes in time linear in the page."""
-    tags = html.count("<")
-    attributes = 0
-    for tag in _TAG.finditer(html):
-        if tag.end() - tag.start() > _LONG_TAG:
-            attributes = max(attributes, len(_ATTRIBUTE.findall(tag[0])))
-    depth = _depth(html) if tags > _FEW_TAGS else min(tags, MAX_DEPTH)
-    return Survey(len(html), tags, depth, attributes)
-
-
-def _depth(html: str) -> int:
-    """Bound on the depth: opened less closed elements, at the worst point of the page."""
-    depth = deepest = 0
-    for closing, name in _NAME.findall(html):
-        if name.lower() in _VOID:
-            continue
-        if closing:
-            depth = max(0, depth - 1)
+def without_unseen(html: str) -> str:
+    """The page without comments, scripts and styles: two thirds of what a parser has to read."""
+    kept: list[str] = []
+    position = 0
+    ends: dict[str, dict[str, int]] = {}
+    while (found := _UNSEEN.search(html, position)) is not None:
+        kept.append(html[position : found.start()])
+        name = (found[1] or "").lower()
+        start = found.end() if name else found.start() + 2
+        end = f"</{name}" if name else "-->"
+        # Each spelling of an end tag with its next place, so that the page is searched once for it.
+        places = ends.setdefault(name, dict.fromkeys((end, end.upper(), end.title()), 0))
+        for spelling, place in tuple(places.items()):
+            if place < start:
+                places[spelling] = html.find(spelling, start)
+                if places[spelling] < 0:
+                    del places[spelling]
+        if places:
+            position = min(places.values()) + (0 if name else 3)
+        elif name in ("script", "style"):
+            return "".join(kept)
         else:
-            depth += 1
-            deepest = max(deepest, depth)
-    return deepest
+            # Anything else unclosed hides nothing.
+            kept.append(f"<x-{name}" if name else "<!")
+            position = found.end()
+    kept.append(html[position:])
+    return "".join(kept)
+
+
+def survey(html: str) -> Survey:
+    """Count tags, and attributes of long ones, in time linear in the page."""
+    attributes = 0
+    for tag in _TAG.findall(html):
+        if len(tag) > _LONG_TAG:
+            attributes = max(attributes, len(_ATTRIBUTE.findall(tag)))
+    return Survey(html.count("<"), attributes)

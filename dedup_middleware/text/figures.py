@@ -1,0 +1,305 @@
+"""Figures: the distinct numerals of a text in canonical form.
+
+Pages made on one template differ in their figures alone, so figures decide between them. The
+same number must look the same however it is written:
+
+    1,000 = 1000 = １０００    三百二十一 = 321    两万三千 = 2.3万 = 23000    二〇二〇 = 2020
+    百分之五 = 5% = 5 percent    1.5 million = 1500000    3.50 = 3.5
+    2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
+
+Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两). So
+these rules are narrow on purpose:
+
+- a numeral begins with a digit or 十; formal digits need a formal unit behind them;
+- one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES`;
+  一 alone only before 月, 日 or 号 (一个 is an article); 十分 counts only as 十分钟 or 十分之;
+- digits without a unit count from four on, or three with a zero among them, or two before 年;
+- 点 is a decimal point only after 分之 and before 万, 亿, 倍, 元 and 个百分点.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.text import numerals
+from dedup_middleware.text.characters import NUMERAL
+from dedup_middleware.text.fold import fold_text, load_characters
+from dedup_middleware.text.hashing import FIGURE_START, constants, distinct, mix
+from dedup_middleware.text.numerals import Codes
+
+MEASURES: Final = (
+    "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
+    "期批轮层楼度辆架艘台部套颗枚张页"
+)
+PLAIN, PERCENT, PERMILLE = 0, 1, 2
+_FRACTION_ENDS: Final = "万亿倍元%"
+_SUFFIXES: Final = ("", "%", "‰")
+_AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
+_ENDS: Final = np.array(sorted(map(ord, _FRACTION_ENDS)), np.uint32)
+_K1: Final = np.uint64(0x9E3779B97F4A7C15)
+_K2: Final = np.uint64(0xD6E8FEB86659FD93)
+
+
+@subkernel
+def _among(code: int, members: NDArray[np.uint32]) -> bool:
+    for member in members:
+        if member == code:
+            return True
+    return False
+
+
+@subkernel
+def _at(codes: Codes, i: int) -> int:
+    return np.int64(codes[i]) if 0 <= i < codes.size else 0
+
+
+@subkernel
+def _after_parts(codes: Codes, i: int) -> bool:
+    """Whether 分之 stands before i."""
+    return _at(codes, i - 1) == ord("之") and _at(codes, i - 2) == ord("分")
+
+
+@subkernel
+def _single_counts(codes: Codes, i: int) -> bool:
+    """Whether one Chinese numeral at i, alone, is a figure."""
+    before, after = _at(codes, i - 1), _at(codes, i + 1)
+    if numerals.is_formal(codes[i]):
+        return False
+    if before in (ord("第"), ord("周")) or _after_parts(codes, i):
+        return True
+    earlier = _at(codes, i - 2)
+    if (before == ord("期") and earlier == ord("星")) or (
+        before == ord("拜") and earlier == ord("礼")
+    ):
+        return True
+    if codes[i] == ord("一"):
+        return after in (ord("月"), ord("日"), ord("号"))
+    if after == ord("分") and codes[i] == ord("十"):
+        return _at(codes, i + 2) in (ord("钟"), ord("之"))
+    if after == ord("周") and codes[i] == ord("四"):  # 四周: all around
+        return False
+    return _among(after, _AFTER)
+
+
+@subkernel
+def _digits_count(codes: Codes, first: int, last: int) -> bool:
+    """Whether several Chinese digits in a row, without a unit, are a figure."""
+    size = last - first
+    if size >= 4 or (size == 2 and _at(codes, last) == ord("年")):
+        return True
+    zero = False
+    for i in range(first, last):
+        zero = zero or numerals.chinese_digit(codes[i]) == 0
+    return size == 3 and zero
+
+
+@subkernel
+def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
+    """A Chinese number with 点 (三点五万): mantissa, exponent, end; end -1 if it is none."""
+    end = last + 1
+    while end < codes.size and numerals.chinese_digit(codes[end]) >= 0:
+        end += 1
+    exact = _after_parts(codes, first)
+    exact = exact or _among(_at(codes, end), _ENDS)
+    exact = exact or (_at(codes, end) == ord("个") and _at(codes, end + 1) == ord("百"))
+    if end == last + 1 or not exact:
+        return 0, 0, -1
+    whole = numerals.positional(codes, first, last)
+    if whole < 0:
+        whole, stop = numerals.chinese(codes, first, last)
+        if stop != last:
+            return 0, 0, -1
+    part = numerals.positional(codes, last + 1, end)
+    exponent = last + 1 - end
+    if part < 0 or whole > 10**6 or exponent < -9:
+        return 0, 0, -1
+    return whole * 10**-exponent + part, exponent, end
+
+
+@subkernel
+def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
+    """The Chinese numeral at i: whether it is a figure, mantissa, exponent, end."""
+    last = numerals.run_end(codes, i)
+    digit = numerals.chinese_digit(codes[i])
+    power = numerals.chinese_unit(codes[i])
+    if power > 1 and _after_parts(codes, i) and codes[i] == ord("百"):
+        return True, 100, 0, i + 1
+    if digit < 0 and power != 1:
+        return False, 0, 0, i + 1
+    if numerals.is_formal(codes[i]) and not (
+        i + 1 < last and numerals.chinese_unit(codes[i + 1]) > 0
+    ):
+        return False, 0, 0, i + 1
+    if _at(codes, last) == ord("点"):
+        mantissa, exponent, end = _fraction(codes, i, last)
+        if end > 0:
+            power, end = numerals.chinese_scale(codes, end)
+            return True, mantissa, exponent + power, end
+    if last - i == 1:
+        value = 10 if digit < 0 else digit
+        return _single_counts(codes, i), value, 0, last
+    value = numerals.positional(codes, i, last)
+    if value >= 0:
+        return _digits_count(codes, i, last), value, 0, last
+    value, end = numerals.chinese(codes, i, last)
+    return value >= 0 and end - i > 1, value, 0, max(end, i + 1)
+
+
+@subkernel
+def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, int]:
+    """The rest of 1亿2000万 or 3万5千, added to `value`, and where it ends."""
+    while power > 0 and i < codes.size:
+        if numerals.is_digit(codes, i):
+            part, exponent, end = numerals.arabic(codes, i)
+            if exponent < 0:
+                break
+        else:
+            end = i + 1
+            part = numerals.chinese_digit(codes[i])
+        smaller, end = numerals.chinese_scale(codes, end)
+        if part < 0 or smaller == 0 or smaller >= power or part >= 10**4:
+            break
+        value += part * 10**smaller
+        power, i = smaller, end
+    return value, i
+
+
+@subkernel
+def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
+    """The number in ASCII digits at i with what multiplies it: mantissa, exponent, end."""
+    mantissa, exponent, end = numerals.arabic(codes, i)
+    power, end = numerals.chinese_scale(codes, end)
+    if power > 0:
+        scale = exponent + power
+        if scale >= 0 and mantissa < 10**6 and scale <= 12:
+            value, end = _more_sections(codes, mantissa * 10**scale, power, end)
+            return value, 0, end
+        return mantissa, scale, end
+    begin = end + 1 if _at(codes, end) in (32, 45) else end
+    word, stop = numerals.word_after(codes, begin)
+    power = numerals.english_scale(word)
+    if power > 0:
+        return mantissa, exponent + power, stop
+    return mantissa, exponent, end
+
+
+@subkernel
+def _kind(codes: Codes, first: int, last: int) -> int:
+    """Percent or permille, said before or behind the number."""
+    if _after_parts(codes, first):
+        whole = _at(codes, first - 3)
+        if whole == ord("百"):
+            return PERCENT
+        if whole == ord("千"):
+            return PERMILLE
+    i = last + 1 if _at(codes, last) == 32 else last
+    if _at(codes, i) == ord("%"):
+        return PERCENT
+    if _at(codes, i) == ord("‰"):
+        return PERMILLE
+    word, end = numerals.word_after(codes, i)
+    if word == numerals.PER and _at(codes, end) == 32:
+        word, end = numerals.word_after(codes, end + 1)
+        return PERCENT if word == numerals.CENT else PLAIN
+    return PERCENT if _among_words(word, numerals.PERCENT_WORDS) else PLAIN
+
+
+@subkernel
+def _among_words(word: int, members: NDArray[np.int64]) -> bool:
+    for member in members:
+        if member == word:
+            return True
+    return False
+
+
+@subkernel
+def _month_beside(codes: Codes, first: int, last: int) -> int:
+    """The month named before or behind a number (April 3, 3rd of April), or 0."""
+    i = first
+    while i > 0 and first - i < 3 and codes[i - 1] in (32, 44, 46):
+        i -= 1
+    found = numerals.month(numerals.word_before(codes, i)) if i < first else 0
+    if found:
+        return found
+    word, i = numerals.word_after(codes, last)  # st, nd, rd, th
+    if i - last > 2 or _at(codes, i) != 32:
+        return 0
+    word, end = numerals.word_after(codes, i + 1)
+    if word == numerals.OF and _at(codes, end) == 32:
+        word, end = numerals.word_after(codes, end + 1)
+    return numerals.month(word)
+
+
+@subkernel
+def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
+    if mantissa == 0:
+        return 0, 0
+    while mantissa % 10 == 0:
+        mantissa //= 10
+        exponent += 1
+    return mantissa, exponent
+
+
+@kernel
+def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind."""
+    room = 0
+    for flag in flags:
+        room += 1 if flag & NUMERAL else 0
+    rows = np.empty((2 * room, 3), np.int64)
+    count, i = 0, 0
+    while room and i < codes.size:
+        if not flags[i] & NUMERAL:
+            i += 1
+            continue
+        first = i
+        if numerals.is_digit(codes, i):
+            counts = True
+            mantissa, exponent, i = _read_arabic(codes, i)
+            named = _month_beside(codes, first, i)
+            if named:
+                rows[count, 0], rows[count, 1] = _reduce(named, 0)
+                rows[count, 2] = PLAIN
+                count += 1
+        else:
+            counts, mantissa, exponent, i = _read_chinese(codes, i)
+        if counts:
+            rows[count, 0], rows[count, 1] = _reduce(mantissa, exponent)
+            rows[count, 2] = _kind(codes, first, i)
+            count += 1
+    return rows[:count]
+
+
+@subkernel
+def hash_figures(
+    codes: Codes, flags: NDArray[np.uint8], keys: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Distinct hashes of the figures, in order of first occurrence."""
+    rows = find_figures(codes, flags)
+    hashes = np.empty(rows.shape[0], np.uint64)
+    for row in range(rows.shape[0]):
+        unit = np.uint64(rows[row, 1]) * np.uint64(4) + np.uint64(rows[row, 2])
+        value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
+        hashes[row] = mix(value)
+    return distinct(hashes, rows.shape[0])[0]
+
+
+def render(rows: NDArray[np.int64]) -> list[str]:
+    """Figures as people write them, distinct, in order of first occurrence."""
+    return list(
+        dict.fromkeys(
+            f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind]}"
+            for mantissa, exponent, kind in rows.tolist()
+        )
+    )
+
+
+def canonical(text: str) -> list[str]:
+    """The figures of `text` as people write them: `["2020", "4", "3", "3.5%"]`."""
+    codes, flags, _ = fold_text(text, load_characters({}, ""), constants(0, 1))
+    return render(find_figures(codes, flags))

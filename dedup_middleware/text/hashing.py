@@ -1,0 +1,132 @@
+"""Kernels that hash tokens, shingles and texts with a key, and that count distinct hashes.
+
+A token is a polynomial of its code points modulo 2**64 whose base and start come from the key,
+finished by the mixer of SplitMix64 (Steele, Lea, Flood 2014). A shingle is a polynomial of token
+hashes, so order counts, rolled along the text and finished by the same mixer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import kernel, subkernel
+
+Hashes = NDArray[np.uint64]
+
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+_ZERO: Final = np.uint64(0)
+_ONE: Final = np.uint64(1)
+_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+# Places in the array of constants that `constants` derives from a key.
+TOKEN_START, TOKEN_BASE, SHINGLE_START, SHINGLE_BASE, SHINGLE_DROP = 0, 1, 2, 3, 4
+TEXT_START, TEXT_BASE, FIGURE_START = 5, 6, 7
+
+
+@subkernel
+def mix(value: np.uint64) -> np.uint64:
+    """The mixer of SplitMix64: a bijection in which each input bit reaches each output bit."""
+    value = (value ^ (value >> _S30)) * _FIRST
+    value = (value ^ (value >> _S27)) * _SECOND
+    return value ^ (value >> _S31)
+
+
+def _mix_int(value: int) -> int:
+    mask = (1 << 64) - 1
+    value = ((value ^ (value >> 30)) * int(_FIRST)) & mask
+    value = ((value ^ (value >> 27)) * int(_SECOND)) & mask
+    return value ^ (value >> 31)
+
+
+def constants(key: int, width: int) -> Hashes:
+    """Starts and odd bases for the polynomials, from a 64-bit key; the places are named above."""
+    mask = (1 << 64) - 1
+    drawn = [_mix_int((key + (place + 1) * _GOLDEN) & mask) for place in range(8)]
+    for base in (TOKEN_BASE, SHINGLE_BASE, TEXT_BASE):
+        drawn[base] |= 1
+    drawn[SHINGLE_DROP] = pow(drawn[SHINGLE_BASE], width, 1 << 64)
+    made = np.array(drawn, np.uint64)
+    made.flags.writeable = False
+    return made
+
+
+@subkernel
+def hash_token(codes: NDArray[np.uint32], first: int, last: int, keys: Hashes) -> np.uint64:
+    """The hash of the token codes[first:last]; never 0."""
+    value = keys[TOKEN_START]
+    base = keys[TOKEN_BASE]
+    for i in range(np.uint64(first), np.uint64(last)):
+        value = value * base + np.uint64(codes[i])
+    return max(mix(value), _ONE)
+
+
+@subkernel
+def contains(table: Hashes, value: np.uint64) -> bool:
+    """Whether an open-addressing table (a power of two long, 0 is free) holds `value`."""
+    mask = np.uint64(table.size - 1)
+    place = value & mask
+    while table[place] != _ZERO:
+        if table[place] == value:
+            return True
+        place = (place + _ONE) & mask
+    return False
+
+
+def hash_word(word: str, keys: Hashes) -> int:
+    """`hash_token` of a whole word, in Python."""
+    mask = (1 << 64) - 1
+    value, base = int(keys[TOKEN_START]), int(keys[TOKEN_BASE])
+    for character in word:
+        value = (value * base + ord(character)) & mask
+    return max(_mix_int(value), 1)
+
+
+def make_table(values: Iterable[int]) -> Hashes:
+    """An open-addressing table of `values` (none of them 0), at most a quarter full."""
+    members = sorted(set(values))
+    size = 4
+    while size < 4 * len(members):
+        size *= 2
+    table = [0] * size
+    for value in members:
+        place = value % size
+        while table[place]:
+            place = (place + 1) % size
+        table[place] = value
+    made = np.array(table, np.uint64)
+    made.flags.writeable = False
+    return made
+
+
+@kernel
+def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
+    """Distinct values of values[:number] in order of first occurrence, and how often each occurs.
+
+    `values` is overwritten.
+    """
+    size = 8
+    while size < 2 * number:
+        size *= 2
+    mask = np.uint64(size - 1)
+    places = np.zeros(size, np.uint32)
+    counts = np.empty(number, np.uint32)
+    found = np.uint64(0)
+    for i in range(np.uint64(number)):
+        value = values[i]
+        place = value & mask
+        while places[place] != 0 and values[np.uint64(places[place]) - _ONE] != value:
+            place = (place + _ONE) & mask
+        if places[place] == 0:
+            values[found] = value
+            counts[found] = 1
+            found += _ONE
+            places[place] = found
+        else:
+            counts[np.uint64(places[place]) - _ONE] += np.uint32(1)
+    return values[:found].copy(), counts[:found].copy()

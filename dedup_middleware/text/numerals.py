@@ -1,0 +1,282 @@
+"""Kernels that read one numeral: Arabic digits, Chinese numerals, and what multiplies them.
+
+A number is a pair (mantissa, exponent), mantissa * 10**exponent. All work on normalised code
+points, so full-width and other scripts' digits are ASCII already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+
+Codes = NDArray[np.uint32]
+
+MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
+_LIMIT: Final = 10**15  # no Chinese numeral is read beyond this
+_LETTER_BITS: Final = 5
+
+
+def pack(word: str) -> int:
+    """A word of up to 12 small ASCII letters as one number, five bits a letter."""
+    value = 0
+    for letter in word:
+        value = value << _LETTER_BITS | (ord(letter) - 96)
+    return value
+
+
+MONTHS: Final = tuple(
+    (pack(name), number)
+    for number, names in enumerate(
+        (
+            ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"),
+            ("may",), ("june", "jun"), ("july", "jul"), ("august", "aug"),
+            ("september", "sept", "sep"), ("october", "oct"), ("november", "nov"),
+            ("december", "dec"),
+        ),
+        1,
+    )
+    for name in names
+)  # fmt: skip
+_MONTH_WORDS: Final = np.array([word for word, _ in MONTHS], np.int64)
+_MONTH_NUMBERS: Final = np.array([number for _, number in MONTHS], np.int64)
+_SCALE_WORDS: Final = np.array(
+    [pack(word) for word in ("thousand", "million", "billion", "trillion", "mln", "bn")], np.int64
+)
+_SCALE_EXPONENTS: Final = np.array([3, 6, 9, 12, 6, 9], np.int64)
+PERCENT_WORDS: Final = np.array([pack("percent"), pack("pct")], np.int64)
+PER: Final = pack("per")
+CENT: Final = pack("cent")
+OF: Final = pack("of")
+# Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
+# in front of a formal unit: 陆 and 伍 are words and names.
+_DIGITS: Final = {
+    "〇": 0,
+    "零": 0,
+    **{c: i for i, c in enumerate("一二三四五六七八九", 1)},
+    "两": 2,
+    "兩": 2,
+}
+_FORMAL: Final = {
+    **{c: i for i, c in enumerate("壹贰叁肆伍陆柒捌玖", 1)},
+    "貳": 2,
+    "參": 3,
+    "陸": 6,
+}
+_UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
+_FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
+
+
+def _values() -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    # digit d: d; formal digit d: 10 + d; unit 10**e: -e; formal unit: -10 - e
+    values = {ord(character): value for character, value in {**_DIGITS}.items()}
+    values.update((ord(character), 10 + value) for character, value in _FORMAL.items())
+    values.update((ord(character), -power) for character, power in _UNITS.items())
+    values.update((ord(character), -10 - power) for character, power in _FORMAL_UNITS.items())
+    return np.array(list(values), np.uint32), np.array(list(values.values()), np.int64)
+
+
+CHINESE: Final = _values()[0]
+_VALUES: Final = _values()[1]
+_NOTHING: Final = 100
+
+
+@subkernel
+def _value(code: int) -> int:
+    if code >= 0x3007:
+        for place in range(CHINESE.size):
+            if CHINESE[place] == code:
+                return _VALUES[place]
+    return _NOTHING
+
+
+@subkernel
+def chinese_digit(code: int) -> int:
+    """0 to 9, or -1."""
+    value = _value(code)
+    return value % 10 if 0 <= value < 20 else -1
+
+
+@subkernel
+def chinese_unit(code: int) -> int:
+    """The power of ten of 十 百 千 万 亿, or 0."""
+    value = _value(code)
+    return -value % 10 if value < 0 else 0
+
+
+@subkernel
+def is_formal(code: int) -> bool:
+    """Whether it is a numeral of accounts: 壹 to 玖, 拾, 佰, 仟."""
+    value = _value(code)
+    return value <= -10 or 10 <= value < 20
+
+
+@subkernel
+def is_digit(codes: Codes, i: int) -> bool:
+    """Whether there is an ASCII digit at i (which may lie outside)."""
+    return 0 <= i < codes.size and 48 <= codes[i] <= 57
+
+
+@subkernel
+def is_letter(codes: Codes, i: int) -> bool:
+    """Whether there is a small ASCII letter at i (which may lie outside)."""
+    return 0 <= i < codes.size and 97 <= codes[i] <= 122
+
+
+@subkernel
+def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
+    """The number that starts with the digit at i: mantissa, exponent, end.
+
+    Thousands are divided by commas into groups of three. A point and digits are a fraction,
+    unless there are two points: 2020.4.3 is three numbers.
+    """
+    first, mantissa, digits = i, 0, 0
+    grouped = False
+    while i < codes.size and digits < MAX_DIGITS:
+        if is_digit(codes, i):
+            mantissa = mantissa * 10 + np.int64(codes[i]) - 48
+            digits += 1
+            i += 1
+        elif codes[i] == 44 and (grouped or i - first <= 3):
+            three = is_digit(codes, i + 1) and is_digit(codes, i + 2) and is_digit(codes, i + 3)
+            if not three or is_digit(codes, i + 4):
+                break
+            grouped = True
+            i += 1
+        else:
+            break
+    exponent = 0
+    after_point = first > 1 and codes[first - 1] == 46 and is_digit(codes, first - 2)
+    if i < codes.size and codes[i] == 46 and is_digit(codes, i + 1) and not after_point:
+        end = i + 1
+        while is_digit(codes, end):
+            end += 1
+        if not (end < codes.size and codes[end] == 46 and is_digit(codes, end + 1)):
+            for place in range(i + 1, end):
+                if digits < MAX_DIGITS:
+                    mantissa = mantissa * 10 + np.int64(codes[place]) - 48
+                    digits += 1
+                    exponent -= 1
+            i = end
+    return mantissa, exponent, i
+
+
+@subkernel
+def run_end(codes: Codes, i: int) -> int:
+    """Where the run of Chinese digits and units that begins at i ends."""
+    while i < codes.size and (chinese_digit(codes[i]) >= 0 or chinese_unit(codes[i]) > 0):
+        i += 1
+    return i
+
+
+@subkernel
+def positional(codes: Codes, first: int, last: int) -> int:
+    """The value of digits in a row (二〇二〇), or -1 if there is a unit or too many digits."""
+    if last - first > MAX_DIGITS:
+        return -1
+    value = 0
+    for i in range(first, last):
+        digit = chinese_digit(codes[i])
+        if digit < 0:
+            return -1
+        value = value * 10 + digit
+    return value
+
+
+@subkernel
+def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
+    """The value of digits with units (两万三千) and where it ends; -1 if it is none.
+
+    A last digit right after 百, 千 or 万 counts tens, hundreds or thousands: 三万五 is 35000.
+    """
+    total, section, digit, unit = 0, 0, -1, 0
+    i = first
+    while i < last:
+        value = chinese_digit(codes[i])
+        power = chinese_unit(codes[i])
+        if value >= 0:
+            if value == 0:
+                unit = 0
+            digit = value
+        elif power < 4:
+            if digit <= 0 and power > 1:
+                break
+            section += (1 if digit < 0 else digit) * 10**power
+            digit, unit = -1, power
+        else:
+            section += max(digit, 0)
+            if section == 0 and (total == 0 or power == 4):
+                break
+            if power == 8:
+                total = (total + section) * 10**8
+            else:
+                total += section * 10**4
+            section, digit, unit = 0, -1, power
+            if total > _LIMIT:
+                i += 1
+                break
+        i += 1
+    if i == first:
+        return -1, first
+    if digit > 0 and unit > 1:
+        digit *= 10 ** (unit - 1)
+    return total + section + max(digit, 0), i
+
+
+@subkernel
+def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
+    """The power of ten of the units from i on (百万 is 6) and where they end."""
+    power = 0
+    begin = i
+    if i + 1 < codes.size and codes[i] == 32 and chinese_unit(codes[i + 1]) >= 4:
+        i += 1
+    while i < codes.size and chinese_unit(codes[i]) > 0 and power < MAX_DIGITS:
+        power += chinese_unit(codes[i])
+        i += 1
+    return power, (i if power else begin)
+
+
+@subkernel
+def word_after(codes: Codes, i: int) -> tuple[int, int]:
+    """The English word that starts at i, packed, and where it ends; 0 if there is none."""
+    packed, first = 0, i
+    while is_letter(codes, i):
+        packed = packed << _LETTER_BITS | np.int64(codes[i] - 96)
+        i += 1
+        if i - first > 12:
+            return 0, first
+    return packed, i
+
+
+@subkernel
+def word_before(codes: Codes, i: int) -> int:
+    """The English word that ends at i, packed; 0 if there is none."""
+    packed, shift = 0, 0
+    while is_letter(codes, i - 1):
+        if shift >= 12 * _LETTER_BITS:
+            return 0
+        packed |= np.int64(codes[i - 1] - 96) << shift
+        shift += _LETTER_BITS
+        i -= 1
+    return packed
+
+
+@subkernel
+def month(packed: int) -> int:
+    """1 to 12 for the English name of a month or its abbreviation, else 0."""
+    for place in range(_MONTH_WORDS.size):
+        if _MONTH_WORDS[place] == packed:
+            return _MONTH_NUMBERS[place]
+    return 0
+
+
+@subkernel
+def english_scale(packed: int) -> int:
+    """The power of ten of thousand, million, ..., else 0."""
+    for place in range(_SCALE_WORDS.size):
+        if _SCALE_WORDS[place] == packed:
+            return _SCALE_EXPONENTS[place]
+    return 0

@@ -1,0 +1,266 @@
+"""From text to features: normalise, segment, drop stop words, hash shingles, in one kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.text import cutting, normalize
+from dedup_middleware.text.figures import hash_figures
+from dedup_middleware.text.fold import code_points, fold, fold_text, load_characters
+from dedup_middleware.text.hashing import (
+    SHINGLE_BASE,
+    SHINGLE_DROP,
+    SHINGLE_START,
+    constants,
+    contains,
+    distinct,
+    hash_token,
+    hash_word,
+    make_table,
+    mix,
+)
+from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
+from dedup_middleware.text.stopwords import DEFAULT
+from dedup_middleware.text.stopwords import stop_words as read_stop_words
+from dedup_middleware.text.traditional import simplified
+from dedup_middleware.text.trie import load_trie
+
+FORMAT: Final = 1
+_MAX_WIDTH: Final = 64
+DEFAULT_MAX_CHARS: Final = 1_000_000
+_HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
+
+
+@attrs.frozen(eq=False)
+class Shingles:
+    """What is left of a text: numbers only.
+
+    Attributes:
+        features: distinct hashes of the shingles, in order of first occurrence.
+        counts: how often each feature occurs.
+        figures: distinct hashes of the text's numerals in canonical form.
+        tokens: number of tokens, stop words left out.
+        exact: keyed hash of the normalised text without white space and punctuation.
+    """
+
+    features: NDArray[np.uint64]
+    counts: NDArray[np.uint32]
+    figures: NDArray[np.uint64]
+    tokens: int
+    exact: int
+
+
+@kernel
+def _keep(
+    codes: NDArray[np.uint32],
+    flags: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    count: int,
+    stops: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+) -> int:
+    """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
+    the front of `starts` and `ends`."""
+    kept = 0
+    for token in range(count):
+        first, last = np.int64(starts[token]), np.int64(ends[token])
+        i = first
+        while i < last and cutting.is_separator(flags[i]):
+            i += 1
+        if i == last:
+            continue
+        value = hash_token(codes, first, last, keys)
+        if not contains(stops, value):
+            hashes[kept] = value
+            starts[kept] = first
+            ends[kept] = last
+            kept += 1
+    return kept
+
+
+@subkernel
+def _roll(hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]) -> int:
+    """Replace token hashes by the hashes of their shingles; returns how many there are."""
+    base, drop, start = keys[SHINGLE_BASE], keys[SHINGLE_DROP], keys[SHINGLE_START]
+    rolled = np.uint64(0)
+    shingles = 0
+    window = min(width, count)
+    dropped = np.zeros(_MAX_WIDTH, np.uint64)  # the tokens of the window: hashes is overwritten
+    for i in range(count):
+        value = hashes[i]
+        rolled = rolled * base + value - dropped[i % window] * drop
+        dropped[i % window] = value
+        if i >= window - 1:
+            hashes[shingles] = mix(rolled ^ start)
+            shingles += 1
+    return shingles
+
+
+@kernel
+def _shingle(
+    raw: NDArray[np.uint32],
+    composed: bool,
+    table: NDArray[np.uint32],
+    expansions: NDArray[np.uint32],
+    mode: int,
+    width: int,
+    units: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    unknown: float,
+    stops: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+) -> tuple[bool, NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64], int, np.uint64]:
+    """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
+    ready, codes, flags, exact = fold(raw, composed, table, expansions, keys)
+    hashes = np.empty(codes.size if ready else 0, np.uint64)
+    kept, shingles = 0, 0
+    if ready:
+        starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+        count = cutting.tokenize(codes, flags, mode, units, weights, unknown, starts, ends)
+        kept = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
+        shingles = _roll(hashes, kept, width, keys)
+    features, counts = distinct(hashes, shingles)
+    return ready, features, counts, hash_figures(codes, flags, keys), kept, exact
+
+
+class Shingler:
+    """Turns texts into `Shingles`. Made once; calls run without the interpreter lock.
+
+    Args:
+        segmenter: `jieba`, `fmm`, `words` or `char` (see `segment`). With the first two, text
+            without Han characters is cut as by `words`, so one setting serves every language.
+        width: tokens in a shingle.
+        stop_words: see `stopwords.stop_words`.
+        user_dictionary: further words, in the format of jieba's user dictionaries; their
+            letters are normalised like the text's.
+        hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
+        max_chars: code points beyond this number are ignored, which bounds time and memory.
+        traditional: turn traditional characters into simplified ones (extra `traditional`).
+
+    Raises:
+        ValueError: a value out of range, an unknown name or a malformed dictionary.
+        FileNotFoundError: a dictionary is missing.
+        ImportError: `traditional` without the OpenCC package.
+    """
+
+    def __init__(
+        self,
+        *,
+        segmenter: str = "jieba",
+        width: int = 3,
+        stop_words: str | frozenset[str] = DEFAULT,
+        user_dictionary: Path | None = None,
+        hash_key: int = 0,
+        max_chars: int = DEFAULT_MAX_CHARS,
+        traditional: bool = False,
+    ) -> None:
+        self._mode = segmenter_mode(segmenter)
+        if not 1 <= width <= _MAX_WIDTH:
+            raise ValueError(f"width={width} is out of range: choose 1 to {_MAX_WIDTH}")
+        if not 0 <= hash_key < 1 << 64:
+            raise ValueError(f"hash_key={hash_key} is out of range: choose 0 to 2**64 - 1")
+        if max_chars < 1:
+            raise ValueError(f"max_chars={max_chars} is out of range: choose 1 or more")
+        self._width = width
+        self._max_chars = max_chars
+        self._keys = constants(hash_key, width)
+        self._mapping = simplified() if traditional else {}
+        mapping_name = _digest(repr(sorted(self._mapping.items()))) if traditional else ""
+        self._characters = load_characters(self._mapping, mapping_name)
+        self._trie = NO_TRIE
+        if self._mode in (cutting.JIEBA, cutting.FMM):
+            self._trie = load_trie(
+                user=user_dictionary,
+                fold=partial(_fold_word, self._mapping),
+                fold_name=f"folded{mapping_name}",
+            )
+        chosen = read_stop_words(stop_words)
+        self._stops = make_table(hash_word(word, self._keys) for word in chosen.words)
+        parts = [segmenter, f"{width}w", chosen.name]
+        if self._trie.digest:
+            parts.append(self._trie.digest)
+        if traditional:
+            parts.append(f"t2s.{mapping_name}")
+        if hash_key:
+            parts.append(f"key.{_digest(str(hash_key))}")
+        if max_chars != DEFAULT_MAX_CHARS:
+            parts.append(f"{max_chars}c")
+        self.fingerprint: str = "-".join([*parts, f"v{FORMAT}"])
+        """Names every parameter, the dictionary by its hash: equal names, equal features."""
+
+    def __call__(self, text: str) -> Shingles:
+        """The shingles of `text`; any string will do, and none raises."""
+        raw, composed = code_points(text[: self._max_chars]), False
+        while True:
+            ready, features, counts, figures, tokens, exact = _shingle(
+                raw,
+                composed,
+                self._characters.table,
+                self._characters.expansions,
+                self._mode,
+                self._width,
+                self._trie.units,
+                self._trie.weights,
+                self._trie.unknown,
+                self._stops,
+                self._keys,
+            )
+            if ready:
+                return Shingles(features, counts, figures, tokens, int(exact))
+            raw, composed = code_points(normalize.compose(text[: self._max_chars])), True
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens that shingles are made of, in normal form, for people to read."""
+        codes, starts, ends, _ = self._cut(text)
+        decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
+        places = zip(starts.tolist(), ends.tolist(), strict=True)
+        return [decoded[first:last] for first, last in places]
+
+    def token_hashes(self, text: str) -> NDArray[np.uint64]:
+        """The hash of each token, in order: for weights by term frequency."""
+        return self._cut(text)[3]
+
+    def _cut(
+        self, text: str
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
+        codes, flags, _ = fold_text(text[: self._max_chars], self._characters, self._keys)
+        hashes = np.empty(codes.size, np.uint64)
+        starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+        trie = self._trie
+        count = cutting.tokenize(
+            codes, flags, self._mode, trie.units, trie.weights, trie.unknown, starts, ends
+        )
+        kept = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
+        return codes, starts[:kept], ends[:kept], hashes[:kept]
+
+    @staticmethod
+    def warm_up() -> None:
+        """Compile or load every kernel and table of the default settings, so that the first
+        page does not wait."""
+        shingler = Shingler()
+        for text in ("2020年4月3日，研究生命起源。", "Un café à 3.5 %", "e\u0301"):
+            shingler(text)
+            shingler.tokens(text)
+
+
+def _fold_word(mapping: Mapping[int, int], word: str) -> str:
+    # Nearly all words are Han characters that no normal form changes.
+    if mapping or not _HAN_WORD.fullmatch(word):
+        word = normalize.normalize(word).translate(mapping)
+    return word
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.signature.bands import bands, recall
+from dedup_middleware.signature.minhash import MinHasher
+from tests.signature import oracles
+
+
+@given(
+    minima=st.lists(oracles.halves, min_size=1, max_size=64),
+    count=st.integers(1, 8),
+    rows=st.integers(1, 8),
+)
+def test_equals_the_plain_hash(minima: list[int], count: int, rows: int) -> None:
+    """Each band hashes its own rows; minima beyond the last band don't matter."""
+    minhash = np.array(minima, dtype=np.uint32)
+    if count * rows > len(minima):
+        with pytest.raises(ValueError, match=f"need {count * rows} minima"):
+            bands(minhash, count, rows)
+    else:
+        found = bands(minhash, count, rows)
+        assert found.dtype == np.uint64
+        assert found.tolist() == oracles.bands(minima, count, rows)
+
+
+def test_equal_minima_in_two_bands_differ() -> None:
+    """The number of a band enters its hash, so tables may share their buckets."""
+    assert len(set(bands(np.zeros(40, dtype=np.uint32), 10, 4).tolist())) == 10
+
+
+def test_one_minimum_changes_one_band_entirely() -> None:
+    """A changed minimum flips about half of the 64 bits of its band and no other band."""
+    hasher = MinHasher(128)
+    flips = []
+    for start in range(200):
+        minhash = hasher(np.arange(start, start + 100, dtype=np.uint32))
+        changed = minhash.copy()
+        changed[17] ^= np.uint32(1)
+        differing = np.bitwise_count(bands(minhash, 32, 4) ^ bands(changed, 32, 4))
+        assert np.flatnonzero(differing).tolist() == [17 // 4]
+        flips.append(int(differing.max()))
+    assert np.mean(flips) == pytest.approx(32, abs=2)
+
+
+def test_prefixes_spread_evenly() -> None:
+    """The 16-bit prefixes that name buckets fill a table like random numbers."""
+    hasher = MinHasher(16)
+    prefixes = {
+        int(bands(hasher(np.array([i], dtype=np.uint32)), 1, 4)[0]) >> 48 for i in range(4000)
+    }
+    # Random prefixes would leave 3,880 +- 11 distinct ones.
+    assert 3820 < len(prefixes) < 3940
+
+
+@given(st.integers(1, 30), st.integers(1, 10), st.floats(0, 1))
+def test_recall_is_a_probability(count: int, rows: int, jaccard: float) -> None:
+    """Recall follows 1 - (1 - J**R)**B and grows with the number of bands."""
+    found = recall(count, rows, jaccard)
+    assert found == pytest.approx(1 - (1 - jaccard**rows) ** count)
+    assert 0 <= found <= recall(count + 1, rows, jaccard) <= 1
+
+
+def test_recall_matches_what_bands_find() -> None:
+    """Pairs of Jaccard 0.6 share a band as often as the formula says."""
+    hasher = MinHasher(32)
+    shared = 0
+    for i in range(600):
+        hashes = np.random.default_rng(i).integers(0, 1 << 32, 125, dtype=np.uint32)
+        a, b = hasher(hashes[:100]), hasher(hashes[25:])
+        shared += bool((bands(a, 8, 4) == bands(b, 8, 4)).any())
+    assert shared / 600 == pytest.approx(recall(8, 4, 0.6), abs=0.06)
+
+
+@pytest.mark.parametrize("jaccard", [-0.1, 1.1, float("nan")])
+def test_recall_refuses_what_is_no_similarity(jaccard: float) -> None:
+    """A Jaccard similarity outside 0..1 is an error."""
+    with pytest.raises(ValueError, match="jaccard must lie"):
+        recall(8, 4, jaccard)
+
+
+@pytest.mark.parametrize(("count", "rows"), [(0, 4), (4, 0), (-1, 4), (2.0, 4), (True, 4)])
+def test_numbers_of_bands_and_rows_are_checked(count: Any, rows: Any) -> None:
+    """A band needs a row and a signature a band."""
+    with pytest.raises((TypeError, ValueError), match="(bands|rows) must"):
+        bands(np.zeros(64, dtype=np.uint32), count, rows)
+
+
+def test_awkward_arrays_give_the_same_bands() -> None:
+    """Strided, reversed, read-only and unaligned arrays are read like any other."""
+    minhash = np.random.default_rng(1).integers(0, 1 << 32, 64, dtype=np.uint32)
+    for view in oracles.awkward_views(minhash):
+        assert bands(view, 8, 8).tolist() == bands(minhash, 8, 8).tolist()
+
+
+@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
+def test_other_input_is_refused(bad: Any) -> None:
+    """Anything but a vector of uint32 raises an error that says so."""
+    with pytest.raises((TypeError, ValueError), match="minhash must|minima"):
+        bands(bad, 1, 4)

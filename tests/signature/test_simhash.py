@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dedup_middleware.signature.simhash import SimHash, bits_of, simhash
+from tests.signature import oracles
+
+
+def value_of(sums: list[int]) -> int:
+    return sum(1 << p for p, total in enumerate(sums) if total > 0)
+
+
+def test_the_lectures_example() -> None:
+    """Sums 13, 108, -22, -5, -32, 55 give the bits 110001."""
+    assert f"{bits_of(np.array([13, 108, -22, -5, -32, 55][::-1])):06b}" == "110001"
+
+
+def test_the_lectures_example_from_features() -> None:
+    """Weighted features with the lecture's signs at six bits give the same bits."""
+    # Half of the sums for features that set one bit each, and of the rest for one that sets none.
+    wanted = [13, 108, -22, -5, -32, 55]
+    total = sum(abs(s) for s in wanted) * 2
+    weights = [total + s for s in wanted]
+    features = [1 << (5 - place) for place in range(6)]
+    # sum at a place = 2 * weight there - all weights: the last one brings that to 2 * sum.
+    rest = 2 * total - sum(weights)
+    if rest < 0:
+        features.append(0b111111)
+        weights.append(-rest)
+        weights[:6] = [w + rest for w in weights[:6]]
+        rest = 2 * (weights[0] - rest) - 2 * wanted[0] - sum(weights)
+    features.append(0)
+    weights.append(rest)
+    signed = simhash(np.array(features, dtype=np.uint64), np.array(weights, dtype=np.uint32))
+    assert signed is not None
+    assert signed.sums[5::-1].tolist() == [2 * s for s in wanted]
+    assert f"{signed.value:06b}" == "110001"
+
+
+@given(st.lists(oracles.words, min_size=1, max_size=80))
+@example([0])
+@example([oracles.WORD] * 511)
+@example(list(range(256)))
+def test_counts_equal_the_plain_sums(features: list[int]) -> None:
+    """Without weights each feature counts once, also beyond 255 of them."""
+    signed = simhash(np.array(features, dtype=np.uint64))
+    assert signed is not None
+    assert signed.sums.dtype == np.int64
+    assert signed.sums.tolist() == oracles.sums(features, [1] * len(features))
+    assert signed.value == value_of(signed.sums.tolist())
+
+
+@given(st.lists(st.tuples(oracles.words, oracles.halves), min_size=1, max_size=80))
+def test_weights_equal_the_plain_sums(pairs: list[tuple[int, int]]) -> None:
+    """Weights up to 2**32 - 1 are summed without loss; no weight at all is no SimHash."""
+    features, weights = [f for f, _ in pairs], [w for _, w in pairs]
+    signed = simhash(np.array(features, dtype=np.uint64), np.array(weights, dtype=np.uint32))
+    if not any(weights):
+        assert signed is None
+        return
+    assert signed is not None
+    assert signed.sums.tolist() == oracles.sums(features, weights)
+    assert signed.value == value_of(signed.sums.tolist())
+
+
+@given(
+    st.lists(st.tuples(oracles.words, st.integers(0, 1 << 20)), min_size=1, max_size=40),
+    st.integers(-300, 300),
+)
+def test_float_weights_keep_their_proportions(
+    pairs: list[tuple[int, int]], exponent: int
+) -> None:
+    """Float weights give the value of the integers they stand for, however small or large."""
+    features = np.array([f for f, _ in pairs], dtype=np.uint64)
+    whole = np.array([w for _, w in pairs], dtype=np.uint32)
+    exact = simhash(features, whole)
+    scaled = simhash(features, np.ldexp(whole.astype(np.float64), exponent))
+    if exact is None:
+        assert scaled is None
+    else:
+        assert scaled is not None
+        assert scaled.value == exact.value
+
+
+def test_no_features_have_no_simhash() -> None:
+    """A page without features is not all zeros or all ones: it has no SimHash."""
+    nothing = np.empty(0, dtype=np.uint64)
+    assert simhash(nothing) is None
+    assert simhash(nothing, np.empty(0, dtype=np.uint32)) is None
+    assert simhash(nothing, np.empty(0, dtype=np.float64)) is None
+    assert simhash(np.array([5], dtype=np.uint64), np.zeros(1)) is None
+
+
+def test_similar_pages_have_close_simhashes() -> None:
+    """Dropping one feature in 400 moves few bits, other features about 32."""
+    features = oracles.random_codes(400, 1)
+    base, edited = simhash(features), simhash(features[1:])
+    other = simhash(oracles.random_codes(400, 2))
+    assert base is not None
+    assert edited is not None
+    assert other is not None
+    assert (base.value ^ edited.value).bit_count() <= 6
+    assert 16 <= (base.value ^ other.value).bit_count() <= 48
+
+
+@given(
+    st.lists(st.integers(-(1 << 62), 1 << 62), min_size=64, max_size=64),
+    st.integers(0, 3),
+    st.integers(0, 16),
+)
+def test_volatile_bits_have_the_smallest_sums(sums: list[int], block: int, n: int) -> None:
+    """The positions lie in the block's 16 bits, by margin and then by position."""
+    signed = SimHash(value=value_of(sums), sums=np.array(sums, dtype=np.int64))
+    low = 48 - 16 * block
+    expected = sorted(range(low, low + 16), key=lambda p: (abs(sums[p]), p))[:n]
+    assert signed.volatile(block, n) == tuple(expected)
+
+
+def test_block_is_the_prefix_of_its_table() -> None:
+    """Flipping a volatile bit of block i changes the prefix of the value rotated by 16*i only."""
+    signed = simhash(oracles.random_codes(50, 7))
+    assert signed is not None
+    for block in range(4):
+        (position,) = signed.volatile(block, 1)
+        changed = signed.value ^ 1 << position
+        for table in range(4):
+            shift = 16 * table
+            before, after = (
+                (v << shift | v >> (64 - shift)) & oracles.WORD for v in (signed.value, changed)
+            )
+            assert (before >> 48 != after >> 48) == (table == block)
+
+
+@pytest.mark.parametrize(("block", "n"), [(-1, 1), (4, 1), (0, -1), (0, 17), (0.0, 1)])
+def test_volatile_checks_its_numbers(block: Any, n: Any) -> None:
+    """There are four blocks of sixteen bits."""
+    signed = simhash(oracles.random_codes(3, 7))
+    assert signed is not None
+    with pytest.raises((TypeError, ValueError), match="(block|n) must"):
+        signed.volatile(block, n)
+
+
+def test_awkward_arrays_give_the_same_simhash() -> None:
+    """Strided, reversed, read-only and unaligned arrays are read like any other."""
+    features = oracles.random_codes(77, 3)
+    weights = np.arange(77, dtype=np.uint32)
+    plain, weighted = simhash(features), simhash(features, weights)
+    assert plain is not None
+    assert weighted is not None
+    views = zip(oracles.awkward_views(features), oracles.awkward_views(weights), strict=True)
+    for f, w in views:
+        again, weighted_again = simhash(f), simhash(f, w)
+        assert again is not None
+        assert weighted_again is not None
+        assert again.value == plain.value
+        assert weighted_again.sums.tolist() == weighted.sums.tolist()
+
+
+@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
+def test_other_features_are_refused(bad: Any) -> None:
+    """Anything but a vector of uint64 raises an error that names the argument."""
+    with pytest.raises((TypeError, ValueError), match="features must"):
+        simhash(bad)
+    with pytest.raises((TypeError, ValueError), match="features must"):
+        simhash(bad, np.ones(4))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [1.0],
+        np.ones(1, dtype=np.int64),
+        np.ones(2),
+        np.ones(2, dtype=np.uint32),
+        np.ones((1, 1)),
+        np.ones((1, 1), dtype=np.uint32),
+        np.array([-1.0]),
+        np.array([np.nan]),
+        np.array([np.inf]),
+    ],
+)
+def test_other_weights_are_refused(bad: Any) -> None:
+    """Weights that are negative, not finite, of another type or number are an error."""
+    with pytest.raises((TypeError, ValueError), match="weights must"):
+        simhash(np.array([5], dtype=np.uint64), bad)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.signature.minhash import MinHasher
+from dedup_middleware.signature.sketch import (
+    bits_each,
+    figure_sketch,
+    jaccard,
+    jaccards,
+    sketch,
+)
+from tests.signature import oracles
+
+EACH = [(64, 8), (128, 4), (256, 2), (512, 1), (1024, 1)]
+
+
+@pytest.mark.parametrize(("num_perm", "bits"), EACH)
+@given(seed=st.integers(0, 1 << 32))
+def test_equals_the_plain_sketch(num_perm: int, bits: int, seed: int) -> None:
+    """Every number of minima fills 512 bits as documented."""
+    minhash = np.random.default_rng(seed).integers(0, 1 << 32, num_perm, dtype=np.uint32)
+    found = sketch(minhash)
+    assert found.dtype == np.uint64
+    assert found.tolist() == oracles.sketch(minhash.tolist(), bits)
+    assert bits_each(num_perm) == bits
+
+
+@pytest.mark.parametrize("num_perm", [0, 1, 32, 100, 511])
+def test_too_few_minima_are_refused(num_perm: int) -> None:
+    """Numbers of minima that can't fill 512 bits evenly are named in the error."""
+    with pytest.raises(ValueError, match=f"got {num_perm}"):
+        sketch(np.zeros(num_perm, dtype=np.uint32))
+
+
+def test_bits_of_different_permutations_are_independent() -> None:
+    """Disjoint sets agree in half of the bits: the raw low bits would agree in all or none."""
+    hasher = MinHasher(512)
+    shares = []
+    raw = []
+    for i in range(60):
+        a = hasher(np.array([2 * i], dtype=np.uint32))
+        b = hasher(np.array([1_000_003 + i], dtype=np.uint32))
+        shares.append(1 - np.bitwise_count(sketch(a) ^ sketch(b)).sum() / 512)
+        raw.append(np.mean((a & 1) == (b & 1)))
+    assert set(raw) == {0.0, 1.0}
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.01)
+    assert 0.35 < min(shares) < max(shares) < 0.65
+
+
+@pytest.mark.parametrize(("num_perm", "bits"), EACH)
+@pytest.mark.parametrize("similarity", [0.25, 0.5, 0.8, 0.95])
+def test_estimate_lies_near_the_similarity(num_perm: int, bits: int, similarity: float) -> None:
+    """Mean and spread over many pairs fit an estimator free of bias, for every b."""
+    hasher = MinHasher(num_perm)
+    shared = round(2 * 400 * similarity / (1 + similarity))
+    estimates = []
+    for i in range(80):
+        hashes = np.random.default_rng(i).integers(0, 1 << 32, 800 - shared, dtype=np.uint32)
+        a, b = sketch(hasher(hashes[:400])), sketch(hasher(hashes[-400:]))
+        estimates.append(jaccard(a, b, bits))
+    exact = shared / (800 - shared)
+    chance = 2.0**-bits
+    agreement = chance + (1 - chance) * exact
+    groups = min(num_perm, 512)
+    error = np.sqrt(agreement * (1 - agreement) / groups) / (1 - chance)
+    assert np.mean(estimates) == pytest.approx(exact, abs=4 * error / np.sqrt(80))
+    assert np.std(estimates) == pytest.approx(error, rel=0.4)
+
+
+def plain_jaccard(a: list[int], b: list[int], bits: int) -> float:
+    x = sum((p ^ q) << (64 * i) for i, (p, q) in enumerate(zip(a, b, strict=True)))
+    groups = 512 // bits
+    equal = sum(not x >> (i * bits) & ((1 << bits) - 1) for i in range(groups))
+    chance = 2.0**-bits
+    return max(0.0, (equal / groups - chance) / (1 - chance))
+
+
+@given(
+    a=st.lists(oracles.words, min_size=8, max_size=8),
+    flips=st.lists(st.integers(0, 511), max_size=40),
+    bits=st.sampled_from([1, 2, 4, 8]),
+)
+def test_equals_the_plain_estimate(a: list[int], flips: list[int], bits: int) -> None:
+    """One pair and a batch give the estimate of the plain twin, in 0..1, 1 for equal sketches."""
+    b = list(a)
+    for flip in flips:
+        b[flip // 64] ^= 1 << flip % 64
+    x, y = np.array(a, dtype=np.uint64), np.array(b, dtype=np.uint64)
+    expected = plain_jaccard(a, b, bits)
+    assert jaccard(x, y, bits) == pytest.approx(expected, abs=1e-12)
+    assert jaccards(x, np.stack([y, x, ~x]), bits).tolist() == pytest.approx([expected, 1, 0])
+
+
+def test_empty_batch() -> None:
+    """No sketch, no estimate."""
+    assert jaccards(np.zeros(8, dtype=np.uint64), np.zeros((0, 8), dtype=np.uint64)).tolist() == []
+
+
+def test_awkward_arrays_give_the_same_estimates() -> None:
+    """Columns of records, read-only and unaligned arrays are read like any other."""
+    a, b = oracles.random_codes(8, 1), oracles.random_codes(8, 1)
+    b[0] ^= np.uint64(0xFF)
+    for x, y in zip(oracles.awkward_views(a), oracles.awkward_views(b), strict=True):
+        assert jaccard(x, y) == jaccard(a, b)
+    rows = np.zeros((5, 16), dtype=np.uint64)
+    rows[:, ::2] = b
+    assert jaccards(a, rows[:, ::2]).tolist() == [jaccard(a, b)] * 5
+
+
+@pytest.mark.parametrize("bad", [*oracles.bad_vectors(np.uint64), np.zeros(7, dtype=np.uint64)])
+def test_other_sketches_are_refused(bad: Any) -> None:
+    """Anything but eight words of uint64 raises an error that names the argument."""
+    good = np.zeros(8, dtype=np.uint64)
+    with pytest.raises((TypeError, ValueError), match="a must"):
+        jaccard(bad, good)
+    with pytest.raises((TypeError, ValueError), match="b must"):
+        jaccard(good, bad)
+    with pytest.raises((TypeError, ValueError), match="query must"):
+        jaccards(bad, np.zeros((1, 8), dtype=np.uint64))
+    with pytest.raises((TypeError, ValueError), match="sketches must"):
+        jaccards(good, bad)
+
+
+@pytest.mark.parametrize("bits", [0, 3, 16, -1, "1", None, []])
+def test_other_widths_are_refused(bits: Any) -> None:
+    """b is 1, 2, 4 or 8."""
+    good = np.zeros(8, dtype=np.uint64)
+    with pytest.raises(ValueError, match="bits must be"):
+        jaccard(good, good, bits)
+
+
+@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
+def test_other_minhash_is_refused(bad: Any) -> None:
+    """Anything but a vector of uint32 raises an error that says so."""
+    with pytest.raises((TypeError, ValueError), match="minhash must|minima"):
+        sketch(bad)
+
+
+@given(st.lists(oracles.words, max_size=60), st.lists(oracles.words, max_size=30))
+def test_figures_of_a_part_are_covered(all_of: list[int], more: list[int]) -> None:
+    """A set's bits lie within those of each set that contains it; one bit a numeral."""
+    part = figure_sketch(np.array(all_of, dtype=np.uint64))
+    whole = figure_sketch(np.array(all_of + more, dtype=np.uint64))
+    assert part.shape == (2,)
+    assert not (part & ~whole).any()
+    number = 0
+    for figure in all_of:
+        number |= 1 << (oracles.mix(figure, 64) >> 57)
+    assert part.tolist() == [number & oracles.WORD, number >> 64]
+
+
+def test_no_figures_are_part_of_everything() -> None:
+    """The empty set has no bit."""
+    assert figure_sketch(np.empty(0, dtype=np.uint64)).tolist() == [0, 0]
+
+
+def test_a_missing_figure_shows() -> None:
+    """Another numeral is missed about as often as the bits of the other page are set."""
+    missed = 0
+    for i in range(400):
+        theirs = figure_sketch(oracles.random_codes(8, i))
+        mine = figure_sketch(oracles.random_codes(1, 10_000 + i))
+        missed += not (mine & ~theirs).any()
+    assert missed / 400 == pytest.approx(1 - (1 - 1 / 128) ** 8, abs=0.04)
+
+
+@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
+def test_other_figures_are_refused(bad: Any) -> None:
+    """Anything but a vector of uint64 raises an error that names the argument."""
+    with pytest.raises((TypeError, ValueError), match="figures must"):
+        figure_sketch(bad)
