@@ -10,6 +10,8 @@ import attrs
 
 # An address may hold a comma; a comma before the next scheme separates two of them.
 _SEPARATOR = re.compile(r"[,\s]+(?=https?://)|\s+", re.IGNORECASE)
+# Why a crawl ended that never began.
+BAD_ARGUMENT = "bad_argument"
 
 
 class ArgumentError(ValueError):

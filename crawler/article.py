@@ -48,7 +48,7 @@ def read_page(
     """
     html = source.clean(decode(body, charset).text)
     shape = source.survey(html)
-    # Some crafted pages cost a parser the square of their size: they get neither links nor metadata.
+    # Some crafted pages cost a parser the square of their size: no links, no metadata then.
     tree = Selector(text=html if shape.has_tree else "", type="html").root
     metadata = read_metadata(tree, url)
     title = text = ""

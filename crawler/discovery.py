@@ -49,7 +49,7 @@ _ARTICLE_PATHS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_INDEX_PATH = re.compile(r"/(?:index|list|default|home|page)[-_]?\d*(?:\.\w{3,5})?/?$|^/?$", re.I)
+_INDEX_PATH = re.compile(r"/(?:index|list|default|home|page)[-_/]?\d*(?:\.\w{3,5})?/?$|^/?$", re.I)
 _SITEMAP_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.I | re.M)
 # One short word without an ending: /sport/
 _SECTION_PATH = re.compile(r"/[a-z]{1,20}(?:-[a-z]{1,20})?/?", re.I)

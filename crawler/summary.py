@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from scrapy import signals
 
+from crawler.arguments import BAD_ARGUMENT
 from crawler.frontier import EXPLANATIONS, Skip
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Summary:
     def __init__(self, stats: StatsCollector) -> None:
         self.tally = Tally()
         self._stats = stats
+        self._reason = ""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -72,6 +74,7 @@ class Summary:
         connect(summary.item_scraped, signals.item_scraped)
         connect(summary.item_dropped, signals.item_dropped)
         connect(summary.item_error, signals.item_error)
+        connect(summary.spider_closed, signals.spider_closed)
         # The last signal: the log lines of closing come before the table.
         connect(summary.engine_stopped, signals.engine_stopped)
         return summary
@@ -90,8 +93,14 @@ class Summary:
         # A page that is unchanged matches itself: a row would say nothing.
         self.tally.drop(page, listed=not is_revisit)
 
+    def spider_closed(self, reason: str) -> None:
+        """Remember why the crawl ended."""
+        self._reason = reason
+
     def engine_stopped(self) -> None:
-        """Print."""
+        """Print, unless there was no crawl."""
+        if self._reason == BAD_ARGUMENT:
+            return
         from rich.console import Console  # not needed while crawling
 
         prefix = "news/skipped/"
@@ -116,7 +125,8 @@ def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
     page = DroppedPage(
         reason=str(verdict.reason),
         key=key,
-        match=None if match is None else str(match.key),
+        # An index without addresses knows its pages by number.
+        match=None if match is None else str(match.key or f"page {match.number}"),
         similarity=None if match is None else float(match.similarity),
     )
     return page, str(verdict.outcome) == "revisit"
@@ -135,6 +145,7 @@ def print_summary(tally: Tally, console: Console) -> None:
             box=box.SIMPLE_HEAD,
             title_justify="left",
             pad_edge=False,
+            padding=(0, 2, 0, 0),
         )
         # Two lines a page: two whole addresses side by side do not fit into 80 columns.
         pages.add_column("Why\nsimilar", justify="right", no_wrap=True)

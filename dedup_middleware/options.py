@@ -147,7 +147,7 @@ class Options:
         "content", "str", "Rule that decides: `content` or `simhash`.", _one_of(*METHODS)
     )
     threshold: float = _option(
-        0.8,
+        0.82,
         "float",
         "Share of a new page's shingles that a stored page must hold for the new one to be a "
         "duplicate.",

@@ -9,6 +9,9 @@ NEWSPIDER_MODULE = "crawler.spiders"
 # The plugin: its pipeline and its commands. Its own settings begin with DEDUP_.
 ADDONS = {"dedup_middleware.Addon": 500}
 
+# Of a page without text there is nothing to store.
+DEDUP_ON_EMPTY = "drop"
+
 # Storage comes after the plugin, so that a duplicate never reaches it.
 ITEM_PIPELINES = {"crawler.storage.SqliteStorage": 800}
 NEWS_DB = "news.db"

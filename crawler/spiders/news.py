@@ -13,7 +13,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.utils.asyncio import run_in_thread
 from w3lib.encoding import http_content_type_encoding
 
-from crawler.arguments import ArgumentError, Arguments, parse_arguments
+from crawler.arguments import BAD_ARGUMENT, ArgumentError, Arguments, parse_arguments
 from crawler.article import ReadPage, read_page
 from crawler.discovery import Sites, absolute, feed_entries, robots_sitemaps, sitemap
 from crawler.frontier import EXPLANATIONS, Frontier, Skip
@@ -72,7 +72,7 @@ class NewsSpider(Spider):
         """Ask for the start pages, and for what their robots.txt lists."""
         if self.problem is not None:
             self.logger.error("%s", self.problem)
-            raise CloseSpider("bad_argument")
+            raise CloseSpider(BAD_ARGUMENT)
         addresses = list(self.arguments.start) or await self._start_sample()
         self.frontier = Frontier(Sites.of(addresses), self.arguments.depth, self._count_skip)
         for address in addresses:
@@ -137,13 +137,14 @@ class NewsSpider(Spider):
 
     def _article(self, page: ReadPage, url: str) -> Article:
         metadata = page.metadata
+        key = trusted_key(url, metadata.canonical, any_host=self.sample is not None)
         keep_html = self.settings.getbool("NEWS_STORE_HTML")
         return Article(
-            url=trusted_key(url, metadata.canonical, any_host=self.sample is not None),
+            url=key,
             title=page.title,
             text=page.text,
             html=page.html if keep_html else None,
-            site=metadata.site or host(url),
+            site=metadata.site or host(key),
             author=metadata.author,
             published=metadata.published,
             language=metadata.language,

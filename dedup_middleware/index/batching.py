@@ -13,6 +13,8 @@ _Answer = TypeVar("_Answer")
 # Answers of a batch, in its order; an exception is raised in the caller it belongs to.
 Run = Callable[[list[_Call]], Awaitable[Sequence["_Answer | Exception"]]]
 
+_Waiting = tuple[_Call, "asyncio.Future[_Answer]", Callable[[_Answer], None] | None]
+
 
 class Batcher(Generic[_Call, _Answer]):
     """Collects calls while the batch before them is under way, then runs them as one.
@@ -27,15 +29,23 @@ class Batcher(Generic[_Call, _Answer]):
     def __init__(self, run: Run[_Call, _Answer], limit: int) -> None:
         self._run = run
         self._limit = limit
-        self._waiting: deque[tuple[_Call, asyncio.Future[_Answer]]] = deque()
+        self._waiting: deque[_Waiting[_Call, _Answer]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def submit(self, call: _Call) -> asyncio.Future[_Answer]:
-        """Add a call to the next batch."""
-        future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((call, future))
+    def submit(
+        self, call: _Call, undo: Callable[[_Answer], None] | None = None
+    ) -> asyncio.Future[_Answer]:
+        """Add a call to the next batch.
+
+        :param undo: called with the answer if whoever waited for it is gone by then. Cancelling
+            a future does not call back a command that is under way, and a claim nobody knows of
+            would hold its page until the lease ends.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_Answer] = loop.create_future()
+        self._waiting.append((call, future, undo))
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+            self._task = loop.create_task(self._drain())
         return future
 
     async def join(self) -> None:
@@ -49,39 +59,19 @@ class Batcher(Generic[_Call, _Answer]):
                 size = min(self._limit, len(self._waiting))
                 batch = [self._waiting.popleft() for _ in range(size)]
                 # A caller that has gone away before its call began needs no answer.
-                batch = [pair for pair in batch if not pair[1].cancelled()]
+                batch = [one for one in batch if not one[1].cancelled()]
                 try:
-                    answers = await self._run([call for call, _ in batch]) if batch else ()
+                    answers = await self._run([call for call, _, _ in batch]) if batch else ()
                 except Exception as error:
                     answers = [error] * len(batch)
                 except BaseException:
-                    for _, future in batch:
+                    for _, future, _ in batch:
                         future.cancel()
                     raise
-                for (_, future), answer in zip(batch, answers, strict=True):
-                    _settle(future, answer)
+                for (_, future, undo), answer in zip(batch, answers, strict=True):
+                    _settle(future, answer, undo)
         finally:
             self._task = None
-
-
-async def finished_or_undone(
-    future: asyncio.Future[_Answer], undo: Callable[[_Answer], None]
-) -> _Answer:
-    """Wait for an answer; if the waiting task is cancelled, undo what the answer brings.
-
-    Cancelling a future does not call back a command that is under way. A claim made that way
-    would hold its page until the lease ends, though nobody knows of it.
-    """
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-
-        def settled(done: asyncio.Future[_Answer]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                undo(done.result())
-
-        future.add_done_callback(settled)
-        raise
 
 
 def forget_outcome(future: asyncio.Future[Any]) -> None:
@@ -89,10 +79,15 @@ def forget_outcome(future: asyncio.Future[Any]) -> None:
     future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
 
-def _settle(future: asyncio.Future[_Answer], answer: _Answer | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(answer, Exception):
+def _settle(
+    future: asyncio.Future[_Answer],
+    answer: _Answer | Exception,
+    undo: Callable[[_Answer], None] | None,
+) -> None:
+    if future.cancelled():
+        if undo is not None and not isinstance(answer, Exception):
+            undo(answer)
+    elif isinstance(answer, Exception):
         future.set_exception(answer)
     else:
         future.set_result(answer)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
-from dedup_middleware.index.batching import finished_or_undone, forget_outcome
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.growth import (
     Change,
     check_slots,
@@ -168,7 +168,7 @@ class RedisIndex(Index):
             if isinstance(made, Claim):
                 forget_outcome(self._link.submit(self._claim_call("release", made)))
 
-        return outcome(await finished_or_undone(self._link.submit(call), undo))
+        return outcome(await self._link.submit(call, undo))
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""

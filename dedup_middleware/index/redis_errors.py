@@ -62,6 +62,16 @@ _CODES: dict[str, Complaint] = {
     "FULL": Complaint("it has no page number left: choose another DEDUP_NAMESPACE"),
 }
 
+# Complaints without a code.
+_PHRASES = (
+    ("invalid password", "WRONGPASS"),
+    ("AUTH <password> called without", "WRONGPASS"),
+    ("unauthenticated", "NOAUTH"),  # a call of more than ten words before signing on
+    ("can't run this command", "NOPERM"),  # by a script
+    ("can't access at least one of the keys", "NOPERM"),
+    ("No permissions to access a key", "NOPERM"),
+)
+
 
 def understand(reply: Exception) -> Complaint:
     """Meaning of an error reply; one that is not known is passed on as it is.
@@ -71,17 +81,13 @@ def understand(reply: Exception) -> Complaint:
     """
     text = str(reply)
     # Inside a script, Redis 6 puts the place of the error before the code of the error.
-    words = text.replace("@user_script:", "@user_script: ").split()
-    for word in words:
-        code = word.lstrip("-").rstrip(":")
-        if code in _CODES:
-            return (
-                attrs.evolve(_CODES[code], text=f"{_CODES[code].text} [{text[:200]}]")
-                if (code == "NOPERM")
-                else _CODES[code]
-            )
-    if "invalid password" in text or "AUTH <password> called without" in text:
-        return _CODES["WRONGPASS"]
+    for word in text.replace("@user_script:", "@user_script: ").split():
+        complaint = _CODES.get(word.lstrip("-").rstrip(":"))
+        if complaint is not None:
+            return complaint
+    for part, code in _PHRASES:
+        if part in text:
+            return _CODES[code]
     return Complaint(f"it answers {text[:200]!r}")
 
 

@@ -79,14 +79,16 @@ class RedisLink:
         self._wire = Wire(address, timeout)
         self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH)
 
-    def submit(self, call: Call) -> asyncio.Future[Answer]:
-        """Send a call with the next batch."""
-        return self._batcher.submit(call)
+    def submit(
+        self, call: Call, undo: Callable[[Answer], None] | None = None
+    ) -> asyncio.Future[Answer]:
+        """Send a call with the next batch; see :meth:`.Batcher.submit`."""
+        return self._batcher.submit(call, undo)
 
     async def close(self) -> None:
         """Finish what is under way and drop the connection."""
         await self._batcher.join()
-        self._wire.close()
+        await self._wire.wait_closed()
 
     async def _run(self, calls: list[Call]) -> list[Answer | Exception]:
         tries = [_Try(call) for call in calls]

@@ -46,6 +46,7 @@ class _Replies(asyncio.Protocol):
         self._reader = hiredis.Reader(notEnoughData=Ellipsis)
         self._wanted = 0
         self._done: asyncio.Future[None] | None = None
+        self.closed = asyncio.Event()
 
     def expect(self, wanted: int) -> asyncio.Future[None]:
         self.replies = []
@@ -69,6 +70,7 @@ class _Replies(asyncio.Protocol):
             self._finish(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
         self._finish(str(exc) if exc else "the server closed the connection")
 
     def _finish(self, lost: str | None) -> None:
@@ -163,6 +165,12 @@ class Wire:
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+
+    async def wait_closed(self) -> None:
+        """Drop the connection and wait until its socket is given back."""
+        if self._transport is not None:
+            self.close()
+            await self._protocol.closed.wait()
 
 
 def _context(address: Address) -> ssl.SSLContext | None:

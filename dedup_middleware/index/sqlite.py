@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index import sqlite_tables as tables
 from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
-from dedup_middleware.index.batching import Batcher, finished_or_undone, forget_outcome
+from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.growth import check_slots
 from dedup_middleware.index.parameters import agree, check_schema, complete
 from dedup_middleware.index.records import Satellites, State
@@ -152,7 +152,8 @@ class SQLiteIndex(Index):
             if isinstance(outcome, Claim):
                 forget_outcome(self._finish(outcome, State.RELEASED))
 
-        return await finished_or_undone(self._batcher.submit(step), undo)
+        outcome: Claim | Reading = await self._batcher.submit(step, undo)
+        return outcome
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import types
+from numba.core.errors import NumbaError
 
 from dedup_middleware import kernels
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+# What a kernel raises for arguments of other types; dtypes numba does not know raise the second.
+REFUSED = (TypeError, NumbaError)
 # A uint64 inside a kernel; NumPy's stubs mistake the arithmetic numba does with it.
 Word = Any
 
 U8 = types.Array(types.uint8, 1, "C")
 U16 = types.Array(types.uint16, 1, "C")
 U32 = types.Array(types.uint32, 1, "C")
+U32_2 = types.Array(types.uint32, 2, "C")
 U64 = types.Array(types.uint64, 1, "C")
 I64 = types.Array(types.int64, 1, "C")
 F64 = types.Array(types.float64, 1, "C")
@@ -24,13 +28,14 @@ F64 = types.Array(types.float64, 1, "C")
 R32 = types.Array(types.uint32, 1, "C", readonly=True)
 R32_2 = types.Array(types.uint32, 2, "C", readonly=True)
 R64 = types.Array(types.uint64, 1, "C", readonly=True)
+RI64 = types.Array(types.int64, 1, "C", readonly=True)
 R64_2 = types.Array(types.uint64, 2, "C", readonly=True)
 
 
 def kernel(signature: Any) -> Callable[[_F], _F]:
     """``@kernel(signature)``: compiled for these types when the module is imported.
 
-    Other types raise ``TypeError``, they never start the compiler. Code comes from
+    Other types raise one of ``REFUSED``, they never start the compiler. Code comes from
     the cache where it can; the package's rule says where that lies.
     """
 

@@ -10,7 +10,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32, U64, Word, inlined, kernel
+from dedup_middleware.signature._jit import R32, REFUSED, U64, Word, inlined, kernel
 
 _M1 = np.uint64(0xFF51AFD7ED558CCD)
 _M2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -43,7 +43,7 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
         )
     try:
         return _bands(minhash, bands, rows)
-    except TypeError:
+    except REFUSED:
         return _bands(_inputs.vector(minhash, np.uint32, "minhash"), bands, rows)
 
 

@@ -9,7 +9,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R64, R64_2, U8, U16, Word, inlined, kernel
+from dedup_middleware.signature._jit import I64, R64, R64_2, REFUSED, U8, U16, Word, inlined, kernel
 from dedup_middleware.signature._vector import (
     NEAR,
     distances64,
@@ -43,7 +43,7 @@ def within(
     # The kernel knows its types: asking first would cost as much as a short scan.
     try:
         found = _within(fingerprints, query, distance)
-    except TypeError:
+    except REFUSED:
         found = _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
     return np.empty(0, np.int64) if found is None else found
 
@@ -120,8 +120,8 @@ _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _SHARED = np.uint64(3)
 _NEAR = np.uint64(NEAR)
-# 16 KB of fingerprints stay in the first-level cache while all queries pass over them.
-_TILE = np.uint64(2048)
+# 32 KB of fingerprints stay in the nearest caches while all queries pass over them.
+_TILE = np.uint64(4096)
 
 
 @inlined
@@ -146,36 +146,35 @@ def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
 
 
 @inlined
-def _next_hit(
+def _gather(  # noqa: PLR0917 - kernels have no keyword-only parameters
     codes: NDArray[np.uint64],
     start: Word,
     stop: Word,
     query: Word,
     distance: Word,
+    out: NDArray[np.int64],
+    used: Word,
 ) -> tuple[Word, Word]:
-    """The first whole block from ``start`` with a hit, and its mask; no mask if there is none.
+    """Take the hits of whole blocks from ``start`` while there is room; the next block, and used.
 
-    Apart from the loop that writes, whose list would take a reference count in every turn.
+    The list stays the same here: a loop that may replace it counts references in every turn.
     """
     i = start
+    last = np.uint64(out.size) - _NEAR
     if distance <= _SHARED:
-        while i + _NEAR <= stop:
+        while i + _NEAR <= stop and used <= last:
             if share_word64(codes, i, query):
-                mask = near_mask64(codes, i, query, distance)
-                if mask:
-                    return i, mask
+                used = take(near_mask64(codes, i, query, distance), i, out, used)
             i += _NEAR
     else:
-        while i + _NEAR <= stop:
-            mask = near_mask64(codes, i, query, distance)
-            if mask:
-                return i, mask
+        while i + _NEAR <= stop and used <= last:
+            used = take(near_mask64(codes, i, query, distance), i, out, used)
             i += _NEAR
-    return i, np.uint64(0)
+    return i, used
 
 
 @inlined
-def scan(  # noqa: PLR0917 - numba's kernels have no keyword-only parameters
+def scan(  # noqa: PLR0917 - kernels have no keyword-only parameters
     codes: NDArray[np.uint64],
     start: Word,
     stop: Word,
@@ -186,13 +185,14 @@ def scan(  # noqa: PLR0917 - numba's kernels have no keyword-only parameters
 ) -> tuple[NDArray[np.int64], Word]:
     """Append the positions in start..stop-1 within the distance; the list and its length.
 
-    ``out`` must have room for 64 entries behind ``used``, and so has the result.
+    :param out: at least 64 entries long, ``used`` of them taken
     """
-    i, mask = _next_hit(codes, start, stop, query, distance)
-    while mask:
-        used = take(mask, i, out, used)
+    i, used = _gather(codes, start, stop, query, distance, out, used)
+    while i + _NEAR <= stop:
         out = with_room(out, used, _NEAR)
-        i, mask = _next_hit(codes, i + _NEAR, stop, query, distance)
+        i, used = _gather(codes, i, stop, query, distance, out, used)
+    # Seven steps of eight and seven single codes may follow.
+    out = with_room(out, used, _NEAR)
     while i + _EIGHT <= stop:
         used = take(near_mask8(codes, i, query, distance), i, out, used)
         i += _EIGHT
@@ -201,7 +201,6 @@ def scan(  # noqa: PLR0917 - numba's kernels have no keyword-only parameters
             out[used] = np.int64(i)
             used += _ONE
         i += _ONE
-    out = with_room(out, used, _NEAR)
     return out, used
 
 
@@ -231,8 +230,12 @@ def _within_many(
     while start < size:
         stop = min(start + _TILE, size)
         for q in range(queries.size):
+            # Most tiles hold no hit: only the others pay for the lists.
             before = used
-            found, used = scan(fingerprints, start, stop, queries[q], distance, found, used)
+            i, used = _gather(fingerprints, start, stop, queries[q], distance, found, used)
+            if used == before and i == stop:
+                continue
+            found, used = scan(fingerprints, i, stop, queries[q], distance, found, used)
             owners = with_room(owners, before, used - before)
             owners[before:used] = q
             ends[q + 1] += np.int64(used - before)

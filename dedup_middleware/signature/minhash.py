@@ -14,7 +14,18 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32, R32_2, R64, U32, Word, inlined, kernel
+from dedup_middleware.signature._jit import (
+    R32,
+    R32_2,
+    R64,
+    REFUSED,
+    RI64,
+    U32,
+    U32_2,
+    Word,
+    inlined,
+    kernel,
+)
 from dedup_middleware.signature._vector import MINIMA, minima64
 
 if TYPE_CHECKING:
@@ -75,7 +86,7 @@ class MinHasher:
         # The kernel knows its types: asking first would cost as much as the call.
         try:
             return _minhash(hashes32, self._padded, self.num_perm)
-        except TypeError:
+        except REFUSED:
             hashes = _inputs.vector(hashes32, np.uint32, "hashes32")
             return _minhash(hashes, self._padded, self.num_perm)
 
@@ -87,9 +98,23 @@ class MinHasher:
         """
         try:
             return _minhash_features(features, self._padded, self.num_perm)
-        except TypeError:
+        except REFUSED:
             values = _inputs.vector(features, np.uint64, "features")
             return _minhash_features(values, self._padded, self.num_perm)
+
+    def flat(self, hashes32: NDArray[np.uint32], offsets: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """MinHashes of n sets whose hashes stand one set after the other, shape (n, K).
+
+        :param hashes32: the hashes of all sets
+        :param offsets: int64, shape (n + 1,): set i has ``hashes32[offsets[i]:offsets[i + 1]]``
+        :raises TypeError: arrays of other dtypes
+        :raises ValueError: offsets that descend or do not run from 0 to the number of hashes
+        """
+        hashes = _inputs.vector(hashes32, np.uint32, "hashes32")
+        ends = _inputs.vector(offsets, np.int64, "offsets")
+        if not ends.size or ends[0] != 0 or ends[-1] != hashes.size or (np.diff(ends) < 0).any():
+            raise ValueError(f"offsets must ascend from 0 to the number of hashes, {hashes.size}")
+        return _minhash_flat(hashes, ends, self._padded, self.num_perm)
 
     def to_datasketch(self, minhash: NDArray[np.uint32]) -> MinHash:
         """The same MinHash as an object of datasketch, of this seed.
@@ -151,13 +176,9 @@ def mix32(h: Word) -> Word:
 
 
 @inlined
-def _minima(
-    mixed: NDArray[np.uint32], padded: NDArray[np.uint32], num_perm: int
-) -> NDArray[np.uint32]:
-    minima = np.empty(padded.shape[1], np.uint32)
-    for start in range(0, minima.size, MINIMA):
-        minima64(mixed, padded[0], padded[1], np.uint64(start), minima)
-    return minima[:num_perm]
+def _fill(mixed: NDArray[np.uint32], padded: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
+    for start in range(0, out.size, MINIMA):
+        minima64(mixed, padded[0], padded[1], np.uint64(start), out)
 
 
 @kernel(U32(R32, R32_2, types.int64))
@@ -168,7 +189,9 @@ def _minhash(
     # Unsigned indices: the wrap-around check of signed ones blocks vectorisation.
     for i in range(np.uint64(hashes.size)):
         mixed[i] = mix32(hashes[i])
-    return _minima(mixed, padded, num_perm)
+    minima = np.empty(padded.shape[1], np.uint32)
+    _fill(mixed, padded, minima)
+    return minima[:num_perm]
 
 
 @kernel(U32(R64, R32_2, types.int64))
@@ -178,4 +201,24 @@ def _minhash_features(
     mixed = np.empty(features.size, np.uint32)
     for i in range(np.uint64(features.size)):
         mixed[i] = mix32(np.uint32(features[i]))
-    return _minima(mixed, padded, num_perm)
+    minima = np.empty(padded.shape[1], np.uint32)
+    _fill(mixed, padded, minima)
+    return minima[:num_perm]
+
+
+@kernel(U32_2(R32, RI64, R32_2, types.int64))
+def _minhash_flat(
+    hashes: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    padded: NDArray[np.uint32],
+    num_perm: int,
+) -> NDArray[np.uint32]:
+    mixed = np.empty(hashes.size, np.uint32)
+    for i in range(np.uint64(hashes.size)):
+        mixed[i] = mix32(hashes[i])
+    out = np.empty((offsets.size - 1, num_perm), np.uint32)
+    minima = np.empty(padded.shape[1], np.uint32)
+    for row in range(offsets.size - 1):
+        _fill(mixed[offsets[row] : offsets[row + 1]], padded, minima)
+        out[row] = minima[:num_perm]
+    return out

@@ -15,7 +15,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R32, R64, Word, inlined, kernel
+from dedup_middleware.signature._jit import I64, R32, R64, REFUSED, Word, inlined, kernel
 from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64
@@ -74,7 +74,7 @@ def simhash(
     # The kernels know their types: asking first would cost as much as they do.
     try:
         value, total, sums = _signed(features, weights)
-    except TypeError:
+    except REFUSED:
         features = _inputs.vector(features, np.uint64, "features")
         value, total, sums = _signed(features, None if weights is None else _integers(weights))
     return SimHash(value=value, sums=sums) if total else None

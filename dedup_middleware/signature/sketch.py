@@ -10,7 +10,17 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import F64, R32, R64, R64_2, U64, Word, inlined, kernel
+from dedup_middleware.signature._jit import (
+    F64,
+    R32,
+    R64,
+    R64_2,
+    REFUSED,
+    U64,
+    Word,
+    inlined,
+    kernel,
+)
 from dedup_middleware.signature._vector import popcount
 from dedup_middleware.signature.bands import mix64
 from dedup_middleware.signature.minhash import mix32
@@ -59,7 +69,7 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
     bits = bits_each(minhash.size)
     try:
         return _sketch(minhash, bits)
-    except TypeError:
+    except REFUSED:
         return _sketch(_inputs.vector(minhash, np.uint32, "minhash"), bits)
 
 
@@ -78,7 +88,7 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int = 1) -> floa
     try:
         if len(a) == WORDS == len(b):
             return float(_jaccard(a, b, bits, lowest))
-    except TypeError:
+    except REFUSED:
         pass
     return float(
         _jaccard(
@@ -121,7 +131,7 @@ def figure_sketch(figures: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """
     try:
         return _figure_sketch(figures)
-    except TypeError:
+    except REFUSED:
         return _figure_sketch(_inputs.vector(figures, np.uint64, "figures"))
 
 

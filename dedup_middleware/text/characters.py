@@ -34,7 +34,8 @@ PLAIN, DROP, EXPAND, CONTEXT = 0, 1, 2, 3
 SEPARATOR, EXTEND, LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR = 0, 1, 2, 3, 4, 5, 6
 SINGLE, SA, EMOJI, REGIONAL = 7, 8, 9, 10
 MID_LETTER, MID_NUMBER, MID_BOTH, SINGLE_QUOTE, DOUBLE_QUOTE = 11, 12, 13, 14, 15
-CLASS_MASK: Final = 0x1F
+CLASS_MASK: Final = 0xF
+SEPARATES: Final = 0x10  # white space, punctuation, symbols, marks: no token by themselves
 NUMERAL: Final = 0x20  # a digit or a Chinese numeral
 ALNUM: Final = 0x40  # jieba's re_eng: [a-zA-Z0-9]
 BLOCK: Final = 0x80  # jieba's re_han: [\u4E00-\u9FD5a-zA-Z0-9+#&._%-]
@@ -82,6 +83,7 @@ def word_classes() -> NDArray[np.uint8]:
             classes[int(first, 16) : int(last, 16) + 1] = _CLASSES[name]
     # Later Unicode versions put further Han characters into planes 2 and 3.
     classes[0x20000:0x40000] = SINGLE
+    classes[(classes <= EXTEND) | (classes == CONNECTOR) | (classes >= MID_LETTER)] |= SEPARATES
     classes[0x4E00:0x9FD6] |= BLOCK
     for character in "+#&._%-":
         classes[ord(character)] |= BLOCK
@@ -138,4 +140,4 @@ def build(simplified: Mapping[int, int] | None = None) -> Characters:
     for code, value in (simplified or {}).items():
         if code < TABLE_SIZE and not int(table[code]) >> KIND_SHIFT:
             table[code] = entry(PLAIN, value, int(classes[value]))
-    return Characters(table, np.array(pool, np.uint32))
+    return Characters(table.astype(np.uint32), np.array(pool, np.uint32))

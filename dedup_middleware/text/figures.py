@@ -41,16 +41,41 @@ _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
 _ENDS: Final = np.array(sorted(map(ord, _FRACTION_ENDS)), np.uint32)
+# Code points that the rules look for; ord() of a string is slow to compile.
+_OF: Final = ord("之")
+_PART: Final = ord("分")
+_ORDINAL: Final = ord("第")
+_WEEK: Final = ord("周")
+_PERIOD: Final = ord("期")
+_STAR: Final = ord("星")
+_PRAY: Final = ord("拜")
+_RITE: Final = ord("礼")
+_ONE: Final = ord("一")
+_MONTH: Final = ord("月")
+_DAY: Final = ord("日")
+_NUMBER: Final = ord("号")
+_TEN: Final = ord("十")
+_CLOCK: Final = ord("钟")
+_FOUR: Final = ord("四")
+_YEAR: Final = ord("年")
+_PAIR: Final = ord("两")
+_PAIR_TRADITIONAL: Final = ord("兩")
+_PIECE: Final = ord("个")
+_HUNDRED: Final = ord("百")
+_POINT: Final = ord("点")
+_THOUSAND: Final = ord("千")
+_PERCENT_SIGN: Final = ord("%")
+_PERMILLE_SIGN: Final = ord("‰")
 _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 @subkernel
 def _among(code: int, members: NDArray[np.uint32]) -> bool:
+    found = False
     for member in members:
-        if member == code:
-            return True
-    return False
+        found = found or member == code
+    return found
 
 
 @subkernel
@@ -61,41 +86,43 @@ def _at(codes: Codes, i: int) -> int:
 @subkernel
 def _after_parts(codes: Codes, i: int) -> bool:
     """Whether 分之 stands before i."""
-    return _at(codes, i - 1) == ord("之") and _at(codes, i - 2) == ord("分")
+    return _at(codes, i - 1) == _OF and _at(codes, i - 2) == _PART
+
+
+@subkernel
+def _is_ordinal(codes: Codes, i: int) -> bool:
+    """Whether 第, 周, 星期, 礼拜 or 分之 stands before i."""
+    before, earlier = _at(codes, i - 1), _at(codes, i - 2)
+    week = (before == _PERIOD and earlier == _STAR) or (before == _PRAY and earlier == _RITE)
+    return before == _ORDINAL or before == _WEEK or week or _after_parts(codes, i)
 
 
 @subkernel
 def _single_counts(codes: Codes, i: int) -> bool:
     """Whether one Chinese numeral at i, alone, is a figure."""
-    before, after = _at(codes, i - 1), _at(codes, i + 1)
-    if numerals.is_formal(codes[i]):
+    code, after = np.int64(codes[i]), _at(codes, i + 1)
+    if numerals.is_formal(code):
         return False
-    if before in (ord("第"), ord("周")) or _after_parts(codes, i):
-        return True
-    earlier = _at(codes, i - 2)
-    if (before == ord("期") and earlier == ord("星")) or (
-        before == ord("拜") and earlier == ord("礼")
-    ):
-        return True
-    if codes[i] == ord("一"):
-        return after in (ord("月"), ord("日"), ord("号"))
-    if after == ord("分") and codes[i] == ord("十"):
-        return _at(codes, i + 2) in (ord("钟"), ord("之"))
-    if after == ord("周") and codes[i] == ord("四"):  # 四周: all around
-        return False
-    return _among(after, _AFTER)
+    counts = _among(after, _AFTER)
+    if code == _ONE:
+        counts = after == _MONTH or after == _DAY or after == _NUMBER
+    elif code == _TEN and after == _PART:
+        counts = _at(codes, i + 2) == _CLOCK or _at(codes, i + 2) == _OF
+    elif code == _FOUR and after == _WEEK:  # 四周: all around
+        counts = False
+    return counts or _is_ordinal(codes, i)
 
 
 @subkernel
 def _digits_count(codes: Codes, first: int, last: int) -> bool:
     """Whether several Chinese digits in a row, without a unit, are a figure."""
-    size = last - first
-    if size >= 4 or (size == 2 and _at(codes, last) == ord("年")):
-        return True
-    zero = False
+    zero, pair = False, False
     for i in range(first, last):
         zero = zero or numerals.chinese_digit(codes[i]) == 0
-    return size == 3 and zero
+        pair = pair or codes[i] == _PAIR or codes[i] == _PAIR_TRADITIONAL
+    size = last - first
+    enough = size >= 4 or (size == 3 and zero) or (size == 2 and _at(codes, last) == _YEAR)
+    return enough and not pair  # 三三两两
 
 
 @subkernel
@@ -106,7 +133,7 @@ def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
         end += 1
     exact = _after_parts(codes, first)
     exact = exact or _among(_at(codes, end), _ENDS)
-    exact = exact or (_at(codes, end) == ord("个") and _at(codes, end + 1) == ord("百"))
+    exact = exact or (_at(codes, end) == _PIECE and _at(codes, end + 1) == _HUNDRED)
     if end == last + 1 or not exact:
         return 0, 0, -1
     whole = numerals.positional(codes, first, last)
@@ -122,32 +149,36 @@ def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
 
 
 @subkernel
+def _begins(codes: Codes, i: int, last: int) -> bool:
+    """Whether a numeral may begin with the character at i of a run that ends at `last`."""
+    if numerals.is_formal(codes[i]):
+        return i + 1 < last and numerals.chinese_unit(codes[i + 1]) > 0
+    return numerals.chinese_digit(codes[i]) >= 0 or numerals.chinese_unit(codes[i]) == 1
+
+
+@subkernel
 def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
     """The Chinese numeral at i: whether it is a figure, mantissa, exponent, end."""
     last = numerals.run_end(codes, i)
-    digit = numerals.chinese_digit(codes[i])
-    power = numerals.chinese_unit(codes[i])
-    if power > 1 and _after_parts(codes, i) and codes[i] == ord("百"):
+    if codes[i] == _HUNDRED and _after_parts(codes, i):  # 百分之百
         return True, 100, 0, i + 1
-    if digit < 0 and power != 1:
+    if not _begins(codes, i, last):
         return False, 0, 0, i + 1
-    if numerals.is_formal(codes[i]) and not (
-        i + 1 < last and numerals.chinese_unit(codes[i + 1]) > 0
-    ):
-        return False, 0, 0, i + 1
-    if _at(codes, last) == ord("点"):
+    if _at(codes, last) == _POINT:
         mantissa, exponent, end = _fraction(codes, i, last)
         if end > 0:
             power, end = numerals.chinese_scale(codes, end)
             return True, mantissa, exponent + power, end
+    value, end = numerals.positional(codes, i, last), last
     if last - i == 1:
-        value = 10 if digit < 0 else digit
-        return _single_counts(codes, i), value, 0, last
-    value = numerals.positional(codes, i, last)
-    if value >= 0:
-        return _digits_count(codes, i, last), value, 0, last
-    value, end = numerals.chinese(codes, i, last)
-    return value >= 0 and end - i > 1, value, 0, max(end, i + 1)
+        value = 10 if value < 0 else value
+        counts = _single_counts(codes, i)
+    elif value >= 0:
+        counts = _digits_count(codes, i, last)
+    else:
+        value, end = numerals.chinese(codes, i, last)
+        counts = value >= 0 and end - i > 1
+    return counts, value, 0, (end if end > i else i + 1)
 
 
 @subkernel
@@ -193,14 +224,14 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     """Percent or permille, said before or behind the number."""
     if _after_parts(codes, first):
         whole = _at(codes, first - 3)
-        if whole == ord("百"):
+        if whole == _HUNDRED:
             return PERCENT
-        if whole == ord("千"):
+        if whole == _THOUSAND:
             return PERMILLE
     i = last + 1 if _at(codes, last) == 32 else last
-    if _at(codes, i) == ord("%"):
+    if _at(codes, i) == _PERCENT_SIGN:
         return PERCENT
-    if _at(codes, i) == ord("‰"):
+    if _at(codes, i) == _PERMILLE_SIGN:
         return PERMILLE
     word, end = numerals.word_after(codes, i)
     if word == numerals.PER and _at(codes, end) == 32:
@@ -211,10 +242,10 @@ def _kind(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def _among_words(word: int, members: NDArray[np.int64]) -> bool:
+    found = False
     for member in members:
-        if member == word:
-            return True
-    return False
+        found = found or member == word
+    return found
 
 
 @subkernel

@@ -1,5 +1,7 @@
 """The kernel that normalises code points by table, and the table's place on disk."""
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import unicodedata
@@ -21,17 +23,20 @@ from dedup_middleware.text.characters import (
     KIND_SHIFT,
     MID_LETTER,
     PLAIN,
-    SEPARATOR,
+    SEPARATES,
     SINGLE,
     TABLE_SIZE,
     Characters,
     build,
 )
-from dedup_middleware.text.hashing import TEXT_BASE, TEXT_START, mix
+from dedup_middleware.text.hashing import TEXT_BASE, TEXT_START, Hashes, mix
 from dedup_middleware.text.normalize import compose
 from dedup_middleware.text.store import load_or_build
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+LONGEST: Final = 18  # no character's normal form has more code points (U+FDFA)
+NEIGHBOURS, NO_ROOM = -1, -2
+_ONE: Final = np.uint64(1)
 _BYTE: Final = np.uint32(0xFF)
 
 
@@ -60,7 +65,7 @@ def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
 @subkernel
 def _beyond(code: np.uint32) -> np.uint32:
     """The table entry of a code point that has none."""
-    kind, flags = PLAIN, SEPARATOR
+    kind, flags = PLAIN, SEPARATES
     if 0x20000 <= code < 0x40000:  # ideographs; the compatibility ones among them have a form
         flags = SINGLE
         if 0x2F800 <= code < 0x2FA20:
@@ -70,13 +75,58 @@ def _beyond(code: np.uint32) -> np.uint32:
     return np.uint32(kind << KIND_SHIFT | flags << CLASS_SHIFT | code)
 
 
+@subkernel
+def _fold_into(
+    raw: NDArray[np.uint32],
+    composed: bool,
+    table: NDArray[np.uint32],
+    expansions: NDArray[np.uint32],
+    codes: NDArray[np.uint32],
+    flags: NDArray[np.uint8],
+) -> int:
+    """Write the normal form; its length, or NEIGHBOURS or NO_ROOM."""
+    size, room = np.uint64(0), np.uint64(codes.size - LONGEST)
+    for i in range(np.uint64(raw.size)):
+        code = raw[i]
+        entry = table[code] if code < TABLE_SIZE else _beyond(code)
+        kind = entry >> KIND_SHIFT
+        if kind == EXPAND:
+            first = np.uint64(entry & CODE_MASK)
+            for place in range(first, first + np.uint64((entry >> CLASS_SHIFT) & _BYTE)):
+                part = expansions[place]
+                codes[size] = part
+                flags[size] = (table[part] >> CLASS_SHIFT) & _BYTE
+                size += _ONE
+        elif kind == CONTEXT and not composed:
+            return NEIGHBOURS
+        else:
+            codes[size] = entry & CODE_MASK
+            flags[size] = (entry >> CLASS_SHIFT) & _BYTE
+            if kind != DROP:
+                size += _ONE
+        if size > room:
+            return NO_ROOM
+    return np.int64(size)
+
+
+@subkernel
+def _hash_text(codes: NDArray[np.uint32], flags: NDArray[np.uint8], keys: Hashes) -> np.uint64:
+    """The hash of all that is neither white space nor punctuation."""
+    value, base = keys[TEXT_START], keys[TEXT_BASE]
+    for i in range(np.uint64(codes.size)):
+        word_class = flags[i] & CLASS_MASK
+        if EXTEND <= word_class < MID_LETTER:
+            value = value * base + np.uint64(codes[i])
+    return mix(value)
+
+
 @kernel
 def fold(
     raw: NDArray[np.uint32],
     composed: bool,
     table: NDArray[np.uint32],
     expansions: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
+    keys: Hashes,
 ) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8], np.uint64]:
     """The normal form of a text.
 
@@ -89,48 +139,17 @@ def fold(
         the code points of the normal form, their flags and word classes, and the hash of those
         that are neither white space nor punctuation.
     """
-    room = raw.size + raw.size // 8 + 32
+    room = raw.size + raw.size // 8 + LONGEST + 1
     codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
-    size = np.uint64(0)
-    exact, base = keys[TEXT_START], keys[TEXT_BASE]
-    for code in raw:
-        entry = table[code] if code < TABLE_SIZE else _beyond(code)
-        kind = entry >> KIND_SHIFT
-        if kind == PLAIN or (kind == CONTEXT and composed):
-            if size == np.uint64(codes.size):
-                codes, flags = _grow(codes), _grow(flags)
-            code = entry & CODE_MASK
-            codes[size] = code
-            flag = np.uint8((entry >> CLASS_SHIFT) & _BYTE)
-            flags[size] = flag
-            size += np.uint64(1)
-            word_class = flag & CLASS_MASK
-            if EXTEND <= word_class < MID_LETTER:
-                exact = exact * base + np.uint64(code)
-        elif kind == CONTEXT:
-            return False, codes[:0], flags[:0], exact
-        elif kind == EXPAND:
-            first = np.int64(entry & CODE_MASK)
-            length = np.int64((entry >> CLASS_SHIFT) & _BYTE)
-            if size + np.uint64(length) > np.uint64(codes.size):
-                codes, flags = _grow(codes), _grow(flags)
-            for i in range(first, first + length):
-                code = expansions[i]
-                flag = np.uint8((table[code] >> CLASS_SHIFT) & _BYTE)
-                codes[size] = code
-                flags[size] = flag
-                size += np.uint64(1)
-                word_class = flag & CLASS_MASK
-                if EXTEND <= word_class < MID_LETTER:
-                    exact = exact * base + np.uint64(code)
-    return True, codes[:size], flags[:size], mix(exact)
-
-
-@subkernel
-def _grow(array):  # type: ignore[no-untyped-def]  # any element type
-    grown = np.empty(2 * array.size, array.dtype)
-    grown[: array.size] = array
-    return grown
+    size = _fold_into(raw, composed, table, expansions, codes, flags)
+    if size == NO_ROOM:
+        room = LONGEST * (raw.size + 1)
+        codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
+        size = _fold_into(raw, composed, table, expansions, codes, flags)
+    if size == NEIGHBOURS:
+        return False, codes[:0], flags[:0], keys[0]
+    codes, flags = codes[:size], flags[:size]
+    return True, codes, flags, _hash_text(codes, flags, keys)
 
 
 def fold_text(

@@ -5,6 +5,8 @@ finished by the mixer of SplitMix64 (Steele, Lea, Flood 2014). A shingle is a po
 hashes, so order counts, rolled along the text and finished by the same mixer.
 """
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -63,7 +65,8 @@ def hash_token(codes: NDArray[np.uint32], first: int, last: int, keys: Hashes) -
     base = keys[TOKEN_BASE]
     for i in range(np.uint64(first), np.uint64(last)):
         value = value * base + np.uint64(codes[i])
-    return max(mix(value), _ONE)
+    value = mix(value)
+    return value if value != _ZERO else _ONE
 
 
 @subkernel
@@ -71,11 +74,9 @@ def contains(table: Hashes, value: np.uint64) -> bool:
     """Whether an open-addressing table (a power of two long, 0 is free) holds `value`."""
     mask = np.uint64(table.size - 1)
     place = value & mask
-    while table[place] != _ZERO:
-        if table[place] == value:
-            return True
+    while table[place] != value and table[place] != _ZERO:
         place = (place + _ONE) & mask
-    return False
+    return table[place] == value
 
 
 def hash_word(word: str, keys: Hashes) -> int:

@@ -4,6 +4,8 @@ A number is a pair (mantissa, exponent), mantissa * 10**exponent. All work on no
 points, so full-width and other scripts' digits are ASCII already.
 """
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -70,27 +72,35 @@ _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "�
 _FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
 
 
-def _values() -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _values() -> dict[int, int]:
     # digit d: d; formal digit d: 10 + d; unit 10**e: -e; formal unit: -10 - e
-    values = {ord(character): value for character, value in {**_DIGITS}.items()}
+    values = {ord(character): value for character, value in _DIGITS.items()}
     values.update((ord(character), 10 + value) for character, value in _FORMAL.items())
     values.update((ord(character), -power) for character, power in _UNITS.items())
     values.update((ord(character), -10 - power) for character, power in _FORMAL_UNITS.items())
-    return np.array(list(values), np.uint32), np.array(list(values.values()), np.int64)
+    return values
 
 
-CHINESE: Final = _values()[0]
-_VALUES: Final = _values()[1]
+def _perfect_hash(values: dict[int, int]) -> tuple[int, NDArray[np.uint32], NDArray[np.int64]]:
+    """A multiplier under which no two keys share one of 256 places, and the table."""
+    multiplier = 1
+    while len({(key * multiplier >> 8) & 255 for key in values}) < len(values):
+        multiplier += 2
+    keys, found = np.zeros(256, np.uint32), np.full(256, _NOTHING, np.int64)
+    for key, value in values.items():
+        keys[(key * multiplier >> 8) & 255] = key
+        found[(key * multiplier >> 8) & 255] = value
+    return multiplier, keys, found
+
+
 _NOTHING: Final = 100
+_MULTIPLIER, _KEYS, _VALUES = _perfect_hash(_values())
 
 
 @subkernel
 def _value(code: int) -> int:
-    if code >= 0x3007:
-        for place in range(CHINESE.size):
-            if CHINESE[place] == code:
-                return _VALUES[place]
-    return _NOTHING
+    place = np.uint64(code) * np.uint64(_MULTIPLIER) >> np.uint64(8) & np.uint64(255)
+    return _VALUES[place] if _KEYS[place] == code else _NOTHING
 
 
 @subkernel
@@ -188,7 +198,7 @@ def positional(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
-    """The value of digits with units (两万三千) and where it ends; -1 if it is none.
+    """The value of digits with units (两万三千) and where it ends; -1 if it is no number.
 
     A last digit right after 百, 千 or 万 counts tens, hundreds or thousands: 三万五 is 35000.
     """
@@ -198,6 +208,8 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
         value = chinese_digit(codes[i])
         power = chinese_unit(codes[i])
         if value >= 0:
+            if digit > 0:  # 三四百, 一五一十: about, or an idiom
+                return -1, last
             if value == 0:
                 unit = 0
             digit = value
@@ -207,7 +219,7 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
             section += (1 if digit < 0 else digit) * 10**power
             digit, unit = -1, power
         else:
-            section += max(digit, 0)
+            section += digit if digit > 0 else 0
             if section == 0 and (total == 0 or power == 4):
                 break
             if power == 8:
@@ -223,7 +235,7 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
         return -1, first
     if digit > 0 and unit > 1:
         digit *= 10 ** (unit - 1)
-    return total + section + max(digit, 0), i
+    return total + section + (digit if digit > 0 else 0), i
 
 
 @subkernel

@@ -32,8 +32,8 @@ SEGMENTERS: Final = {
     "jieba": cutting.JIEBA,
 }
 
-NO_TRIE: Final = Trie(np.empty(0, np.int32), np.empty(0, np.float64), 0.0, "")
-NO_TRIE.units.flags.writeable = NO_TRIE.weights.flags.writeable = False
+_NOTHING: Final = np.frombuffer(b"", np.uint64)
+NO_TRIE: Final = Trie(_NOTHING, _NOTHING, np.frombuffer(b"", np.float64), "")
 
 
 def segmenter_mode(name: str) -> int:
@@ -70,6 +70,6 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
         trie, kernel = _trie(user_dictionary), cutting.lossless
     else:
         trie, kernel = NO_TRIE, cutting.tokenize
-    count = kernel(codes, flags, mode, trie.units, trie.weights, trie.unknown, starts, ends)
+    count = kernel(codes, flags, mode, trie.roots, trie.nodes, trie.values, starts, ends)
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
     return [text[first:last] for first, last in places]

@@ -1,5 +1,7 @@
 """From text to features: normalise, segment, drop stop words, hash shingles, in one kernel."""
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import hashlib
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text import cutting, normalize
+from dedup_middleware.text.characters import SEPARATES
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import code_points, fold, fold_text, load_characters
 from dedup_middleware.text.hashing import (
@@ -73,39 +76,44 @@ def _keep(
 ) -> int:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
     the front of `starts` and `ends`."""
-    kept = 0
-    for token in range(count):
-        first, last = np.int64(starts[token]), np.int64(ends[token])
+    kept = np.uint64(0)
+    for token in range(np.uint64(count)):
+        first, last = np.uint64(starts[token]), np.uint64(ends[token])
         i = first
-        while i < last and cutting.is_separator(flags[i]):
-            i += 1
-        if i == last:
-            continue
+        while i < last and flags[i] & SEPARATES:
+            i += np.uint64(1)
         value = hash_token(codes, first, last, keys)
-        if not contains(stops, value):
-            hashes[kept] = value
-            starts[kept] = first
-            ends[kept] = last
-            kept += 1
-    return kept
+        # Always written, and counted only if it stays: cheaper than a branch nobody can foresee.
+        hashes[kept] = value
+        starts[kept] = starts[token]
+        ends[kept] = ends[token]
+        if i < last and not contains(stops, value):
+            kept += np.uint64(1)
+    return np.int64(kept)
 
 
 @subkernel
-def _roll(hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]) -> int:
-    """Replace token hashes by the hashes of their shingles; returns how many there are."""
+def _roll(
+    hashes: NDArray[np.uint64],
+    count: int,
+    width: int,
+    keys: NDArray[np.uint64],
+    shingles: NDArray[np.uint64],
+) -> int:
+    """Write the hashes of the shingles; returns how many there are."""
     base, drop, start = keys[SHINGLE_BASE], keys[SHINGLE_DROP], keys[SHINGLE_START]
     rolled = np.uint64(0)
-    shingles = 0
-    window = min(width, count)
-    dropped = np.zeros(_MAX_WIDTH, np.uint64)  # the tokens of the window: hashes is overwritten
-    for i in range(count):
-        value = hashes[i]
-        rolled = rolled * base + value - dropped[i % window] * drop
-        dropped[i % window] = value
-        if i >= window - 1:
-            hashes[shingles] = mix(rolled ^ start)
-            shingles += 1
-    return shingles
+    window = np.uint64(width if width < count else count)
+    for i in range(window):
+        rolled = rolled * base + hashes[i]
+    if count > 0:
+        shingles[0] = mix(rolled ^ start)
+    number = np.uint64(1 if count > 0 else 0)
+    for i in range(window, np.uint64(count)):
+        rolled = rolled * base + hashes[i] - hashes[i - window] * drop
+        shingles[number] = mix(rolled ^ start)
+        number += np.uint64(1)
+    return np.int64(number)
 
 
 @kernel
@@ -116,22 +124,24 @@ def _shingle(
     expansions: NDArray[np.uint32],
     mode: int,
     width: int,
-    units: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    unknown: float,
+    roots: NDArray[np.uint64],
+    nodes: NDArray[np.uint64],
+    values: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> tuple[bool, NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64], int, np.uint64]:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
     ready, codes, flags, exact = fold(raw, composed, table, expansions, keys)
-    hashes = np.empty(codes.size if ready else 0, np.uint64)
-    kept, shingles = 0, 0
+    kept, number = 0, 0
+    hashes = np.empty(codes.size, np.uint64)
+    shingles = hashes
     if ready:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-        count = cutting.tokenize(codes, flags, mode, units, weights, unknown, starts, ends)
+        count = cutting.tokenize(codes, flags, mode, roots, nodes, values, starts, ends)
         kept = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
-        shingles = _roll(hashes, kept, width, keys)
-    features, counts = distinct(hashes, shingles)
+        shingles = np.empty(kept, np.uint64)
+        number = _roll(hashes, kept, width, keys, shingles)
+    features, counts = distinct(shingles, number)
     return ready, features, counts, hash_figures(codes, flags, keys), kept, exact
 
 
@@ -211,9 +221,9 @@ class Shingler:
                 self._characters.expansions,
                 self._mode,
                 self._width,
-                self._trie.units,
-                self._trie.weights,
-                self._trie.unknown,
+                self._trie.roots,
+                self._trie.nodes,
+                self._trie.values,
                 self._stops,
                 self._keys,
             )
@@ -240,7 +250,7 @@ class Shingler:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         trie = self._trie
         count = cutting.tokenize(
-            codes, flags, self._mode, trie.units, trie.weights, trie.unknown, starts, ends
+            codes, flags, self._mode, trie.roots, trie.nodes, trie.values, starts, ends
         )
         kept = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
         return codes, starts[:kept], ends[:kept], hashes[:kept]

@@ -8,6 +8,7 @@ included. What a phrase table would decide by context stays equal on both sides.
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 
 from dedup_middleware.text.characters import TABLE_SIZE, word_classes
@@ -22,12 +23,12 @@ def simplified() -> MappingProxyType[int, int]:
         ImportError: no OpenCC package is installed.
     """
     try:
-        from opencc import OpenCC
+        opencc = import_module("opencc")
     except ImportError as error:
         raise ImportError(
             "traditional=True needs OpenCC: pip install 'dedup-middleware[traditional]'"
         ) from error
-    convert = OpenCC("t2s").convert
+    convert = opencc.OpenCC("t2s").convert
     found = {}
     for code in word_classes()[:TABLE_SIZE].nonzero()[0].tolist():
         if code < 0x2E80:

@@ -1,19 +1,24 @@
 """The dictionary as a double-array trie (Aoe 1989), built once, mapped into memory afterwards.
 
-A node is a slot of 16 bytes in one array, seen through two views:
+What costs time when a text is cut is the memory that is touched, so a node is one uint64:
 
-    units[4 * slot]      base: the child for code point c is slot base + c; -1 without children
-    units[4 * slot + 1]  the parent's slot; ROOT for the first character of a word; FREE
-    weights[2 * slot + 1]  log(frequency) - log(total) if a word ends here, else -inf
+    bits  0-23  base: the child for label x is in slot base + x; 0 without children
+    bits 24-44  the label that leads to this node; NO_LABEL in a free slot
+    bits 45-63  the place in `values` of log(frequency) - log(total); 0 if no word ends here
 
-The root has base 0: a first character's slot is its code point.
+Labels number the characters by frequency, so frequent children lie close together. No two
+nodes share a base: the label alone tells whether a slot belongs to a node. `roots` holds the
+node of each first character by code point, with the character's own label in the label's place
+(0: in no word), so that one look-up gives both.
 """
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from math import log
+from math import inf, log
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,10 +30,13 @@ from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.store import Arrays, load_or_build
 
-FORMAT: Final = 1
-FREE: Final = -1
-ROOT: Final = -2
-# Every slot base + c exists for c below this, so kernels need no bounds for these characters.
+FORMAT: Final = 2
+BASE_BITS: Final = 24
+LABEL_BITS: Final = 21
+LABEL_SHIFT: Final = BASE_BITS
+VALUE_SHIFT: Final = BASE_BITS + LABEL_BITS
+NO_LABEL: Final = (1 << LABEL_BITS) - 1
+# `roots` is at least this long, so kernels need no bounds for jieba's characters.
 GUARD: Final = 0x10000
 
 
@@ -36,13 +44,17 @@ GUARD: Final = 0x10000
 class Trie:
     """A dictionary ready for kernels.
 
-    `unknown` is the weight of a character that no word begins with; `digest` (8 hexadecimal
-    digits) names the dictionary's content.
+    Attributes:
+        roots: uint64, by code point; see the head of the module.
+        nodes: uint64, by slot.
+        values: weights of words, log(frequency) - log(total); the first is -inf, the last that
+            of an unknown character.
+        digest: 8 hexadecimal digits that name the dictionary's content.
     """
 
-    units: NDArray[np.int32]
-    weights: NDArray[np.float64]
-    unknown: float
+    roots: NDArray[np.uint64]
+    nodes: NDArray[np.uint64]
+    values: NDArray[np.float64]
     digest: str
 
 
@@ -81,8 +93,7 @@ def load_trie(
         return build_arrays(dictionary)
 
     arrays = load_or_build(f"trie-{FORMAT}-{digest.hexdigest()}.bin", build)
-    units = arrays["units"]
-    return Trie(units, units.view(np.float64), float(arrays["unknown"][0]), digest.hexdigest())
+    return Trie(arrays["roots"], arrays["nodes"], arrays["values"], digest.hexdigest())
 
 
 def _read_user(path: Path) -> bytes:
@@ -99,21 +110,62 @@ def build_arrays(dictionary: words.Dictionary) -> dict[str, NDArray[Any]]:
     """The double array of all words with a frequency above zero.
 
     Raises:
-        ValueError: no word has a frequency above zero.
+        ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
     """
     entries = sorted((w, f) for w, f in dictionary.frequencies.items() if f > 0 and w)
     if not entries:
         raise ValueError("the dictionary has no word with a frequency above zero")
     log_total = log(dictionary.total)
-    weights = np.array([log(frequency) - log_total for _, frequency in entries])
+    frequencies = np.array([frequency for _, frequency in entries], np.int64)
+    different, places = np.unique(frequencies, return_inverse=True)
+    values = [-inf, *(log(f) - log_total for f in different.tolist()), log(1) - log_total]
     lengths = np.array([len(word) for word, _ in entries], np.int64)
     joined = "".join(word for word, _ in entries).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, np.uint32)
-    parents, labels, values = _nodes(codes, np.cumsum(lengths) - lengths, lengths, weights)
-    room = 2 * parents.size
-    while (units := _place(parents, labels, values, room)).size == 0:
+    labels = _number_characters(codes, np.repeat(frequencies, lengths))
+    first = np.cumsum(lengths) - lengths
+    parents, edges, ends = _nodes(codes, first, lengths, places + 1)
+    roots, nodes = _double_array(parents, edges, ends, labels)
+    if nodes.size >= 1 << BASE_BITS or len(values) >= 1 << (64 - VALUE_SHIFT):
+        raise ValueError("the dictionary is too large: it may have about ten million words")
+    return {"roots": roots, "nodes": nodes, "values": np.array(values)}
+
+
+def _number_characters(codes: NDArray[np.uint32], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The label of each code point: 1 for the most frequent, 0 for those in no word."""
+    totals = np.bincount(codes, weights, minlength=GUARD)
+    present = np.flatnonzero(np.bincount(codes, minlength=GUARD))
+    labels = np.zeros(totals.size, np.int64)
+    labels[present[np.argsort(-totals[present], kind="stable")]] = np.arange(1, present.size + 1)
+    return labels
+
+
+def _double_array(
+    parents: NDArray[np.int32],
+    edges: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    labels: NDArray[np.int64],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Roots and nodes, packed, from parent, code point and weight's place of each node."""
+    own = labels[edges]
+    # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
+    order = np.lexsort((own, parents))
+    fans = np.bincount(parents + 1, minlength=parents.size + 1)
+    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(fans)))
+    queue = np.argsort(-fans[1:], kind="stable")
+    room = 2 * parents.size + GUARD
+    while True:
+        bases, slots, size = _place(own[order], order, first, queue, room)
+        if size:
+            break
         room *= 2
-    return {"units": units, "unknown": np.array([log(1) - log_total])}
+    packed = bases | own << LABEL_SHIFT | ends << VALUE_SHIFT
+    nodes = np.full(size, NO_LABEL << LABEL_SHIFT, np.uint64)
+    inner = parents >= 0
+    nodes[slots[inner]] = packed[inner]
+    roots = (labels << LABEL_SHIFT).astype(np.uint64)
+    roots[edges[~inner]] = packed[~inner]
+    return roots, nodes
 
 
 @kernel
@@ -121,12 +173,12 @@ def _nodes(
     codes: NDArray[np.uint32],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    weights: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Parent, last code point and weight of each prefix of the sorted words; -1 is the root."""
+    places: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Parent, last code point and weight's place of each prefix of the sorted words."""
     parents = np.empty(codes.size, np.int32)
-    labels = np.empty(codes.size, np.int32)
-    values = np.full(codes.size, -np.inf)
+    edges = np.empty(codes.size, np.int64)
+    ends = np.zeros(codes.size, np.int64)
     path = np.empty(np.max(lengths) + 1, np.int32)
     path[0] = -1
     count = 0
@@ -134,33 +186,18 @@ def _nodes(
         start, length = starts[word], lengths[word]
         shared = 0
         if word > 0:
-            before, most = starts[word - 1], min(length, lengths[word - 1])
-            while shared < most and codes[start + shared] == codes[before + shared]:
+            before, most = starts[word - 1], lengths[word - 1]
+            while shared < most and shared < length:
+                if codes[start + shared] != codes[before + shared]:
+                    break
                 shared += 1
         for depth in range(shared, length):
             parents[count] = path[depth]
-            labels[count] = codes[start + depth]
+            edges[count] = codes[start + depth]
             path[depth + 1] = count
             count += 1
-        values[path[length]] = weights[word]
-    return parents[:count], labels[:count], values[:count]
-
-
-@subkernel
-def _children(parents: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Nodes by parent: the children of node p are order[first[p + 1] : first[p + 2]]."""
-    nodes = parents.size
-    first = np.zeros(nodes + 2, np.int64)
-    for node in range(nodes):
-        first[parents[node] + 2] += 1
-    for node in range(nodes + 1):
-        first[node + 1] += first[node]
-    order = np.empty(nodes, np.int64)
-    filled = first.copy()
-    for node in range(nodes):
-        order[filled[parents[node] + 1]] = node
-        filled[parents[node] + 1] += 1
-    return first, order
+        ends[path[length]] = places[word]
+    return parents[:count], edges[:count], ends[:count]
 
 
 @subkernel
@@ -173,12 +210,14 @@ def _window(taken: NDArray[np.uint64], position: int) -> np.uint64:
 
 
 @subkernel
-def _fit(taken: NDArray[np.uint64], labels: NDArray[np.int32], start: int) -> int:
-    """The first base from `start` on with free slots for all labels (ascending), 64 at a time;
-    -1 if the bitmap ends before."""
+def _fit(
+    taken: NDArray[np.uint64], used: NDArray[np.uint64], labels: NDArray[np.int64], start: int
+) -> int:
+    """The first unused base from `start` on with free slots for all labels (ascending), tried
+    64 at a time; 0 if the bitmap ends before."""
     last = 64 * (taken.size - 2) - labels[-1]
     while start < last:
-        blocked = np.uint64(0)
+        blocked = _window(used, start)
         for label in labels:
             blocked |= _window(taken, start + label)
             if ~blocked == 0:
@@ -189,66 +228,47 @@ def _fit(taken: NDArray[np.uint64], labels: NDArray[np.int32], start: int) -> in
                 start += 1
             return start
         start += 64
-    return -1
+    return 0
 
 
 @kernel
 def _place(
-    parents: NDArray[np.int32], labels: NDArray[np.int32], values: NDArray[np.float64], room: int
-) -> NDArray[np.int32]:
-    """Give every node a slot, nodes with many children first; empty if `room` slots don't do."""
-    nodes = parents.size
-    first, order = _children(parents)
-    widest = np.int64(np.max(labels)) + 1
+    labels: NDArray[np.int64],
+    order: NDArray[np.int64],
+    first: NDArray[np.int64],
+    queue: NDArray[np.int64],
+    room: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Base and slot of each node, and the number of slots; 0 if `room` slots don't do.
+
+    Nodes are placed in the order of `queue`, those with many children first, each at the first
+    base that fits; nodes with equally many go on where the last one found room.
+    """
+    widest = np.max(labels)
     taken = np.zeros((room + 4 * widest + GUARD) // 64, np.uint64)
-    base = np.full(nodes, -1, np.int32)
-    slots = np.empty(nodes, np.int64)
-    top, full, hint = np.int64(0), np.int64(0), np.int64(0)
-    fans = first[1:] - first[:-1]
-    fans[0] = nodes + 1  # the root comes first: its base is fixed
-    previous = np.int64(0)
-    for index in np.argsort(-fans, kind="mergesort"):
-        begin, end = first[index], first[index + 1]
+    used = np.zeros_like(taken)
+    used[0] = 1  # base 0 means no children
+    bases = np.zeros(order.size, np.int64)
+    slots = np.zeros(order.size, np.int64)
+    top, full, hint, previous = 1, 0, 0, 0
+    for node in queue:
+        begin, end = first[node + 1], first[node + 2]
         if begin == end:
             break
-        if end - begin != previous:  # nodes of one fan go on where the last one found room
-            previous = end - begin
-            hint = full
-        start = np.int64(0)
-        if index > 0:
-            mine = labels[order[begin:end]]
-            start = _fit(taken, mine, max(np.int64(0), hint - mine[0]))
-            if start < 0:
-                return np.empty(0, np.int32)
-            base[index - 1] = start
-            hint = start + mine[0]
+        if end - begin != previous:
+            previous, hint = end - begin, full
+        start = hint - labels[begin]
+        start = _fit(taken, used, labels[begin:end], start if start > 0 else 1)
+        if start == 0:
+            return bases, slots, 0
+        used[start >> 6] |= np.uint64(1) << np.uint64(start & 63)
+        bases[node] = start
+        hint = start + labels[begin]
         top = max(top, start)
-        for child in order[begin:end]:
+        for child in range(begin, end):
             slot = start + labels[child]
-            slots[child] = slot
+            slots[order[child]] = slot
             taken[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
         while ~taken[full >> 6] == 0:
             full += 64
-    return _pack(parents, values, slots, base, top + max(widest, GUARD))
-
-
-@subkernel
-def _pack(
-    parents: NDArray[np.int32],
-    values: NDArray[np.float64],
-    slots: NDArray[np.int64],
-    base: NDArray[np.int32],
-    size: int,
-) -> NDArray[np.int32]:
-    units = np.empty(4 * size, np.int32)
-    weights = units.view(np.float64)
-    for slot in range(size):
-        units[4 * slot] = -1
-        units[4 * slot + 1] = FREE
-        weights[2 * slot + 1] = -np.inf
-    for node in range(parents.size):
-        slot = slots[node]
-        units[4 * slot] = base[node]
-        units[4 * slot + 1] = ROOT if parents[node] < 0 else slots[parents[node]]
-        weights[2 * slot + 1] = values[node]
-    return units
+    return bases, slots, top + widest + 1

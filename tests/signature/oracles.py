@@ -27,17 +27,18 @@ def codes(max_size: int = 200) -> st.SearchStrategy[NDArray[np.uint64]]:
 
 
 def random_codes(size: int, seed: int) -> NDArray[np.uint64]:
+    """Fingerprints without any structure."""
     return np.random.default_rng(seed).integers(0, 1 << 64, size, dtype=np.uint64)
 
 
-def flipped(values: NDArray[np.uint64], bits: int, seed: int) -> NDArray[np.uint64]:
+def flipped(values: NDArray[Any], bits: int, seed: int) -> NDArray[Any]:
     """Each value with exactly ``bits`` of its bits flipped."""
     rng = np.random.default_rng(seed)
     out = values.copy()
     for i in range(values.size):
         for bit in rng.choice(64, bits, replace=False):
             out[i] ^= np.uint64(1) << np.uint64(bit)
-    return out
+    return np.asarray(out)
 
 
 def clustered(size: int, seed: int) -> NDArray[np.uint64]:
@@ -60,8 +61,9 @@ def mix(value: int, bits: int) -> int:
     return value ^ value >> shifts[2]
 
 
-def hamming(fingerprints: NDArray[np.uint64], query: int) -> NDArray[np.uint8]:
-    return np.bitwise_count(fingerprints ^ np.uint64(query))
+def hamming(fingerprints: NDArray[np.uint64], query: int) -> NDArray[Any]:
+    """The distance of each fingerprint to the query."""
+    return np.asarray(np.bitwise_count(fingerprints ^ np.uint64(query)))
 
 
 def within(fingerprints: NDArray[np.uint64], query: int, distance: int) -> list[int]:
@@ -109,6 +111,7 @@ def sums(features: list[int], weights: list[int]) -> list[int]:
 
 
 def bands(minhash: list[int], count: int, rows: int) -> list[int]:
+    """The hash of each band."""
     golden = 0x9E3779B97F4A7C15
     out = []
     for band in range(count):
@@ -120,6 +123,7 @@ def bands(minhash: list[int], count: int, rows: int) -> list[int]:
 
 
 def sketch(minhash: list[int], bits: int) -> list[int]:
+    """The bits of 512 / ``bits`` minima, as eight words."""
     number = 0
     for i, value in enumerate(minhash[: 512 // bits]):
         number |= (mix(value, 32) >> (32 - bits)) << (i * bits)

@@ -13,6 +13,7 @@ from tests.signature import oracles
 
 
 def datasketch_minima(hashes: list[int], num_perm: int, seed: int) -> list[int]:
+    """The minima datasketch itself computes."""
     minhash = MinHash(num_perm=num_perm, seed=seed, scheme="affine32", hashfunc=int)
     minhash.update_batch(hashes)
     minima: list[int] = minhash.hashvalues.tolist()
@@ -54,6 +55,27 @@ def test_features_take_their_low_half(features: list[int]) -> None:
     hasher = MinHasher(64)
     assert low32(values).tolist() == [feature & 0xFFFFFFFF for feature in features]
     assert hasher.of_features(values).tolist() == hasher(low32(values)).tolist()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(oracles.halves, max_size=20), max_size=8), st.sampled_from([1, 64, 100, 128])
+)
+def test_many_sets_at_once_equal_one_by_one(sets: list[list[int]], num_perm: int) -> None:
+    """A row for each set, empty ones included."""
+    hasher = MinHasher(num_perm)
+    hashes = np.array([h for one in sets for h in one], dtype=np.uint32)
+    offsets = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+    found = hasher.flat(hashes, offsets)
+    assert found.shape == (len(sets), num_perm)
+    assert found.tolist() == [hasher(np.array(one, dtype=np.uint32)).tolist() for one in sets]
+
+
+@pytest.mark.parametrize("offsets", [[], [0], [0, 4], [1, 3], [0, 2, 1, 3], [-1, 3], [0, 4, 3]])
+def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
+    """Offsets run from 0 to the number of hashes without a step back."""
+    with pytest.raises(ValueError, match="offsets must ascend"):
+        MinHasher(64).flat(np.zeros(3, dtype=np.uint32), np.array(offsets, dtype=np.int64))
 
 
 def test_agreement_estimates_jaccard() -> None:

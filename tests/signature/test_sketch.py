@@ -74,6 +74,7 @@ def test_estimate_lies_near_the_similarity(num_perm: int, bits: int, similarity:
 
 
 def plain_jaccard(a: list[int], b: list[int], bits: int) -> float:
+    """The estimate, group by group."""
     x = sum((p ^ q) << (64 * i) for i, (p, q) in enumerate(zip(a, b, strict=True)))
     groups = 512 // bits
     equal = sum(not x >> (i * bits) & ((1 << bits) - 1) for i in range(groups))
@@ -138,7 +139,7 @@ def test_other_widths_are_refused(bits: Any) -> None:
 @pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
 def test_other_minhash_is_refused(bad: Any) -> None:
     """Anything but a vector of uint32 raises an error that says so."""
-    with pytest.raises((TypeError, ValueError), match="minhash must|minima"):
+    with pytest.raises((TypeError, ValueError), match=r"minhash must|minima"):
         sketch(bad)
 
 

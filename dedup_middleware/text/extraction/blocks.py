@@ -22,14 +22,14 @@ from dedup_middleware.text.extraction.names import (
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 
 _SKIPPED = (
-    "script style noscript template svg iframe object embed applet select option textarea button "
+    "script style template svg iframe object embed applet select option textarea button "
     "input audio video canvas map head figcaption picture math dialog img source link meta"
 ).split()
 _INLINE = (
     "span b i em strong u s small big font sup sub mark abbr acronym cite code q tt ins del strike "
     "time label bdi bdo wbr nobr kbd samp var dfn figure tbody thead tfoot data output"
 ).split()
-_FURNITURE_TAGS = frozenset({"nav", "footer", "aside", "menu"})
+_FURNITURE_TAGS = frozenset({"nav", "footer", "aside", "menu", "noscript"})
 _CONTAINERS = (
     frozenset("div section article main td th tr table ul ol dl li dd form body center".split())
     | {"blockquote", "header", "details", "fieldset"}

@@ -2,6 +2,8 @@
 
 import re
 
+from dedup_middleware.text.extraction.blocks import Blocks
+
 _SPACE = re.compile(r"[^\S\n]+")
 _NOT_WORD = re.compile(r"\W+")
 
@@ -15,6 +17,15 @@ def tidy(text: str, title: str) -> str:
     while headline and start < min(3, len(lines)) and _key(lines[start]) == headline:
         start += 1
     return "\n".join(lines[start:])
+
+
+def without_links(text: str, page: Blocks) -> str:
+    """The body of another extractor without the lines that are nothing but links on the page.
+
+    Extractors that find little take the text of the whole page, its menus first.
+    """
+    links = {_key(block.text) for block in page.blocks if block.link > 0.8}
+    return "\n".join(line for line in text.split("\n") if _key(line) not in links)
 
 
 def _key(line: str) -> str:

@@ -28,14 +28,16 @@ _FURNITURE_WORDS = frozenset(
 )
 _FURNITURE_PARTS = (
     "advert sponsor outbrain taboola criteo breadcrumb paginat masthead sidebar side-bar footer "
-    "newsletter subscri cookie consent paywall premium addthis bdshare related recommend popular "
+    "newsletter subscri cookie consent addthis bdshare related recommend popular "
     "most-read mostread more-on more-from more-stories more-news read-next read-more next-post "
     "suggest also-like tuijian xiangguan taglist tag-list lightbox screen-reader visually "
     "carousel gallery attachment userinfo user-info profile post-date pubdate publish-date "
     "source-info syndication sharebar sharebox toolbox hotnews navbox"
 ).split()
 _COMMENT_PARTS = ("disqus", "livefyre", "pinglun", "guestbook", "respond")
-_COMMENT_WORDS = frozenset({"comment", "comments", "reply", "replies", "commentlist", "commentlists"})
+_COMMENT_WORDS = frozenset(
+    {"comment", "comments", "reply", "replies", "commentlist", "commentlists"}
+)
 _BODY = re.compile(
     r"(?:article|art|post|entry|story|news|text|detail|blog|page|content)[-_]{0,2}"
     r"(?:body|content|text|entry|detail|con|main)\b"
@@ -56,6 +58,8 @@ def flags_of(name: str) -> int:
         flags = BODY_NAME
     if not _COMMENT_WORDS.isdisjoint(words) or any(part in lowered for part in _COMMENT_PARTS):
         flags |= COMMENT
-    if (not _FURNITURE_WORDS.isdisjoint(words) and "elementor" not in words) or any(part in lowered for part in _FURNITURE_PARTS):
+    if (not _FURNITURE_WORDS.isdisjoint(words) and "elementor" not in words) or any(
+        part in lowered for part in _FURNITURE_PARTS
+    ):
         flags |= FURNITURE
     return flags

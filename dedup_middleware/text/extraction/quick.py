@@ -1,4 +1,4 @@
-"""The fast extractor: find the core of the text, then the frame around it, and know when in doubt."""
+"""The fast extractor: the core of the text, the frame around it, and when to doubt it."""
 
 import attrs
 
@@ -12,35 +12,62 @@ _PROSE_LINK = 0.35
 _TEASER = 400
 # The frame grows to a container around it that holds this much more prose.
 _GAIN = 1.15
+# The same for a thread, where each post adds little.
+_POST_GAIN = 1.02
+# Comments that outweigh the body this many times make the page a discussion.
+_DISCUSSION = 0.5
+# A body below this weight is in doubt.
+_LEAST = 600
+# Down to this weight it is not when there is hardly any other prose on the page.
+_SHORT = 240
 # Furniture that holds more of the prose than this is no furniture.
 _FURNITURE_LIMIT = 0.5
 
 
 @attrs.frozen
 class Found:
-    """A body, and whether the ways to find it agree."""
+    """A body, whether it is beyond doubt, and whether comments weigh more than it does."""
 
     text: str
     sure: bool
+    discussion: bool = False
 
 
-def find_body(page: Blocks) -> Found:
-    """Body of a page, one block a line."""
+def find_body(page: Blocks, *, thread: bool = False) -> Found:
+    """Body of a page, one block a line. In a forum thread the comments are the body."""
     prose = [_prose(block) for block in page.blocks]
-    dropped = _dropped(page, prose)
+    dropped = _dropped(page, prose, FURNITURE if thread else FURNITURE | COMMENT)
     kept = [0 if dropped[b.container] else w for b, w in zip(page.blocks, prose, strict=True)]
     good = _totals(page, kept)
     direct, rich = _rich(page, kept)
     core = _core(page, direct)
-    chosen, named = _frame(page, core, good, rich, dropped)
+    if thread:
+        return _thread(page, core, good, dropped)
+    chosen, named = _frame(page, core, good, rich)
     lines = _lines(page, chosen, dropped)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
-    sure = weight >= 600 and share >= (0.5 if named else 0.75)
+    sure = weight >= _LEAST and share >= (0.5 if named else 0.75)
+    sure = sure or (weight >= _SHORT and share >= 0.9)
     if not named:
         sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
     sure = sure and not _is_list(page, good, chosen)
-    return Found("\n".join(lines), sure)
+    commented = _dropped(page, prose, COMMENT)
+    comments = sum(prose) - sum(
+        w for b, w in zip(page.blocks, prose, strict=True) if not commented[b.container]
+    )
+    return Found("\n".join(lines), sure, comments > _DISCUSSION * weight)
+
+
+def _thread(page: Blocks, core: int, good: list[int], dropped: list[bool]) -> Found:
+    """All posts of a thread: the core, and around it every container that adds a post."""
+    node = core
+    for index in ancestors(page, core):
+        if good[index] >= _POST_GAIN * max(1, good[node]):
+            node = index
+    kept = [block for block in _inside(page, node, dropped) if block.link <= 0.5]
+    text = "\n".join(block.text for block in kept)
+    return Found(text, len(text.encode()) >= _SHORT, True)
 
 
 def _has(page: Blocks, good: list[int], flag: int) -> bool:
@@ -55,7 +82,7 @@ def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
 
 
 def _rich(page: Blocks, kept: list[int]) -> tuple[list[int], list[int]]:
-    """Prose directly in each container; the same summed inside it where it is more than a teaser."""
+    """Prose directly in each container; and summed inside it, single teasers left out."""
     direct = [0] * len(page.parent)
     count = [0] * len(page.parent)
     for block, weight in zip(page.blocks, kept, strict=True):
@@ -76,9 +103,7 @@ def _core(page: Blocks, direct: list[int]) -> int:
     return max(range(len(score)), key=score.__getitem__)
 
 
-def _frame(
-    page: Blocks, core: int, good: list[int], rich: list[int], dropped: list[bool]
-) -> tuple[int, bool]:
+def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[int, bool]:
     """The container around the core that holds the body, and whether its name says so."""
     around = list(ancestors(page, core))
     named = [index for index in around if page.flags[index] & BODY_NAME]
@@ -92,6 +117,9 @@ def _frame(
     for index in around[1:]:
         if rich[index] >= _GAIN * max(1, rich[node]):
             node = index
+    if good[node] < 0.5 * good[0]:
+        # No container stands out: paragraphs that are each in a box of their own.
+        node = next(index for index in around if good[index] >= 0.5 * good[0])
     return node, False
 
 
@@ -112,27 +140,26 @@ def _totals(page: Blocks, weights: list[int]) -> list[int]:
     return totals
 
 
-def _dropped(page: Blocks, prose: list[int]) -> list[bool]:
-    """For each container whether it is furniture or comments, or inside some."""
+def _dropped(page: Blocks, prose: list[int], mask: int) -> list[bool]:
+    """For each container whether it has one of the flags, or is inside one that has."""
     totals = _totals(page, prose)
     limit = totals[0] * _FURNITURE_LIMIT
     dropped = [False] * len(page.parent)
     for index in range(1, len(dropped)):
-        named = page.flags[index] & (FURNITURE | COMMENT) != 0 and totals[index] <= limit
+        named = page.flags[index] & mask != 0 and totals[index] <= limit
         dropped[index] = named or dropped[page.parent[index]]
     return dropped
 
 
+def _inside(page: Blocks, chosen: int, dropped: list[bool]) -> list[Block]:
+    """The blocks inside a container that are not dropped."""
+    last = page.last[chosen]
+    return [b for b in page.blocks if chosen <= b.container <= last and not dropped[b.container]]
+
+
 def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
     """Lines of the body inside the chosen container."""
-    last = page.last[chosen]
-    kept = [
-        block
-        for block in page.blocks
-        if chosen <= block.container <= last
-        and not dropped[block.container]
-        and not _is_link_line(block)
-    ]
+    kept = [block for block in _inside(page, chosen, dropped) if not _is_link_line(block)]
     while kept and (kept[-1].tag in HEADINGS):
         kept.pop()
     return [block.text for block in kept]

@@ -24,13 +24,15 @@ _TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,4000}""")
 _ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']+))?""")
 # Spelt out, not IGNORECASE: only a pattern with a fixed first character is searched at full speed.
 _UNSEEN = re.compile(
-    r"<(?:!--|([sS][cC][rR][iI][pP][tT]|[sS][tT][yY][lL][eE]|[nN][oO][sS][cC][rR][iI][pP][tT]"
-    r"|[sS][vV][gG]|[tT][eE][mM][pP][lL][aA][tT][eE])\b)"
+    r"<(?:!--|([sS][cC][rR][iI][pP][tT]|[sS][tT][yY][lL][eE]|[sS][vV][gG]"
+    r"|[tT][eE][mM][pP][lL][aA][tT][eE])\b)"
 )
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_CDATA = "<![CDATA["
 _BINARY_SHARE = 0.1
+
+find = str.find
 
 
 @attrs.frozen
@@ -60,9 +62,17 @@ def clean(text: str) -> str:
         # Pairs of surrogates are one character each; lone ones become U+FFFD.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = text.replace("\x00", "")
-    if "<![CDATA[" in text and text.lstrip()[:5] == "<?xml":
-        text = _CDATA.sub(lambda found: found[1].replace("&", "&amp;").replace("<", "&lt;"), text)
-    return text
+    return _with_cdata_escaped(text) if text.lstrip()[:5] == "<?xml" else text
+
+
+def _with_cdata_escaped(text: str) -> str:
+    """XML without CDATA sections, which parsers of HTML take for comments."""
+    first, *rest = text.split(_CDATA)
+    parts = [first]
+    for part in rest:
+        inner, end, after = part.partition("]]>")
+        parts.append(inner.replace("&", "&amp;").replace("<", "&lt;") + after if end else part)
+    return "".join(parts)
 
 
 def is_binary(text: str) -> bool:
@@ -90,7 +100,7 @@ def without_unseen(html: str) -> str:
         places = ends.setdefault(name, dict.fromkeys((end, end.upper(), end.title()), 0))
         for spelling, place in tuple(places.items()):
             if place < start:
-                places[spelling] = html.find(spelling, start)
+                places[spelling] = find(html, spelling, start)
                 if places[spelling] < 0:
                     del places[spelling]
         if places:

@@ -1,0 +1,1 @@
+"""Measurements of the methods, on made and on labelled documents."""

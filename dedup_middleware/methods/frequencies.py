@@ -1,0 +1,162 @@
+"""In how many documents a term occurs: the table behind every inverse document frequency."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.fingerprint import keyed_hash
+
+_FORMAT = 1
+
+
+def _hash(term: str) -> int:
+    # Not keyed: a table is exchanged between indexes, and who can choose its terms can't gain.
+    return keyed_hash(term, 0)
+
+
+@attrs.frozen(eq=False)
+class DocumentFrequencies:
+    """Number of documents, and of those with each term; terms are kept as 64-bit hashes.
+
+    :param documents: number N of documents
+    :param terms: uint64[n], hashes of the terms, ascending
+    :param counts: uint32[n], documents with the term
+    """
+
+    documents: int
+    terms: NDArray[np.uint64] = attrs.field(repr=False)
+    counts: NDArray[np.uint32] = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, documents: Iterable[Iterable[str]]) -> DocumentFrequencies:
+        """The frequencies in documents, given as the tokens of each."""
+        found: dict[str, int] = {}
+        total = 0
+        for tokens in documents:
+            total += 1
+            for term in set(tokens):
+                found[term] = found.get(term, 0) + 1
+        return cls.of_counts(total, found)
+
+    @classmethod
+    def of_counts(cls, documents: int, counts: Mapping[str, int]) -> DocumentFrequencies:
+        """A table of known frequencies."""
+        hashes = np.fromiter(map(_hash, counts), np.uint64, len(counts))
+        order = np.argsort(hashes)
+        values = np.fromiter(counts.values(), np.uint32, len(counts))
+        return cls(documents, hashes[order], values[order])
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """How many documents have each term, int64; 0 for terms that are not in the table."""
+        hashes = np.fromiter(map(_hash, terms), np.uint64, len(terms))
+        if not len(self.terms):
+            return np.zeros(len(hashes), np.int64)
+        places = np.minimum(np.searchsorted(self.terms, hashes), len(self.terms) - 1)
+        found = self.terms[places] == hashes
+        return np.where(found, self.counts[places], 0).astype(np.int64)
+
+    def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """Inverse document frequency of each term, ``1 + ln((N + 1) / (df + 1))``.
+
+        It is never 0, so a term that stands everywhere still counts, and finite for unknown terms.
+        """
+        counts = self.document_frequencies(terms)
+        return np.asarray(1.0 + np.log((self.documents + 1.0) / (counts + 1.0)), np.float64)
+
+    def to_bytes(self) -> bytes:
+        """The table as bytes with a checksum, for a file."""
+        from dedup_middleware.text.store import dump
+
+        head = np.array([_FORMAT, self.documents], "<u8")
+        arrays = {"head": head, "terms": self.terms, "counts": self.counts}
+        return dump(arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> DocumentFrequencies:
+        """The table that :meth:`to_bytes` made bytes of.
+
+        :raises ValueError: cut off, damaged, or no such table
+        """
+        from dedup_middleware.text.store import load
+
+        try:
+            return cls._from_arrays(load(data))
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"no table of document frequencies ({error}): write it with to_bytes()"
+            ) from error
+
+    @classmethod
+    def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> DocumentFrequencies:
+        version, documents = arrays["head"].tolist()
+        if version != _FORMAT:
+            raise ValueError(f"format {version}, this version reads {_FORMAT}")
+        return cls(int(documents), arrays["terms"], arrays["counts"])
+
+
+def _jieba_table() -> Path:
+    found = importlib.util.find_spec("jieba")
+    for folder in (found and found.submodule_search_locations) or ():
+        path = Path(folder) / "analyse" / "idf.txt"
+        if path.is_file():
+            return path
+    raise FileNotFoundError("jieba's idf.txt is missing: install it with `pip install jieba`")
+
+
+def parse_idf(lines: Iterable[str]) -> DocumentFrequencies:
+    """A table from lines ``term idf``, where idf = ln(N / df).
+
+    The rarest term is taken to stand in one document, which gives N.
+
+    :raises ValueError: a line of another form, or none at all
+
+    >>> table = parse_idf(["的 0.0", "灯塔 2.302585"])
+    >>> table.documents, table.document_frequencies(["的", "灯塔"]).tolist()
+    (10, [10, 1])
+    """
+    values = {}
+    for number, line in enumerate(lines, 1):
+        term, _, value = line.rpartition(" ")
+        try:
+            values[term] = float(value)
+        except ValueError:
+            raise ValueError(f"line {number}: {line!r} is not `term idf`") from None
+    if not values:
+        raise ValueError("no line: a table of inverse document frequencies has at least one")
+    documents = round(math.exp(max(values.values())))
+    counts = {term: max(1, round(documents * math.exp(-idf))) for term, idf in values.items()}
+    return DocumentFrequencies.of_counts(documents, counts)
+
+
+@lru_cache(maxsize=1)
+def background() -> DocumentFrequencies:
+    """The table for those who have none: the one that jieba ships for Chinese, 270,000 terms.
+
+    Terms of other languages are all equally unknown to it. Built once, then read from the cache.
+
+    :raises FileNotFoundError: jieba is not installed, or without the table
+    """
+    from dedup_middleware.text.store import load_or_build
+
+    data = _jieba_table().read_bytes()
+
+    def build() -> dict[str, NDArray[Any]]:
+        table = parse_idf(data.decode("utf-8").splitlines())
+        head = np.array([_FORMAT, table.documents], "<u8")
+        return {"head": head, "terms": table.terms, "counts": table.counts}
+
+    name = f"frequencies-{_FORMAT}-{hashlib.blake2b(data, digest_size=8).hexdigest()}"
+    return DocumentFrequencies._from_arrays(load_or_build(name, build))

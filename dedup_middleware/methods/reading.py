@@ -1,0 +1,76 @@
+"""What a method of the literature reads of a page, what it keeps, and what it answers.
+
+Every such method is a frozen class without state: ``sign`` turns a page into a signature,
+``compare`` gives the similarity of two signatures. Nothing else is asked of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+
+@attrs.frozen(eq=False)
+class Reading:
+    """What a method may look at.
+
+    :param title: title of the page
+    :param text: its body text, as long as it is looked at
+    :param tokens: body text segmented, normalised, without stop words
+    :param features: uint64[n], hashes of the distinct 3-shingles
+    :param counts: uint32[n], how often each occurs
+    :param title_tokens: the title, treated like ``tokens``
+    :param description: the page's own summary (meta description), if it has one
+    """
+
+    title: str
+    text: str = attrs.field(repr=False)
+    tokens: tuple[str, ...] = attrs.field(repr=False)
+    features: NDArray[np.uint64] = attrs.field(repr=False)
+    counts: NDArray[np.uint32] = attrs.field(repr=False)
+    title_tokens: tuple[str, ...] = attrs.field(default=(), repr=False)
+    description: str = attrs.field(default="", repr=False)
+
+
+@attrs.frozen(eq=False)
+class Signature:
+    """What an index keeps of a page for one method.
+
+    :param keys: pairs (group, 64-bit value): two pages are candidates of each other when they
+        share a value in one group. The high bits of a value differ first, so they can name a
+        bucket. No keys: the candidates that all methods have in common.
+    :param payload: what the comparison needs, little-endian; the method documents its layout
+    """
+
+    keys: tuple[tuple[int, int], ...]
+    payload: bytes = attrs.field(repr=False)
+
+    def shares_key(self, other: Signature) -> bool:
+        """Whether the two pages are candidates of each other by their keys."""
+        return not set(self.keys).isdisjoint(other.keys)
+
+
+class SignatureMethod(ABC):
+    """A method that compares signatures; its parameters are its fields."""
+
+    name: ClassVar[str]
+    #: segmenter that the source prescribes; None: any
+    segmenter: ClassVar[str | None] = None
+    #: similarity from which on a page is a duplicate
+    threshold: float
+
+    @abstractmethod
+    def sign(self, reading: Reading) -> Signature | None:
+        """Signature of a page, None if it has nothing to compare: it then equals no page."""
+
+    @abstractmethod
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages from 0 to 1, symmetric."""
+
+    def is_duplicate(self, a: Signature, b: Signature) -> bool:
+        """Whether the similarity reaches the threshold."""
+        return self.compare(a, b) >= self.threshold

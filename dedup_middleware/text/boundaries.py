@@ -1,0 +1,147 @@
+"""Kernels that cut text at Unicode word boundaries (UAX #29), by word class alone.
+
+Tokens are written as pairs `starts[i], ends[i]`, from the place `count` on; the new count is
+returned.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    CONNECTOR,
+    DOUBLE_QUOTE,
+    EMOJI,
+    EXTEND,
+    HEBREW,
+    KATAKANA,
+    LETTER,
+    MID_BOTH,
+    MID_LETTER,
+    MID_NUMBER,
+    NUMERIC,
+    REGIONAL,
+    SA,
+    SEPARATES,
+    SINGLE,
+    SINGLE_QUOTE,
+)
+
+Flags = NDArray[np.uint8]
+Places = NDArray[np.int32]
+
+# Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
+# for the words that no space divides.
+GRAM: Final = 3
+
+
+@subkernel
+def _skip_marks(flags: Flags, i: int, last: int) -> int:
+    while i < last and flags[i] & CLASS_MASK == EXTEND:
+        i += 1
+    return i
+
+
+@subkernel
+def _bridges(before: int, middle: int, after: int) -> bool:
+    """Rules WB6, WB7, WB7b, WB7c, WB11 and WB12: a mark between two letters or two digits."""
+    if before == HEBREW and middle == DOUBLE_QUOTE:
+        return after == HEBREW
+    if before in (LETTER, HEBREW):
+        return middle in (MID_LETTER, MID_BOTH, SINGLE_QUOTE) and after in (LETTER, HEBREW)
+    if before == NUMERIC:
+        return middle in (MID_NUMBER, MID_BOTH, SINGLE_QUOTE) and after == NUMERIC
+    return False
+
+
+@subkernel
+def word_end(flags: Flags, first: int, last: int) -> int:
+    """Where the word of letters, digits, katakana or connectors that starts at `first` ends."""
+    before = flags[first] & CLASS_MASK
+    i = _skip_marks(flags, first + 1, last)
+    while i < last:
+        kind = flags[i] & CLASS_MASK
+        if kind in (LETTER, HEBREW, NUMERIC):
+            if before == KATAKANA:
+                return i
+        elif kind == KATAKANA:
+            if before not in (KATAKANA, CONNECTOR):
+                return i
+        elif kind != CONNECTOR:
+            after = _skip_marks(flags, i + 1, last)
+            if after < last and _bridges(before, kind, flags[after] & CLASS_MASK):
+                i, kind = after, flags[after] & CLASS_MASK
+            elif before == HEBREW and kind == SINGLE_QUOTE:  # WB7a
+                return after
+            else:
+                return i
+        before = kind
+        i = _skip_marks(flags, i + 1, last)
+    return i
+
+
+@subkernel
+def _grams(
+    flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
+) -> tuple[int, int]:
+    """Overlapping groups of `GRAM` letters of a run without spaces; the number and the end."""
+    begin = count
+    i = first
+    while i < last and flags[i] & CLASS_MASK == SA:
+        starts[count] = i
+        i = _skip_marks(flags, i + 1, last)
+        ends[count] = i
+        count += 1
+    if count - begin <= GRAM:
+        ends[begin] = i
+        return begin + 1, i
+    for gram in range(begin, count - GRAM + 1):
+        ends[gram] = ends[gram + GRAM - 1]
+    return count - GRAM + 1, i
+
+
+@subkernel
+def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int) -> int:
+    """The words of flags[first:last] by UAX #29; what is no word (see `SEPARATES`) is left
+    out, and scripts without spaces give groups of letters."""
+    i = first
+    while i < last:
+        kind = flags[i] & CLASS_MASK
+        end = _skip_marks(flags, i + 1, last)
+        if kind == SA:
+            count, end = _grams(flags, i, last, starts, ends, count)
+        elif kind in (SINGLE, EMOJI, REGIONAL):
+            if kind == REGIONAL and end < last and flags[end] & CLASS_MASK == REGIONAL:
+                end = _skip_marks(flags, end + 1, last)
+            starts[count], ends[count] = i, end
+            count += 1
+        elif kind in (LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR):
+            end = word_end(flags, i, last)
+            start = i
+            while start < end and flags[start] & SEPARATES:
+                start += 1
+            if start < end:
+                starts[count], ends[count] = i, end
+                count += 1
+        i = end
+    return count
+
+
+@subkernel
+def single_characters(
+    flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
+) -> int:
+    """Each character with its marks, separators left out."""
+    i = first
+    while i < last:
+        end = _skip_marks(flags, i + 1, last)
+        if not flags[i] & SEPARATES:
+            starts[count], ends[count] = i, end
+            count += 1
+        i = end
+    return count

@@ -1,0 +1,192 @@
+"""Kernels that cut a run of characters by the dictionary: best path and longest match.
+
+Tokens are written as pairs `starts[i], ends[i]`, from the place `count` on; the new count is
+returned.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import ALNUM, BLOCK
+from dedup_middleware.text.trie import BASE_BITS, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
+
+Codes = NDArray[np.uint32]
+Flags = NDArray[np.uint8]
+Places = NDArray[np.int32]
+Nodes = NDArray[np.uint64]
+Weights = NDArray[np.float64]
+
+ROWS, PAD = 3, 4
+_ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
+_BASES: Final = np.uint64((1 << BASE_BITS) - 1)
+_LABEL: Final = np.uint64(LABEL_SHIFT)
+_LABELS: Final = np.uint64(NO_LABEL)
+_VALUE: Final = np.uint64(VALUE_SHIFT)
+
+
+@subkernel
+def _child(nodes: Nodes, node: np.uint64, root: np.uint64) -> np.uint64:
+    """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
+    label = (root >> _LABEL) & _LABELS
+    child = nodes[(node & _BASES) + label]
+    return child if (child >> _LABEL) & _LABELS == label else _ZERO
+
+
+@subkernel
+def _look_up(
+    codes: Codes, flags: Flags, first: int, last: int, roots: Nodes, nodes: Nodes, found: Nodes
+) -> None:
+    """The nodes of one, two and three characters from each position on: three rows of `found`.
+
+    Three passes without a branch, because then the processor waits for many look-ups at once.
+    What jieba does not accept (see `BLOCK`) is in no word.
+    """
+    size, begin = np.uint64(last - first), np.uint64(first)
+    row = size + _PAD
+    for i in range(size):
+        code = codes[begin + i]
+        found[i] = roots[code] if flags[begin + i] & BLOCK else _ZERO
+    for i in range(size, row):
+        found[i] = _ZERO
+    for i in range(size):
+        found[row + i] = _child(nodes, found[i], found[i + _ONE])
+    for i in range(size):
+        found[row + row + i] = _child(nodes, found[row + i], found[i + _TWO])
+
+
+@subkernel
+def best_path(
+    codes: Codes,
+    flags: Flags,
+    first: int,
+    last: int,
+    roots: Nodes,
+    nodes: Nodes,
+    values: Weights,
+    found: Nodes,
+    score: Weights,
+    path: Places,
+) -> None:
+    """The most probable path through each block of codes[first:last], which ends with a block.
+
+    Writes to path[i] where the best word from i on ends. Sums and ties are those of
+    `jieba.Tokenizer.calc`: the same additions in the same order, and the longer word of equals.
+
+    Args:
+        found, score: room for ROWS * (last - first + PAD) and last - first + PAD numbers.
+    """
+    _look_up(codes, flags, first, last, roots, nodes, found)
+    size = last - first
+    begin, row = np.uint64(first), np.uint64(size) + _PAD
+    unknown = values[values.size - 1]
+    score[size] = 0.0
+    one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
+    for back in range(size):
+        i = np.uint64(size - 1 - back)
+        node = found[row + row + i]
+        # Written so that only one addition and one choice wait for the character before.
+        longer, length = values[found[row + i] >> _VALUE] + two, _TWO
+        total = values[node >> _VALUE] + three
+        if total >= longer:
+            longer, length = total, _THREE
+        if node & _BASES:
+            longer, length = _deeper(nodes, values, found, score, i, node, longer, length)
+        best, end = values[found[i] >> _VALUE] + one, _ONE
+        if longer >= best:
+            best, end = longer, length
+        if best == -np.inf:
+            best, end = unknown + one, _ONE
+        if not flags[begin + i] & BLOCK:
+            best, end = 0.0, _ONE
+        score[i] = best
+        path[begin + i] = begin + i + end
+        one, two, three = best, one, two
+
+
+@subkernel
+def _deeper(
+    nodes: Nodes,
+    values: Weights,
+    found: Nodes,
+    score: Weights,
+    i: np.uint64,
+    node: np.uint64,
+    best: float,
+    end: np.uint64,
+) -> tuple[float, np.uint64]:
+    """Go on from the node of three characters; the best weight and length so far or of these."""
+    j = i + _THREE
+    while node & _BASES:
+        node = _child(nodes, node, found[j])
+        if node == _ZERO:
+            break
+        j += _ONE
+        total = values[node >> _VALUE] + score[j]
+        if total >= best:
+            best, end = total, j - i
+    return best, end
+
+
+@subkernel
+def walk_path(
+    flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
+) -> int:
+    """Tokens of the best path; single letters and digits in a row are one, as in jieba."""
+    i = first
+    while i < last:
+        end = np.int64(path[i])
+        if end == i + 1 and flags[i] & ALNUM:
+            while end < last and path[end] == end + 1 and flags[end] & ALNUM:
+                end += 1
+        starts[count], ends[count] = i, end
+        count += 1
+        i = end
+    return count
+
+
+@subkernel
+def longest_matches(
+    codes: Codes,
+    flags: Flags,
+    first: int,
+    last: int,
+    roots: Nodes,
+    nodes: Nodes,
+    starts: Places,
+    ends: Places,
+    count: int,
+) -> int:
+    """Forward maximum matching inside one window: the longest entry, else one character.
+
+    A run of ASCII letters and digits is one token, so no entry ends inside such a run.
+    """
+    i = first
+    while i < last:
+        end = i + 1
+        if flags[i] & ALNUM:
+            while end < last and flags[end] & ALNUM:
+                end += 1
+        else:
+            node, j = _root(roots, codes[i]), i + 1
+            while j < last and node & _BASES:
+                node = _child(nodes, node, _root(roots, codes[j]))
+                j += 1
+                inside = j < last and flags[j - 1] & flags[j] & ALNUM
+                if node >> _VALUE and not inside:
+                    end = j
+        starts[count], ends[count] = i, end
+        count += 1
+        i = end
+    return count
+
+
+@subkernel
+def _root(roots: Nodes, code: int) -> np.uint64:
+    return roots[np.uint64(code)] if code < roots.size else _ZERO

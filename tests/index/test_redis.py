@@ -1,0 +1,449 @@
+"""What only the Redis index has: connections, retries, rights, clear refusals, small memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis
+
+from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.records import State
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS, RedisHarness, entry, slots_of
+from tests.index.proxy import Proxy
+from tests.servers import RedisServer, free_port, running_redis
+
+SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+LEASE = 60.0
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that a test may damage."""
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def proxied(redis_server: RedisServer) -> AsyncIterator[tuple[Proxy, RedisHarness]]:
+    """A way to the server that can be cut at will."""
+    harness = RedisHarness(redis_server)
+    async with Proxy(redis_server.port) as proxy:
+        yield proxy, harness
+    await harness.close()
+
+
+async def opened(url: str, **options: object) -> RedisIndex:
+    """An open index with quick timeouts."""
+    chosen = {"timeout": 1.0, "retries": 2, **options}
+    index = RedisIndex(Options(index_url=url, **chosen))  # type: ignore[arg-type]
+    await index.open(PARAMETERS)
+    return index
+
+
+async def claimed(index: Index, slots=SLOTS) -> Claim:
+    """A claim on whatever the buckets hold now."""
+    outcome = await index.claim(entry(slots), await index.read(slots), LEASE)
+    assert isinstance(outcome, Claim)
+    return outcome
+
+
+async def states(index: Index, *numbers: int) -> list[int]:
+    """States of pages."""
+    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
+
+
+async def refusal(url: str, **options: object) -> str:
+    """Message of the refusal to open an index."""
+    index = RedisIndex(Options(index_url=url, **options))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(IndexRefusedError) as caught:
+            await index.open(PARAMETERS)
+    finally:
+        await index.close()
+    return str(caught.value)
+
+
+async def test_keys_stay_in_the_namespace(redis_server: RedisServer) -> None:
+    """Every key begins with the namespace in braces, so all are in one slot of a cluster."""
+    harness = RedisHarness(redis_server)
+    before = set(harness.admin.keys())
+    index = await harness.client()
+    await index.commit(await claimed(index))
+    await claimed(index)
+    assert all(key.startswith(harness.prefix) for key in set(harness.admin.keys()) - before)
+    await harness.close()
+
+
+async def test_namespaces_do_not_see_each_other(redis_server: RedisServer) -> None:
+    """Two namespaces on one server are two indexes."""
+    one, two = RedisHarness(redis_server), RedisHarness(redis_server)
+    await (await one.client()).commit(await claimed(await one.client()))
+    other = await two.client()
+    assert set((await other.read(SLOTS)).data) == {b""}
+    assert await other.count() == 0
+    await one.close()
+    await two.close()
+
+
+async def test_concurrent_calls_share_round_trips(redis_server: RedisServer) -> None:
+    """Calls made at the same time are sent as few batches, not one by one."""
+    harness = RedisHarness(redis_server)
+    async with Proxy(redis_server.port) as proxy:
+        index = await opened(proxy.url, namespace=harness.options.namespace)
+        writes = proxy.received
+        await asyncio.gather(*(index.read(SLOTS) for _ in range(64)))
+        assert proxy.received - writes <= 3
+        await index.close()
+    await harness.close()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_both_protocols(redis_server: RedisServer, protocol: int) -> None:
+    """RESP2 and RESP3 give the same."""
+    namespace = f"protocol-{protocol}"
+    index = await opened(f"{redis_server.url}?protocol={protocol}", namespace=namespace)
+    claim = await claimed(index)
+    assert await index.renew([claim], LEASE) == [True]
+    assert await index.commit(claim)
+    assert (await index.stats()).committed == 1
+    await index.close()
+
+
+async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> None:
+    """A claim whose answer got lost is sent again and finds itself: one page, not two."""
+    proxy, harness = proxied
+    index = await opened(proxy.url, namespace=harness.options.namespace)
+    reading = await index.read(SLOTS)
+    proxy.cut_at_answer = True
+    claim = await index.claim(entry(SLOTS), reading, LEASE)
+    assert isinstance(claim, Claim)
+    whole = await index.read(SLOTS)
+    assert whole.lengths == tuple(slot.width for slot in SLOTS)
+    assert await index.commit(claim)
+    assert proxy.connections == 2
+    await index.close()
+
+
+async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> None:
+    """A commit whose answer got lost is still told as done, and counted once."""
+    proxy, harness = proxied
+    index = await opened(proxy.url, namespace=harness.options.namespace)
+    claim = await claimed(index)
+    proxy.cut_at_answer = True
+    assert await index.commit(claim)
+    assert await index.count() == 1
+    assert await states(index, claim.number) == [State.COMMITTED]
+    await index.close()
+
+
+async def test_cut_connections_are_made_anew(proxied: tuple[Proxy, RedisHarness]) -> None:
+    """Calls in flight survive a cut; all of them get their answer."""
+    proxy, harness = proxied
+    index = await opened(proxy.url, namespace=harness.options.namespace)
+    for _ in range(5):
+        work = asyncio.gather(*(index.read(SLOTS) for _ in range(200)))
+        await asyncio.sleep(0.002)
+        proxy.cut()
+        assert len(await work) == 200
+    await index.close()
+
+
+async def test_half_open_connection(proxied: tuple[Proxy, RedisHarness]) -> None:
+    """A connection that swallows everything is given up after the timeout; later calls work."""
+    proxy, harness = proxied
+    index = await opened(proxy.url, namespace=harness.options.namespace, timeout=0.2, retries=1)
+    proxy.swallow_answers = True
+    with pytest.raises(IndexUnavailableError, match=r"within 0\.2 seconds"):
+        await index.count()
+    proxy.swallow_answers = False
+    assert await index.count() == 0
+    await index.close()
+
+
+async def test_nobody_there() -> None:
+    """A server that is down at start is told with the setting and the address."""
+    port = free_port()
+    index = RedisIndex(Options(index_url=f"redis://127.0.0.1:{port}/0", retries=1))
+    with pytest.raises(IndexUnavailableError) as caught:
+        await index.open(PARAMETERS)
+    assert f"DEDUP_INDEX_URL=redis://127.0.0.1:{port}/0" in str(caught.value)
+    await index.close()
+
+
+async def test_no_redis_server() -> None:
+    """A server that speaks another protocol is told as such."""
+    gone = asyncio.Event()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20)
+        with contextlib.suppress(OSError):
+            await reader.read()
+        writer.transport.abort()
+        await asyncio.sleep(0)
+        gone.set()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        index = RedisIndex(Options(index_url=f"redis://127.0.0.1:{port}", retries=0))
+        with pytest.raises(IndexUnavailableError, match="not that of a Redis server"):
+            await index.open(PARAMETERS)
+        await index.close()
+        await gone.wait()
+
+
+async def test_forgotten_scripts_are_sent_again(own_server: RedisServer) -> None:
+    """After a flush of scripts each is sent in full once, unnoticed by the caller."""
+    index = await opened(own_server.url, retries=0)
+    await index.commit(await claimed(index))
+    with own_server.client() as admin:
+        admin.script_flush()
+    await asyncio.gather(*(states(index, 1) for _ in range(10)))
+    assert await index.commit(await claimed(index))
+    await index.close()
+
+
+async def test_server_killed_and_restarted(tmp_path: Path) -> None:
+    """With an append-only file everything that was answered is there after a crash."""
+    with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
+        index = await opened(server.url, retries=10)
+        stored, held = await claimed(index), await claimed(index)
+        await index.commit(stored)
+        server.kill()
+        work = asyncio.ensure_future(index.commit(held))
+        await asyncio.sleep(0.1)
+        server.start(wait=False)
+        assert await work
+        assert await states(index, stored.number, held.number) == [State.COMMITTED] * 2
+        assert await index.count() == 2
+        await index.close()
+
+
+async def test_server_that_lost_its_data(own_server: RedisServer) -> None:
+    """An index whose server came back empty goes on: old claims are gone, new ones work."""
+    index = await opened(own_server.url, retries=10)
+    stored = await index.open(PARAMETERS)
+    old, reading = await claimed(index), await index.read(SLOTS)
+    own_server.kill()
+    own_server.start()
+    assert not await index.commit(old)
+    outcome = await index.claim(entry(SLOTS), reading, LEASE)
+    assert isinstance(outcome, Reading)
+    assert set(outcome.data) == {b""}
+    assert await index.commit(await claimed(index))
+    assert await index.open(PARAMETERS) == stored
+    await index.close()
+
+
+async def test_emptied_server(own_server: RedisServer) -> None:
+    """Data removed under an open connection: the index is set up again before a claim."""
+    index = await opened(own_server.url)
+    stored = await index.open(PARAMETERS)
+    await claimed(index)
+    with own_server.client() as admin:
+        admin.flushall()
+    assert isinstance(await claimed(index), Claim)
+    other = await opened(own_server.url)
+    assert await other.open(PARAMETERS) == stored
+    await other.close()
+    await index.close()
+
+
+async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
+    """A reading from before a loss does not fit buckets that were filled anew to its length."""
+    index = await opened(own_server.url)
+    lost = slots_of(2, SLOTS[1].head, (5 << 40, 6 << 50))
+    await claimed(index, lost)
+    reading = await index.read(SLOTS)
+    prefix = b"{dedup}"
+    with own_server.client() as admin:
+        for slot in SLOTS[1:]:
+            admin.set(prefix + slot.bucket.to_bytes(3, "big"), os.urandom(slot.width))
+    outcome = await index.claim(entry(SLOTS), reading, LEASE)
+    assert isinstance(outcome, Reading)
+    await index.close()
+
+
+async def test_frozen_server(own_server: RedisServer) -> None:
+    """A server that stops answering is given up in time, and used again when it is back."""
+    index = await opened(own_server.url, timeout=0.2, retries=1)
+    os.kill(own_server.pid, signal.SIGSTOP)
+    with pytest.raises(IndexUnavailableError):
+        await index.read(SLOTS)
+    os.kill(own_server.pid, signal.SIGCONT)
+    assert isinstance(await claimed(index), Claim)
+    await index.close()
+
+
+async def test_busy_server(own_server: RedisServer) -> None:
+    """While somebody's script holds the server, calls wait for it and are tried again."""
+    index = await opened(own_server.url, timeout=5, retries=6)
+    loop = asyncio.get_running_loop()
+    with own_server.client() as admin, own_server.client() as killer:
+        admin.config_set("busy-reply-threshold", 50)
+        script = loop.run_in_executor(None, _swallow, admin.eval, "while true do end", 0)
+        await asyncio.sleep(0.2)
+        work = asyncio.ensure_future(index.count())
+        await asyncio.sleep(0.2)
+        killer.script_kill()
+        assert await work == 0
+        await script
+    await index.close()
+
+
+def _swallow(work: Callable[..., object], *arguments: object) -> None:
+    with pytest.raises(redis.ResponseError):
+        work(*arguments)
+
+
+async def test_server_without_memory(own_server: RedisServer) -> None:
+    """A full server refuses claims as a whole; what is stored can still be committed."""
+    index = await opened(own_server.url, retries=0)
+    held, given_back, slow = [await claimed(index) for _ in range(3)]
+    with own_server.client() as admin:
+        admin.config_set("maxmemory", 1)
+        with pytest.raises(IndexUnavailableError, match="out of memory"):
+            await claimed(index)
+        assert await index.commit(held)
+        assert await index.release(given_back)
+        assert await index.renew([slow], LEASE) == [True]
+        assert (await index.read(SLOTS)).lengths == tuple(3 * slot.width for slot in SLOTS)
+        admin.config_set("maxmemory", 0)
+    assert (await claimed(index)).number == 4
+    assert await index.count() == 1
+    await index.close()
+
+
+async def test_replica(own_server: RedisServer) -> None:
+    """A server that became a replica is told as such; after its promotion work goes on."""
+    index = await opened(own_server.url, retries=1)
+    claim = await claimed(index)
+    with own_server.client() as admin:
+        admin.replicaof("127.0.0.1", free_port())
+        with pytest.raises(IndexUnavailableError, match="replica"):
+            await index.commit(claim)
+        admin.replicaof("NO", "ONE")
+    assert await index.commit(claim)
+    await index.close()
+
+
+@pytest.mark.parametrize("policy", ["wrong password", "no password", "unknown user"])
+async def test_refused_sign_on(
+    tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refused password is told at once, and no message or log line holds the secret."""
+    caplog.set_level(logging.DEBUG)
+    user = {"wrong password": ":s3cret@", "no password": "", "unknown user": "bob:s3cret@"}[policy]
+    with running_redis(tmp_path, "--requirepass", "right") as server:
+        message = await refusal(f"redis://{user}127.0.0.1:{server.port}/0", retries=100)
+    assert "DEDUP_INDEX_URL" in message
+    assert "password" in message
+    assert "s3cret" not in message + caplog.text
+
+
+# The smallest set of rights; docs/redis.md lists the same.
+RIGHTS = (
+    "+evalsha +eval +mget +mset +get +set +append +getrange +setrange +exists +incr "
+    "+hget +hset +hdel +hkeys +hgetall +time"
+)
+
+
+async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
+    """The rights that the documentation lists are enough for everything but the size."""
+    with own_server.client() as admin:
+        admin.execute_command(
+            "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
+        )
+    index = await opened(f"redis://crawler:pw@127.0.0.1:{own_server.port}/0")
+    held, given_back = await claimed(index), await claimed(index)
+    assert await index.renew([held], LEASE) == [True]
+    assert await index.commit(held)
+    assert await index.release(given_back)
+    assert await index.addresses([held.number]) == [None]
+    stats = await index.stats()
+    assert (stats.committed, stats.released) == (1, 1)
+    assert stats.bytes > 0
+    await index.close()
+
+
+async def test_user_without_a_right(own_server: RedisServer) -> None:
+    """A missing right is named; at start it is a refusal, later the index is unavailable."""
+    with own_server.client() as admin:
+        admin.execute_command(
+            "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
+        )
+        url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
+        index = await opened(url)
+        admin.execute_command("ACL", "SETUSER", "crawler", "-mset")
+        with pytest.raises(IndexUnavailableError, match="lacks a right"):
+            await claimed(index)
+        await index.close()
+        admin.execute_command("ACL", "SETUSER", "crawler", "-eval", "-evalsha")
+        assert "lacks a right" in await refusal(url)
+        assert "lacks a right" in await refusal(url, namespace="elsewhere")
+
+
+async def test_foreign_keys(redis_server: RedisServer) -> None:
+    """Keys of another program under the namespace are refused, with the way out."""
+    harness = RedisHarness(redis_server)
+    harness.admin.hset(harness.prefix + b"schema", "a", "b")
+    message = await refusal(redis_server.url, namespace=harness.options.namespace)
+    assert "another program" in message
+    assert "DEDUP_NAMESPACE" in message
+    await harness.close()
+
+
+async def test_part_of_an_index(redis_server: RedisServer) -> None:
+    """An index that has lost its schema is not taken for a new one."""
+    harness = RedisHarness(redis_server)
+    await (await harness.client()).read(SLOTS)
+    harness.admin.delete(harness.prefix + b"schema")
+    assert "parts of the index are gone" in await refusal(
+        redis_server.url, namespace=harness.options.namespace
+    )
+    await harness.close()
+
+
+async def test_newer_schema(redis_server: RedisServer) -> None:
+    """An index of a later version is refused; the message names both versions."""
+    harness = RedisHarness(redis_server)
+    await harness.client()
+    harness.admin.set(harness.prefix + b"schema", "2")
+    message = await refusal(redis_server.url, namespace=harness.options.namespace)
+    assert "has schema '2'" in message
+    assert "knows schema 1" in message
+    await harness.close()
+
+
+async def test_unix_socket(tmp_path: Path) -> None:
+    """A server on a unix socket is used alike."""
+    path = tmp_path / "redis.sock"
+    with running_redis(tmp_path, "--unixsocket", str(path)):
+        index = open_index(Options(index_url=f"unix://{path}?db=3"))
+        await index.open(PARAMETERS)
+        assert isinstance(await claimed(index), Claim)
+        await index.close()
+
+
+async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> None:
+    """By the server's own clock: a claim of a dead process is over when its lease is."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), 0.2)
+    assert isinstance(outcome, Claim)
+    assert await states(index, outcome.number) == [State.PENDING]
+    await asyncio.sleep(0.25)
+    assert await states(index, outcome.number) == [State.RELEASED]
+    assert not await index.commit(outcome)
+    await harness.close()

@@ -1,0 +1,51 @@
+"""The kernel that scans all buckets at once against the scan bucket by bucket."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.index import scan, tables
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.tables import FIRST_BAND_TABLE, SIMHASH_TABLES, Slot
+
+TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, FIRST_BAND_TABLE + 57])
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> tuple[list[Slot], list[bytes]]:
+    """Buckets of records near and far, with odd bytes behind some of them."""
+    slots, data = [], []
+    for _ in range(draw(st.integers(0, 14))):
+        table = draw(TABLES)
+        bits = 64 if table in SIMHASH_TABLES else 24
+        slot = Slot(table << 16 | draw(st.integers(0, 0xFFFF)), draw(st.integers(0, 2**bits - 1)))
+        raw = b""
+        for number in draw(st.lists(st.integers(1, 40) | st.integers(1, 2**40 - 1), max_size=12)):
+            flips = draw(st.sets(st.integers(0, bits - 1), max_size=4))
+            raw += record(Slot(slot.bucket, slot.head ^ sum(1 << bit for bit in flips)), number)
+        slots.append(slot)
+        data.append(raw + draw(st.binary(max_size=draw(st.sampled_from([0, 0, 9])))))
+    return slots, data
+
+
+@given(readings(), st.integers(0, 64))
+def test_scan_equals_the_plain_scan(reading: tuple[list[Slot], list[bytes]], distance: int) -> None:
+    """Numbers, tables and corrupt bytes are those that the scan bucket by bucket finds."""
+    slots, data = reading
+    found = scan.neighbours(slots, data, distance)
+    plain = tables.neighbours(slots, data, distance)
+    assert found.numbers.tolist() == plain.numbers.tolist()
+    assert found.tables.tolist() == plain.tables.tolist()
+    assert found.corrupt == plain.corrupt
+    assert found.numbers.dtype == found.tables.dtype == np.uint64
+
+
+def test_many_hits() -> None:
+    """More hits than fit a dictionary well are gathered alike."""
+    slots = [Slot(2 << 16, 5), Slot(63 << 16, 7)]
+    data = [b"".join(record(slot, n % 300 + 1) for n in range(500)) for slot in slots]
+    found = scan.neighbours(slots, data, 0)
+    assert found.numbers.tolist() == list(range(1, 301))
+    assert set(found.tables.tolist()) == {1 << 2 | 1 << 63}

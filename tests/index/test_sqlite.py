@@ -1,0 +1,199 @@
+"""What only the SQLite index has: a file, its locks, several processes, clear refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.index.base import Claim, Index
+from dedup_middleware.index.sqlite import SQLiteIndex
+from tests.index.harness import PARAMETERS, entry, slots_of
+
+SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+LEASE = 60.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a new index will be."""
+    return tmp_path / "index.db"
+
+
+@pytest.fixture
+def db(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of the test itself."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    yield connection
+    connection.close()
+
+
+async def opened(file: Path, timeout: float = 5.0) -> SQLiteIndex:
+    """An open index."""
+    index = SQLiteIndex(str(file), timeout=timeout)
+    await index.open(PARAMETERS)
+    return index
+
+
+async def claimed(index: Index) -> Claim:
+    """A claim on whatever the buckets hold now."""
+    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
+    assert isinstance(outcome, Claim)
+    return outcome
+
+
+async def refusal(file: Path) -> str:
+    """Message of the refusal to open a file."""
+    index = SQLiteIndex(str(file))
+    with pytest.raises(IndexRefusedError) as caught:
+        await index.open(PARAMETERS)
+    await index.close()
+    return str(caught.value)
+
+
+async def test_missing_folders_are_made(tmp_path: Path) -> None:
+    """A path whose folders do not exist yet can be used at once."""
+    index = await opened(tmp_path / "a" / "b" / "index.db")
+    await index.close()
+    assert (tmp_path / "a" / "b" / "index.db").exists()
+
+
+async def test_file_of_another_program(file: Path) -> None:
+    """A file that is no database is refused and left as it is."""
+    file.write_bytes(b"%PDF-1.7 not a database at all" * 100)
+    before = file.read_bytes()
+    message = await refusal(file)
+    assert "another program" in message
+    assert f"DEDUP_INDEX_URL=sqlite:{file}" in message
+    assert file.read_bytes() == before
+
+
+async def test_database_of_another_program(file: Path, db: sqlite3.Connection) -> None:
+    """Somebody else's SQLite database is refused and gets no table of ours."""
+    db.execute("CREATE TABLE recipe (name TEXT)")
+    assert "another program" in await refusal(file)
+    assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("recipe",)]
+
+
+async def test_newer_schema(file: Path, db: sqlite3.Connection) -> None:
+    """An index of a later version is refused; the message names both versions."""
+    await (await opened(file)).close()
+    db.execute("PRAGMA user_version = 7")
+    message = await refusal(file)
+    assert "has schema '7'" in message
+    assert "knows schema 1" in message
+
+
+async def test_truncated_file(file: Path) -> None:
+    """A file cut short is told as damaged, at start or at the first use."""
+    index = await opened(file)
+    for _ in range(50):
+        await index.commit(await claimed(index))
+    await index.close()
+    os.truncate(file, file.stat().st_size // 2)
+    index = SQLiteIndex(str(file))
+
+    async def use() -> None:
+        await index.open(PARAMETERS)
+        for _ in range(50):
+            await claimed(index)
+
+    with pytest.raises((IndexRefusedError, IndexUnavailableError), match="damaged"):
+        await use()
+    await index.close()
+
+
+async def test_folder_without_rights(tmp_path: Path) -> None:
+    """A path that can't be opened is refused with the setting."""
+    (tmp_path / "file").write_text("x")
+    index = SQLiteIndex(str(tmp_path / "file" / "index.db"))
+    with pytest.raises((IndexRefusedError, IndexUnavailableError), match="DEDUP_INDEX_URL=sqlite:"):
+        await index.open(PARAMETERS)
+    await index.close()
+
+
+async def test_locked_file(file: Path, db: sqlite3.Connection) -> None:
+    """Another program's lock is waited for up to the timeout; reading goes on meanwhile."""
+    index = await opened(file, timeout=0.1)
+    claim = await claimed(index)
+    db.execute("BEGIN IMMEDIATE")
+    assert await index.count() == 0
+    with pytest.raises(IndexUnavailableError, match="DEDUP_TIMEOUT"):
+        await index.commit(claim)
+    db.execute("ROLLBACK")
+    assert await index.commit(claim)
+    await index.close()
+
+
+async def test_event_loop_is_never_blocked(file: Path, db: sqlite3.Connection) -> None:
+    """While a call waits for a lock, the event loop goes on."""
+    index = await opened(file, timeout=0.5)
+    db.execute("BEGIN IMMEDIATE")
+    work = asyncio.ensure_future(claimed(index))
+    turns = 0
+    while not work.done() and turns < 5:
+        await asyncio.sleep(0.01)
+        turns += 1
+    db.execute("ROLLBACK")
+    assert turns == 5
+    assert isinstance(await work, Claim)
+    await index.close()
+
+
+async def test_full_disk(file: Path) -> None:
+    """A full disk is told; nothing is half written, and work goes on when there is room."""
+    index = await opened(file)
+    held = await claimed(index)
+    assert index._db is not None
+    db = index._db
+    pages = await index._in_thread(lambda: db.execute("PRAGMA page_count").fetchone()[0])
+    await index._in_thread(lambda: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+    async def fill() -> None:
+        while True:
+            await index.commit(await claimed(index))
+
+    with pytest.raises(IndexUnavailableError, match="disk is full"):
+        await fill()
+    await index._in_thread(lambda: db.execute("PRAGMA max_page_count = 1000000").fetchone())
+    before = await index.stats()
+    reading = await index.read(SLOTS)
+    assert {n // slot.width for n, slot in zip(reading.lengths, SLOTS, strict=True)} == {
+        before.committed + before.pending
+    }
+    assert await index.commit(held)
+    await index.close()
+
+
+async def test_use_before_open_and_after_close(file: Path) -> None:
+    """A call without an open file is an error of this package, not of sqlite3."""
+    index = SQLiteIndex(str(file))
+    with pytest.raises(IndexUnavailableError, match="not open"):
+        await index.count()
+    await index.open(PARAMETERS)
+    await index.close()
+    with pytest.raises(IndexUnavailableError, match="not open"):
+        await index.count()
+
+
+async def test_foreign_value_in_a_bucket(file: Path, db: sqlite3.Connection) -> None:
+    """A bucket that holds no bytes is read as the bytes of its text."""
+    index = await opened(file)
+    db.execute("INSERT INTO bucket VALUES (?, 'text')", (SLOTS[0].bucket,))
+    assert (await index.read(SLOTS)).data[0] == b"text"
+    assert isinstance(await claimed(index), Claim)
+    await index.close()
+
+
+async def test_opening_at_the_same_time(file: Path) -> None:
+    """Clients that start together on a new file agree on one set of parameters."""
+    clients = [SQLiteIndex(str(file), timeout=30) for _ in range(8)]
+    stored = await asyncio.gather(*(client.open(PARAMETERS) for client in clients))
+    assert len({parameters["hash_key"] for parameters in stored}) == 1
+    for client in clients:
+        await client.close()

@@ -1,0 +1,75 @@
+"""What the child processes of the tests do: store each article once, as a spider would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.records import CONTENT, WIDE_RECORD, State
+from dedup_middleware.index.tables import narrow_slot, simhash_slots
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS
+
+
+def article_entry(article: int) -> Entry:
+    """Variants of one article share its SimHash; ``exact`` names the article."""
+    simhash = article * 0x9E37_79B9_7F4A_7C15 & (1 << 64) - 1
+    content = np.zeros(1, CONTENT)
+    content["exact"] = article
+    slots = (narrow_slot(0, random.getrandbits(64)), *simhash_slots(simhash))
+    return Entry(slots, content.tobytes(), f"https://example.org/{article}")
+
+
+async def decide(index: Index, article: int, lease: float) -> Claim | None:
+    """A claim on the article, or None when it is stored already."""
+    entry = article_entry(article)
+    seen: set[int] = set()
+    outcome: Claim | Reading = await index.read(entry.slots)
+    while isinstance(outcome, Reading):
+        for slot, raw in zip(outcome.slots, outcome.data, strict=True):
+            if slot.wide:
+                records = np.frombuffer(raw, WIDE_RECORD)
+                seen.update(records["number"][records["simhash"] == slot.head].tolist())
+        while True:
+            found = await index.fetch(np.array(sorted(seen), np.uint64))
+            same = found.states[found.content["exact"] == article]
+            if (same == State.COMMITTED).any():
+                return None
+            if not (same == State.PENDING).any():
+                break
+            await asyncio.sleep(0.02)
+        outcome = await index.claim(entry, outcome, lease)
+    return outcome
+
+
+async def _store(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
+    index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+    await index.open(PARAMETERS)
+    order = [article for article in range(articles) for _ in range(4)]
+    random.Random(seed).shuffle(order)
+    file = os.open(log, os.O_WRONLY | os.O_APPEND)
+
+    async def one(article: int) -> None:
+        while (claim := await decide(index, article, lease)) is not None:
+            await asyncio.sleep(0.005)
+            if random.random() > 0.1:  # else storage fails
+                os.write(file, f"{article}\n".encode())
+                await index.commit(claim)
+                return
+            await index.release(claim)
+
+    for start in range(0, len(order), 8):
+        await asyncio.gather(*(one(article) for article in order[start : start + 8]))
+    os.close(file)
+    await index.close()
+
+
+def store_articles(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
+    """Entry point of a child process: writes a line to ``log`` for each article it stores."""
+    asyncio.run(_store(url, log, articles, seed, lease))

@@ -1,0 +1,51 @@
+"""Readings for the tests of methods: made up, as the shingler would give them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import numpy as np
+
+from dedup_middleware.methods.csu_shingles import shingle_hashes
+from dedup_middleware.methods.frequencies import DocumentFrequencies
+from dedup_middleware.methods.reading import Reading
+from tests.texts import OBJECTS, SUBJECTS, TAILS, VERBS, article
+
+_WORD = re.compile("|".join([*SUBJECTS, *VERBS, *OBJECTS, *TAILS, "[a-z0-9]+", r"\w"]))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a made-up text."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+def reading(text: str, title: str = "", description: str = "") -> Reading:
+    """A page with this body."""
+    tokens = words(text)
+    hashes = Counter(shingle_hashes(tokens, 3, 0).tolist())
+    return Reading(
+        title=title,
+        text=text,
+        tokens=tokens,
+        features=np.array(list(hashes), np.uint64),
+        counts=np.array(list(hashes.values()), np.uint32),
+        title_tokens=words(title),
+        description=description,
+    )
+
+
+def page(seed: int, sentences: int = 24) -> str:
+    """A made-up body of several paragraphs, four sentences each, of its own for each seed."""
+    lines = re.findall("[^。]*。", article(seed, sentences))
+    rng = random.Random(seed)
+    return "\n".join(
+        "".join(line + f"编号{rng.randrange(10**6)}。" for line in lines[i : i + 4])
+        for i in range(0, len(lines), 4)
+    )
+
+
+def frequencies() -> DocumentFrequencies:
+    """Document frequencies of made-up pages."""
+    return DocumentFrequencies.of(words(page(seed)) for seed in range(40))

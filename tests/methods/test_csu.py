@@ -1,0 +1,229 @@
+"""The patent's pipeline, step by step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.methods.csu import Csu, candidate_probability, class_keys
+from dedup_middleware.methods.csu_fingerprint import (
+    FINGERPRINT_SEED,
+    fingerprint,
+    fold16,
+    minwise_fingerprint,
+)
+from dedup_middleware.methods.csu_shingles import (
+    page_shingles,
+    sample,
+    sample_by_hash,
+    sample_by_position,
+    sampling_step,
+    shingle_hashes,
+)
+from dedup_middleware.methods.csu_simd import equal_positions
+from dedup_middleware.signature.minhash import permutations
+from tests.methods.readings import page, reading
+
+
+def tokens(count: int, seed: int = 0) -> list[str]:
+    """Tokens that do not repeat."""
+    rng = random.Random(seed)
+    return [f"t{rng.randrange(10**9)}" for _ in range(count)]
+
+
+def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
+    """Jaccard index of two samples."""
+    first, second = set(a.tolist()), set(b.tolist())
+    return len(first & second) / len(first | second)
+
+
+def test_worked_example_of_the_patent() -> None:
+    """Omega = {1..5}, three permutations: F(S1) = {1,2,1}, F(S2) = {2,2,2}."""
+    tables = ([3, 2, 1, 5, 4], [2, 3, 5, 4, 1], [5, 3, 1, 2, 4])
+    pi = [lambda element, table=table: table[element - 1] for table in tables]
+    assert minwise_fingerprint({1, 2, 3}, pi) == [1, 2, 1]
+    assert minwise_fingerprint({1, 2, 4}, pi) == [2, 2, 2]
+    one, two = (minwise_fingerprint(s, pi) for s in ({1, 2, 3}, {1, 2, 4}))
+    equal = equal_positions(np.array([one], np.uint16), np.array(two, np.uint16))
+    assert equal.tolist() == [1]
+
+
+@given(
+    st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=40, unique=True),
+    st.integers(7, 10),
+)
+def test_fingerprint_is_the_definition(hashes: list[int], positions: int) -> None:
+    """The kernel gives the minima of the definition, folded to 16 bits."""
+
+    def mix32(value: int) -> int:
+        value = (value ^ value >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+        value = (value ^ value >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+        return value ^ value >> 16
+
+    drawn = permutations(positions, FINGERPRINT_SEED).tolist()
+    pi = [
+        lambda h, a=a, b=b: (a * mix32(h & 0xFFFFFFFF) + b) & 0xFFFFFFFF
+        for a, b in zip(*drawn, strict=True)
+    ]
+    expected = [mix32(minimum) >> 16 for minimum in minwise_fingerprint(hashes, pi)]
+    assert fingerprint(np.array(hashes, np.uint64), positions).tolist() == expected
+
+
+def test_folding_keeps_minima_apart() -> None:
+    """Small minima, as those of large samples are, spread over all 16 bits."""
+    folded = fold16(np.arange(4096, dtype=np.uint32))
+    assert len(np.unique(folded)) > 3900
+    assert folded.max() > 65_000
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_shingles_are_windows(width: int) -> None:
+    """L tokens have L - w + 1 shingles, and equal windows have equal hashes."""
+    words = tokens(20)
+    hashes = shingle_hashes(words, width, 0)
+    assert len(hashes) == 20 - width + 1
+    assert hashes[3] == shingle_hashes(words[3 : 3 + width], width, 0)[0]
+    swapped = [words[1], words[0], *words[2:]]
+    assert shingle_hashes(swapped, width, 0)[0] != hashes[0]
+
+
+def test_few_tokens_are_one_shingle() -> None:
+    """Fewer tokens than w give one shingle of them all; no token gives none."""
+    assert len(shingle_hashes(["甲", "乙"], 3, 0)) == 1
+    assert len(shingle_hashes(["甲"], 3, 0)) == 1
+    assert len(shingle_hashes([], 3, 0)) == 0
+
+
+def test_no_shingle_crosses_from_title_to_body() -> None:
+    """The shingles of a page are those of its title and those of its body."""
+    title, body = tokens(5, 1), tokens(9, 2)
+    found = page_shingles(title, body, 3, 0)
+    assert len(found) == 3 + 7
+    assert len(shingle_hashes(title + body, 3, 0)) == 12
+
+
+@pytest.mark.parametrize(("wanted", "step"), [(166, 2), (83, 4), (41, 8)])
+def test_one_token_at_the_front_ruins_positional_samples(wanted: int, step: int) -> None:
+    """The Jaccard index 0.997 of the pages becomes 0.000 of positional samples; hash sampling
+    keeps it."""
+    words = tokens(335)
+    before = shingle_hashes(words, 3, 0)
+    after = shingle_hashes(["新", *words], 3, 0)
+    assert sampling_step(len(before), wanted) == sampling_step(len(after), wanted) == step
+    assert round(jaccard(before, after), 3) == 0.997
+    assert jaccard(sample_by_position(before, wanted), sample_by_position(after, wanted)) == 0.0
+    assert jaccard(sample_by_hash(before, wanted), sample_by_hash(after, wanted)) > 0.97
+
+
+@given(st.integers(1, 2000), st.integers(1, 500), st.sampled_from(["hash", "position"]))
+def test_samples_are_parts_of_the_page(shingles: int, wanted: int, mode: str) -> None:
+    """A sample is never empty, holds shingles of the page alone, and all of them at step 1."""
+    hashes = np.random.default_rng(shingles).integers(0, 1 << 63, shingles).astype(np.uint64)
+    chosen = sample(hashes, wanted, mode)
+    assert len(chosen) > 0
+    assert set(chosen.tolist()) <= set(hashes.tolist())
+    if sampling_step(shingles, wanted) == 1:
+        assert len(chosen) == shingles
+
+
+def equal_by_numpy(rows: NDArray[np.uint16], query: NDArray[np.uint16]) -> list[int]:
+    """The twin of the kernel."""
+    counts: list[int] = np.count_nonzero(rows == query, axis=1).tolist()
+    return counts
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(0, 1 << 30))
+def test_kernel_counts_like_numpy(count: int, positions: int, seed: int) -> None:
+    """For any number of fingerprints of any length, whole registers or not."""
+    rng = np.random.default_rng(seed)
+    # Few values, 0 among them, so that equal positions are common and padding could show.
+    rows = rng.integers(0, 3, (count, positions)).astype(np.uint16)
+    query = rng.integers(0, 3, positions).astype(np.uint16)
+    found = equal_positions(rows, query)
+    assert found.dtype == np.uint8
+    assert found.tolist() == equal_by_numpy(rows, query)
+
+
+def test_kernel_compares_all_16_bits() -> None:
+    """One bit of difference makes a position unequal, whichever bit it is."""
+    query = np.full(8, 0x5555, np.uint16)
+    rows = np.array([[0x5555 ^ 1 << bit] + [0x5555] * 7 for bit in range(16)], np.uint16)
+    assert equal_positions(rows, query).tolist() == [7] * 16
+
+
+def test_kernel_refuses_other_shapes() -> None:
+    """Fingerprints of another length are an error that names both shapes."""
+    with pytest.raises(ValueError, match=r"\(2, 7\) and \(8,\)"):
+        equal_positions(np.zeros((2, 7), np.uint16), np.zeros(8, np.uint16))
+
+
+def test_classes_of_one_position_or_of_any() -> None:
+    """A value at another position makes a class only if any position counts."""
+    a, b = np.array([1, 2, 3], np.uint16), np.array([3, 5, 6], np.uint16)
+    assert set(class_keys(a)).isdisjoint(class_keys(b))
+    assert class_keys(a, any_position=True) == ((0, 1 << 48), (0, 2 << 48), (0, 3 << 48))
+    assert not set(class_keys(a, any_position=True)).isdisjoint(class_keys(b, any_position=True))
+
+
+def overlapping(shared: int, own: int, seed: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Two sets of hashes with a Jaccard index of shared / (shared + 2 own)."""
+    drawn = np.random.default_rng(seed).integers(0, 1 << 63, shared + 2 * own).tolist()
+    return drawn[: shared + own], drawn[:shared] + drawn[shared + own :]
+
+
+def test_share_of_candidates_is_as_computed() -> None:
+    """Of 400 pairs of Jaccard index 0.2 as many share a class as 1 - (1 - J)^M says."""
+    expected = candidate_probability(0.2, 8)
+    found = 0
+    for seed in range(400):
+        a, b = overlapping(40, 80, seed)
+        keys = [set(class_keys(fingerprint(np.array(s, np.uint64), 8))) for s in (a, b)]
+        found += not keys[0].isdisjoint(keys[1])
+    assert found / 400 == pytest.approx(expected, abs=0.06)
+
+
+def test_unrelated_class_mates_fail_verification() -> None:
+    """Pages of a low Jaccard index have similarity 0 however many positions agree."""
+    a = reading("".join(page(1).splitlines(keepends=True)[:3]))
+    b = reading(page(1))
+    strict, lenient = Csu(), Csu(verify=0.0)
+    first, second = strict.sign(a), strict.sign(b)
+    assert first is not None
+    assert second is not None
+    assert lenient.compare(first, second) > 0
+    assert strict.compare(first, second) == 0.0
+
+
+def test_edited_page_is_found() -> None:
+    """One word more in a page of 24 sentences leaves it a duplicate in the same class."""
+    method = Csu()
+    a, b = method.sign(reading(page(1))), method.sign(reading(page(1) + "补充。"))
+    assert a is not None
+    assert b is not None
+    assert a.shares_key(b)
+    assert method.is_duplicate(a, b)
+
+
+def test_one_register_holds_a_fingerprint() -> None:
+    """M = 8 positions of 16 bits are 128 bits; the sketch for verification has 512 more."""
+    signature = Csu().sign(reading(page(1)))
+    assert signature is not None
+    assert len(signature.payload) == 128 // 8 + 512 // 8
+    assert len(signature.keys) == 8
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("positions", 6), ("positions", 11), ("width", 5), ("samples", 0), ("sampling", "random")],
+)
+def test_parameters_outside_the_patent_are_refused(field: str, value: int | str) -> None:
+    """The error names the parameter and what it may be."""
+    with pytest.raises(OptionsError, match=rf"csu\.{field}=.* can't be used: use"):
+        Csu(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,212 @@
+"""How the kernels are compiled: vector code, the cache, other processors, threads."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+import pytest
+
+from dedup_middleware.signature import _jit, _vector
+from dedup_middleware.signature.minhash import MinHasher
+
+MODULES = ("bands", "hamming", "minhash", "simhash", "sketch", "tables")
+
+
+def modules() -> list[ModuleType]:
+    """The modules that hold kernels."""
+    return [importlib.import_module(f"dedup_middleware.signature.{name}") for name in MODULES]
+
+
+def compiled(module: ModuleType) -> dict[str, Any]:
+    """The kernels with a signature: those Python calls."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, numba.core.dispatcher.Dispatcher)
+        and value.__module__ == module.__name__
+        and not value._can_compile
+    }
+
+
+def scan_step() -> Any:
+    """The step of the scan alone, fresh from the compiler: cached code can't be looked at."""
+
+    @numba.njit(numba.uint64(_jit.R64, numba.uint64, numba.uint64, numba.uint64))  # type: ignore[untyped-decorator]
+    def step(codes: Any, start: Any, query: Any, distance: Any) -> Any:
+        return _vector.near_mask64(codes, start, query, distance)
+
+    return step
+
+
+def minimum_step() -> Any:
+    """The loop of MinHash alone, fresh from the compiler."""
+
+    @numba.njit(numba.void(_jit.R32, _jit.R32, _jit.R32, numba.uint64, _jit.U32))  # type: ignore[untyped-decorator]
+    def step(hashes: Any, factors: Any, offsets: Any, start: Any, out: Any) -> Any:
+        _vector.minima64(hashes, factors, offsets, start, out)
+
+    return step
+
+
+def text_of(listing: dict[Any, str]) -> str:
+    """The listing of the only signature."""
+    (only,) = listing.values()
+    return only
+
+
+def assembly_for(step: Any, cpu: str) -> str:
+    """What LLVM makes of the step on another processor."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu=cpu, features="", opt=3)
+    ir = re.sub(r"^target .*\n", "", text_of(step.inspect_llvm()), flags=re.MULTILINE)
+    module = llvm.parse_assembly(ir)
+    module.triple = "x86_64-unknown-linux-gnu"
+    module.data_layout = str(machine.target_data)
+    assembly: str = machine.emit_assembly(module)
+    return assembly
+
+
+def host_has(feature: str) -> bool:
+    """Whether this processor has a feature."""
+    features = llvm.get_host_cpu_features()
+    # The names have changed between versions of LLVM: avx512-vpopcntdq, avx512vpopcntdq.
+    return any(name.replace("-", "") == feature and on for name, on in features.items())
+
+
+@pytest.mark.parametrize("cpu", ["icelake-server", "sapphirerapids"])
+def test_population_count_uses_the_widest_register(cpu: str) -> None:
+    """Where the processor has vpopcntq, eight codes are counted by one instruction on zmm."""
+    assert re.search(r"vpopcntq\s.*%zmm", assembly_for(scan_step(), cpu))
+
+
+def test_population_count_without_the_instruction() -> None:
+    """Processors without vpopcntq count by table look-ups in the widest register they have."""
+    assert re.search(r"vpshufb\s.*%zmm", assembly_for(scan_step(), "cascadelake"))
+    assert re.search(r"vpshufb\s.*%ymm", assembly_for(scan_step(), "haswell"))
+    assert "vpopcntq" not in assembly_for(scan_step(), "haswell")
+
+
+def test_population_count_on_this_machine(record_property: Any) -> None:
+    """The code for this machine has vpopcntq if, and only if, the machine has; it is recorded."""
+    if llvm.get_process_triple().split("-")[0] != "x86_64":
+        pytest.skip("vpopcntq is an instruction of x86-64")
+    emitted = bool(re.search(r"vpopcntq\s.*%zmm", text_of(scan_step().inspect_asm())))
+    record_property("cpu", llvm.get_host_cpu_name())
+    record_property("vpopcntq_on_zmm", emitted)
+    if not numba.config.CPU_NAME:
+        assert emitted == host_has("avx512vpopcntdq")
+
+
+def test_minima_stay_in_registers() -> None:
+    """The loop over the hashes keeps 64 minima in four registers and writes none of them."""
+    assembly = assembly_for(minimum_step(), "cascadelake")
+    loops = [
+        block
+        for block in re.split(r"^\.LBB\d+_\d+:", assembly, flags=re.MULTILINE)
+        if block.count("vpminud") >= 4
+        and "vpbroadcastd" in block
+        and "vmovdqu64\t%zmm" not in block
+    ]
+    assert loops
+    for loop in loops:
+        assert len(set(re.findall(r"vpminud\s.*%zmm\d+, (%zmm\d+)$", loop, re.MULTILINE))) == 4
+
+
+@pytest.mark.parametrize("module", modules(), ids=MODULES)
+def test_kernels_have_signatures_and_no_lock(module: ModuleType) -> None:
+    """Kernels are compiled on import for fixed types, cached, and run without the lock."""
+    found = compiled(module)
+    assert found
+    for dispatcher in found.values():
+        assert len(dispatcher.signatures) == 1
+        assert dispatcher.targetoptions["nogil"]
+
+
+def test_import_compiles_nothing_when_the_cache_is_warm() -> None:
+    """A process started after this one takes every kernel from the cache."""
+    if any(not d.stats.cache_path for m in modules() for d in compiled(m).values()):
+        pytest.skip("no cache directory can be written here")
+    script = f"""
+import importlib
+import numba
+for name in {MODULES!r}:
+    module = importlib.import_module("dedup_middleware.signature." + name)
+    for value in vars(module).values():
+        if isinstance(value, numba.core.dispatcher.Dispatcher):
+            assert not value.stats.cache_misses, (name, value, value.stats)
+    print(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == list(MODULES), done.stderr
+
+
+def test_plainest_processor_gets_the_same_results() -> None:
+    """Compiled for a processor without any vector extension, the kernels agree with NumPy."""
+    script = """
+import numpy as np
+from dedup_middleware.signature.hamming import distances, within
+from dedup_middleware.signature.minhash import MinHasher
+from dedup_middleware.signature.simhash import simhash
+rng = np.random.default_rng(1)
+codes = rng.integers(0, 1 << 64, 1000, dtype=np.uint64)
+query = codes[7]
+exact = np.bitwise_count(codes ^ query)
+assert (distances(codes, query) == exact).all()
+for bound in (3, 22, 30):
+    assert (within(codes, query, bound) == np.flatnonzero(exact <= bound)).all()
+rows = codes.reshape(125, 8)
+assert (distances(rows, rows[3]) == np.bitwise_count(rows ^ rows[3]).sum(axis=1)).all()
+print(MinHasher(100)(codes.astype(np.uint32)).sum(dtype=np.uint64), simhash(codes).value)
+"""
+    wanted = ["x86-64"] if llvm.get_process_triple().startswith("x86_64") else []
+    outputs = []
+    for cpu in ("", *wanted):
+        environment = {**os.environ}
+        if cpu:
+            environment |= {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert len(set(outputs)) == 1
+
+
+def test_other_threads_run_while_a_kernel_works() -> None:
+    """A kernel gives up the interpreter lock: the main thread goes on meanwhile."""
+    hasher = MinHasher(1024)
+    hashes = np.arange(3_000_000, dtype=np.uint32)
+    finished = threading.Event()
+
+    def work() -> None:
+        hasher(hashes)
+        finished.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    turns = 0
+    while not finished.is_set():
+        time.sleep(0.001)
+        turns += 1
+    thread.join()
+    # With the lock held the main thread would get one turn before and one after.
+    assert turns > 10

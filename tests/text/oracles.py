@@ -1,0 +1,153 @@
+"""Plain Python twins of the text kernels, and strategies that feed both."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import regex
+from hypothesis import strategies as st
+
+from dedup_middleware.text import dictionary
+from dedup_middleware.text.normalize import normalize
+
+MASK = (1 << 64) - 1
+BLOCK = re.compile("([\u4e00-\u9fd5a-zA-Z0-9+#&._%-]+)")
+
+FRAGMENTS = (
+    *"中国人民共和国研究生命起源的了一二三万亿年月日点分之百第两零〇不大学生活动南京市长江大桥",
+    *"abzAZ019.,'_-+#&%:;\"() \t\r\n，。、！？…％：；ａＺ０９",
+    *"éßİςΣñ\u0301\u0308\u00ad\u200b\u200d\ufeff\ufe0f\u202e\x00\x1f",
+    *"あいアーカﾞｶ京東漢字한국어각ᄀ각สวัสดีກຂကခកខאבגدذ٣",
+    *"\U0001f600\U0001f1e8\U0001f1f3\U0001f3fd㎡①½ﬁ\ufdfa\ud800\udfff\u0378\ue000",
+    *("中华人民共和国", "AT&T", "C++", "B超", "\r\n", "3.5", "1,000", "don't", "can’t", "γ射线"),
+    *("𠮷", "\U0002f800", "\U000e0041", "卡拉OK", "T恤", "百分之", "2020年"),
+)
+any_character = st.integers(0, 0x10FFFF).map(chr)
+texts = st.lists(st.one_of(st.sampled_from(FRAGMENTS), any_character), max_size=40).map("".join)
+
+
+@functools.cache
+def jieba() -> ModuleType:
+    """jieba itself; its own source warns on import and it logs to the console."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import jieba as module
+
+    module.setLogLevel(60)
+    return module
+
+
+@functools.cache
+def frequencies() -> dict[str, int]:
+    """The words of jieba's dictionary."""
+    return dictionary.parse(dictionary.jieba_dictionary().read_bytes()).frequencies
+
+
+@functools.cache
+def folded_jieba() -> Any:
+    """A jieba tokenizer whose words are in normal form."""
+    tokenizer = jieba().Tokenizer()
+    tokenizer.initialize()
+    words: dict[str, int] = {}
+    for word, count in frequencies().items():
+        words[normalize(word)] = max(count, words.get(normalize(word), 0))
+    for word in list(words):
+        for end in range(1, len(word)):
+            words.setdefault(word[:end], 0)
+    tokenizer.FREQ = words
+    return tokenizer
+
+
+def is_alnum(character: str) -> bool:
+    """jieba's re_eng."""
+    return re.match("[a-zA-Z0-9]", character) is not None
+
+
+def is_word_character(character: str) -> bool:
+    """Letters and numbers of any script, and emoji; marks and punctuation are none."""
+    if unicodedata.category(character)[0] in "LN":
+        return True
+    return regex.match(
+        r"[\p{WB=ALetter}\p{WB=Katakana}\p{WB=Numeric}\p{Regional_Indicator}"
+        r"[\p{Extended_Pictographic}&&\p{So}&&[\U0001F000-\U0001FAFF]]]|[\U00020000-\U0003ffff]",
+        character,
+        regex.V1,
+    ) is not None and not regex.match(r"\p{WB=Extend}", character)
+
+
+def fmm(text: str) -> list[str]:
+    """Forward maximum matching as a walk through the dictionary, longest entry first."""
+    words = {word for word, count in frequencies().items() if count}
+    longest = max(map(len, words))
+    found: list[str] = []
+    i = 0
+    while i < len(text):
+        if is_alnum(text[i]):
+            end = i + len("".join(itertools.takewhile(is_alnum, text[i:])))
+        else:
+            end = i + 1
+            if is_word_character(text[i]):
+                window = "".join(itertools.takewhile(is_word_character, text[i : i + longest]))
+                for size in range(len(window), 1, -1):
+                    after = text[i + size : i + size + 1]
+                    cuts = is_alnum(text[i + size - 1]) and after and is_alnum(after)
+                    if window[:size] in words and not cuts:
+                        end = i + size
+                        break
+        found.append(text[i:end])
+        i = end
+    return found
+
+
+def uax29(text: str) -> list[str]:
+    """Words by the `regex` package's default word boundaries; what is no word left out."""
+    parts = regex.split(r"\b", text, flags=regex.V1 | regex.WORD)
+    return [part for part in parts if any(map(is_word_character, part))]
+
+
+def words_and_jieba(text: str) -> Iterator[str]:
+    """The default segmenter on normalised text: blocks with a Han character by jieba."""
+    stretch = ""
+    for part in BLOCK.split(text):
+        if re.search("[\u4e00-\u9fd5]", part):
+            yield from uax29(stretch)
+            stretch = ""
+            for token in folded_jieba().lcut(part, HMM=False):
+                if any(map(is_word_character, token)):
+                    yield token
+        else:
+            stretch += part
+    yield from uax29(stretch)
+
+
+def mix(value: int) -> int:
+    """SplitMix64."""
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def shingles(tokens: list[str], width: int, keys: list[int]) -> Counter[int]:
+    """Hashes of the shingles and how often each occurs, in order of first occurrence."""
+    hashes = []
+    for token in tokens:
+        value = keys[0]
+        for character in token:
+            value = (value * keys[1] + ord(character)) & MASK
+        hashes.append(max(mix(value), 1))
+    width = min(width, len(hashes))
+    found: Counter[int] = Counter()
+    for first in range(len(hashes) - width + 1 if hashes else 0):
+        value = 0
+        for one in hashes[first : first + width]:
+            value = (value * keys[3] + one) & MASK
+        found[mix(value ^ keys[2])] += 1
+    return found

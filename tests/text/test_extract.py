@@ -1,0 +1,257 @@
+"""A page in, its title and body out: whatever template, encoding or trap it comes in."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text import extract as module
+from dedup_middleware.text.extract import MODES, Page, extract
+from dedup_middleware.text.extraction import source
+
+TITLE = "滨河新区图书馆下月开放夜间阅览室"
+PARAGRAPHS = [
+    "记者昨天从滨河新区管理委员会获悉，位于文化广场北侧的新图书馆将从下月一日起开放夜间阅览室，开放时间为每天十八时至二十二时。",
+    "据介绍，夜间阅览室设有二百四十个座位，分为普通阅览区、自习区和儿童阅览区，读者凭身份证或者借书证就可以入馆，不需要另外预约。",
+    "图书馆馆长表示，过去半年里有许多上班族来信反映白天没有时间借书，因此馆方调整了排班，并且增加了十二名工作人员和八名志愿者。",
+    "公交公司同时宣布，从下月起三路和十五路的末班车将推迟到二十二时三十分，方便读者在闭馆之后乘车回家。",
+]
+ENGLISH_TITLE = "Harbour library opens its reading room at night"
+ENGLISH = [
+    "The new library on the north side of the square will open a reading room at night from the "
+    "first of next month, the district council said on Tuesday.",
+    "The room has two hundred and forty seats in three areas, one of them for children, and readers "
+    "will need nothing but a library card or proof of identity to get in.",
+    "The librarian said that many people who work by day had written in the past six months to ask "
+    "for later hours, so twelve members of staff and eight volunteers were added.",
+]
+MENU = "".join(
+    f'<li><a href="/{i}">{word}</a></li>'
+    for i, word in enumerate("首页 要闻 国内 国际 财经 体育 娱乐 科技 汽车 房产 教育".split())
+)
+RELATED = "".join(
+    f'<li><a href="/r{i}">{text}</a></li>'
+    for i, text in enumerate(["新区地铁六号线开始试运行", "秋季蔬菜价格总体平稳", "周末气温回升"])
+)
+COMMENTS = "".join(
+    f'<div class="item">网友{i}：这个消息很好，希望其他图书馆也能延长开放的时间，感谢工作人员的付出。</div>'
+    for i in range(4)
+)
+
+
+def modern(title: str, paragraphs: list[str]) -> str:
+    """Semantic tags, JSON-LD, share buttons, aside, comments."""
+    body = "".join(f"<p>{p}</p>\n" for p in paragraphs)
+    return (
+        f'<!DOCTYPE html><html lang="zh-CN"><head><title>{title}_晨光新闻网</title>'
+        "<script>var tpl = '<p>not text</p>';</script><style>p{margin:0}</style></head><body>"
+        f"<header><nav><ul>{MENU}</ul></nav></header><main><article><h1>{title}</h1>"
+        '<div class="meta">2021-03-04 10:20 来源：晨光新闻网</div>'
+        f'<div class="article-content">{body}</div><div class="share"><a href="#">微信</a></div>'
+        f'</article><aside><ul>{RELATED}</ul></aside><section class="comments">{COMMENTS}</section>'
+        "</main><footer>版权所有 晨光新闻网 未经授权不得转载</footer></body></html>"
+    )
+
+
+def table(title: str, paragraphs: list[str]) -> str:
+    """Layout tables, fonts, line breaks for paragraphs."""
+    body = "<br><br>　　".join(paragraphs)
+    return (
+        f"<HTML><HEAD><TITLE>{title} - 江河在线</TITLE></HEAD><BODY><TABLE><TR><TD>{MENU}</TD></TR>"
+        f"</TABLE><TABLE><TR><TD><UL>{RELATED}</UL></TD><TD><CENTER><B>{title}</B></CENTER><HR>"
+        f"<FONT size=3>　　{body}</FONT></TD></TR></TABLE>"
+        "<CENTER>江河在线 版权所有</CENTER></BODY></HTML>"
+    )
+
+
+def soup(title: str, paragraphs: list[str]) -> str:
+    """Nested divs, no paragraphs, comments beside the text, nothing closed at the end."""
+    body = "".join(f"<div>{p}</div>\n" for p in paragraphs)
+    return (
+        f'<html><head><title>{title}|山水网</title></head><body><div id="wrap"><div class="hd">'
+        f'<ul class="nav">{MENU}</ul></div><div class="left"><h2>{title}</h2><div id="zoom">{body}'
+        f'</div><div class="list"><h4>推荐</h4><ul>{RELATED}</ul></div>'
+        f'<div class="comments">{COMMENTS}</div></div>'
+    )
+
+
+TEMPLATES = [modern, table, soup]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("mode", MODES)
+def test_body_and_title_in_any_template(template: object, mode: module.Mode) -> None:
+    """The same article has the same body in three templates and by every extractor."""
+    assert callable(template)
+    page = extract(template(TITLE, PARAGRAPHS), extractor=mode)
+    assert page.text.split("\n") == PARAGRAPHS
+    assert page.title == TITLE
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "gbk", "gb18030", "utf-16"])
+def test_body_does_not_depend_on_the_encoding(codec: str) -> None:
+    """Bytes give the body of the text, with an honest header, a wrong one and none."""
+    data = soup(TITLE, PARAGRAPHS).encode(codec)
+    for charset in (codec, "iso-8859-1", None):
+        assert extract(data, charset=charset).text.split("\n") == PARAGRAPHS
+
+
+def test_charset_is_reported() -> None:
+    """The page names the codec that read it, and none for text."""
+    assert extract(modern(TITLE, PARAGRAPHS).encode("gbk"), charset="gb2312").charset == "gb18030"
+    assert extract(modern(TITLE, PARAGRAPHS)).charset == ""
+
+
+def test_english_page() -> None:
+    """An English article comes out whole; the declared language is kept."""
+    page = extract(modern(ENGLISH_TITLE, ENGLISH).replace("zh-CN", "en"))
+    assert page.text.split("\n") == ENGLISH
+    assert (page.title, page.language) == (ENGLISH_TITLE, "en")
+
+
+def test_forum_thread_keeps_its_posts() -> None:
+    """On a page that says it is a thread the comments are the body."""
+    posts = "".join(f'<div class="comment"><p>{p}</p></div>' for p in ENGLISH)
+    html = f"<title>Library hours - City forum</title><body><div>{posts}</div></body>"
+    assert extract(html).text.split("\n") == ENGLISH
+
+
+def test_hidden_text_is_no_body() -> None:
+    """Text that readers do not see stays out: scripts, comments, hidden blocks."""
+    hidden = (
+        "这段文字不应该出现在正文里面，因为浏览器并不会把它显示出来给读者看，它只是模板的一部分。"
+    )
+    html = modern(TITLE, PARAGRAPHS).replace(
+        "<p>",
+        f"<script>{hidden}</script><!-- {hidden} --><div style='display: none'>{hidden}</div>"
+        f"<div hidden>{hidden}</div><template>{hidden}</template><p>",
+        1,
+    )
+    assert extract(html).text.split("\n") == PARAGRAPHS
+
+
+def test_article_inside_noscript() -> None:
+    """Pages that draw their article by script and repeat it for readers without one have a body."""
+    body = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    html = f'<body><div id="app"></div><noscript>{body}</noscript></body>'
+    assert extract(html).text.split("\n") == ENGLISH
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "",
+        "   \n ",
+        "<html></html>",
+        b"",
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8,
+        b"\x00" * 500,
+        "<script>alert(1)",
+        "<",
+        "<!--",
+        "<p>...</p>",
+    ],
+)
+def test_hopeless_input_has_no_body(html: bytes | str) -> None:
+    """Empty, binary and scripted pages have the text "" and raise nothing."""
+    assert extract(html).text == ""
+
+
+def test_plain_text_is_its_own_body() -> None:
+    """A text without any markup is the body, paragraph by paragraph."""
+    page = extract("\n\n".join(PARAGRAPHS))
+    assert page.text.split("\n") == PARAGRAPHS
+    assert page.extractor == "plain"
+
+
+def test_xml_with_cdata_and_entities() -> None:
+    """XML gives its text; entities of its own are never expanded."""
+    bomb = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 10))
+    html = (
+        f'<?xml version="1.0"?><!DOCTYPE doc [<!ENTITY a0 "ha">{bomb}]><doc>'
+        f"<para><![CDATA[{ENGLISH[0]} 1 < 2 & 3]]></para><para>{ENGLISH[1]}</para>"
+        f"<para>{ENGLISH[2]} &a9;</para></doc>"
+    )
+    text = extract(html).text
+    assert f"{ENGLISH[0]} 1 < 2 & 3" in text
+    assert ENGLISH[1] in text
+    assert len(text) < 1_000
+
+
+def test_surrogates_and_nuls() -> None:
+    """Lone surrogates and NULs do not stop the body; pairs become their character."""
+    html = (
+        modern(TITLE, PARAGRAPHS)
+        .replace("获悉", "获\x00悉")
+        .replace("据介绍", "\ud83d\ude00\udc00据")
+    )
+    text = extract(html).text
+    assert "获悉" in text
+    assert "\U0001f600\ufffd据" in text
+    text.encode("utf-8")
+
+
+def test_long_pages_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies behind the limit is not looked at; what lies before it is the page."""
+    html = modern(TITLE, PARAGRAPHS)
+    monkeypatch.setattr(source, "MAX_SIZE", html.index(PARAGRAPHS[2]))
+    assert extract(html).text.split("\n") == PARAGRAPHS[:2]
+
+
+def test_unknown_extractor_is_an_error() -> None:
+    """The message names the argument, the value and the choice."""
+    with pytest.raises(ValueError, match="extractor='quick' is unknown; use one of balanced"):
+        extract("<p>x</p>", extractor="quick")  # type: ignore[arg-type]
+
+
+def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clear page and the mode ``fast`` never call it, a page of scattered text does."""
+    calls: list[str] = []
+
+    def spy(html: str, **_: object) -> str:
+        calls.append(html)
+        return "found by the slow one"
+
+    monkeypatch.setattr(module, "thorough_body", spy)
+    scattered = "".join(f"<div><div><span>{p}</span></div></div>" for p in ENGLISH)
+    doubtful = f"<body><div>{scattered}</div><div>{scattered}</div></body>"
+    assert extract(modern(TITLE, PARAGRAPHS)).extractor == "quick"
+    assert extract(doubtful, extractor="fast").extractor == "quick"
+    assert not calls
+    assert extract(doubtful) == Page("", "found by the slow one", "", "thorough")
+    assert len(calls) == 1
+
+
+def test_a_failing_library_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When trafilatura raises, the page keeps the body of our own rules."""
+    import trafilatura
+
+    def broken(*_: object, **__: object) -> str:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(trafilatura, "extract", broken)
+    scattered = "".join(f"<div><div><span>{p}</span></div></div>" for p in ENGLISH)
+    page = extract(f"<body><div>{scattered}</div><div>{scattered}</div></body>")
+    assert page.extractor == "quick"
+    assert ENGLISH[0] in page.text
+
+
+def test_extraction_does_not_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has one body however often it came and whatever came before, in any thread."""
+    pages = [template(TITLE, PARAGRAPHS) for template in TEMPLATES]
+    pages += [template(ENGLISH_TITLE, ENGLISH) for template in TEMPLATES]
+    pages += [f"<body><div>{'<div><p>' + '</p></div><div><p>'.join(ENGLISH)}</p></div></body>"]
+    first = [extract(page) for page in pages]
+    with ThreadPoolExecutor(4) as pool:
+        rounds = list(pool.map(extract, pages * 6))
+    assert rounds == first * 6
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="<>/=\"'!-& apdivscript\x00\ud800一。\n", max_size=300))
+def test_never_raises_on_broken_markup(html: str) -> None:
+    """Any heap of markup characters gives a page whose text can be stored."""
+    page = extract(html, extractor="fast")
+    page.text.encode("utf-8")
+    page.title.encode("utf-8")

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text.segment import cut
+from tests.text.oracles import fmm, jieba, texts, uax29
+
+relaxed = settings(deadline=None, max_examples=400)
+
+
+@relaxed
+@given(texts)
+def test_jieba_is_jieba(text: str) -> None:
+    """Any string is cut token for token as jieba cuts it without its hidden Markov model."""
+    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+
+
+@relaxed
+@given(st.text("中华人民共和国大学生活动中心研究生命起源南京市长江大桥一二三的abAB1.#", max_size=200))
+def test_jieba_on_dense_chinese(text: str) -> None:
+    """Long runs without punctuation, where words overlap, are cut as jieba cuts them."""
+    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+
+
+def test_jieba_on_long_runs() -> None:
+    """Runs longer than any buffer of the kernel's first guess are cut as jieba cuts them."""
+    text = "研究生命起源abc" * 2000 + "，" + "南京市长江大桥" * 1500
+    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+
+
+@relaxed
+@given(texts)
+def test_fmm_is_the_dictionary_walk(text: str) -> None:
+    """Forward maximum matching takes the longest entry at each position and loses nothing."""
+    tokens = cut("fmm", text)
+    assert "".join(tokens) == text
+    assert tokens == fmm(text)
+
+
+def test_fmm_known_answers() -> None:
+    """The textbook error of maximum matching, runs of letters, and windows."""
+    assert cut("fmm", "研究生命起源") == ["研究生", "命", "起源"]
+    assert cut("fmm", "abc123，中国") == ["abc123", "，", "中国"]
+    assert cut("fmm", "中，国") == ["中", "，", "国"]
+
+
+thai_and_joiners = str.maketrans(dict.fromkeys("สวัสดีກຂကខកខ\u200d", ""))
+
+
+@relaxed
+@given(texts)
+def test_words_are_unicode_words(text: str) -> None:
+    """Scripts with spaces are cut at the word boundaries of UAX #29."""
+    kept = "".join(c for c in text.translate(thai_and_joiners) if not _complex(c))
+    assert cut("words", kept) == uax29(kept)
+
+
+def _complex(character: str) -> bool:
+    blocks = (0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x1950, 0x1AB0), (0xA9E0, 0xAAE0)
+    code = ord(character)
+    # The oracle knows neither these scripts' groups nor characters of its successors.
+    return any(first <= code < last for first, last in blocks) or 0x20000 <= code < 0x40000
+
+
+def test_words_known_answers() -> None:
+    """Numbers stay whole, apostrophes join, emoji and ideographs stand alone, marks follow."""
+    assert cut("words", "can't stop 3.5 or 1,000!") == ["can't", "stop", "3.5", "or", "1,000"]
+    assert cut("words", "中文カタカナひら 한국어") == ["中", "文", "カタカナ", "ひ", "ら", "한국어"]
+    assert cut("words", "Привет, мир… _ __") == ["Привет", "мир"]
+    assert cut("words", "\U0001f600\U0001f44d\U0001f3fd") == ["\U0001f600", "\U0001f44d\U0001f3fd"]
+
+
+def test_words_without_spaces() -> None:
+    """Thai, Khmer, Lao and Burmese give overlapping groups of three letters with their marks."""
+    assert cut("words", "สวัสดี") == ["สวัส", "วัสดี"]
+    assert cut("words", "กข") == ["กข"]
+    assert cut("words", "กขคง abc") == ["กขค", "ขคง", "abc"]
+
+
+def test_char() -> None:
+    """Each character is a token, with its marks; white space and punctuation are none."""
+    assert cut("char", "中a e\u0301，。") == ["中", "a", "e\u0301"]
+
+
+@pytest.mark.parametrize("segmenter", ["jieba", "fmm", "words", "char"])
+@pytest.mark.parametrize("text", ["", "\x00", "\ud800", "中", "a", "\U0010ffff", "\u0301"])
+def test_tiny_texts(segmenter: str, text: str) -> None:
+    """A text of one character or none is no error in any segmenter."""
+    assert "".join(cut(segmenter, text)) in ("", text)
+
+
+def test_unknown_segmenter() -> None:
+    """An unknown name is refused with the names that exist."""
+    with pytest.raises(ValueError, match="segmenter='hmm' is unknown: choose one of char, words"):
+        cut("hmm", "text")
+
+
+def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
+    """A user's words, with and without frequency, change the cut as in jieba."""
+    path = tmp_path / "user.txt"
+    path.write_text(
+        "\ufeff云计算 5\n李小福 2 nr\n创新办 3 i\neasy_install 3 eng\n石墨烯\n凱特琳 nz\n台中\n"
+        "研究生命\nABC公司\n中 0\n",
+        encoding="utf-8",
+    )
+    tokenizer = jieba().Tokenizer()
+    tokenizer.load_userdict(str(path))
+    text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中研究生命起源，ABC公司easy_install"
+    assert cut("jieba", text, user_dictionary=path) == tokenizer.lcut(text, HMM=False)
+    assert "石墨烯" in cut("jieba", text, user_dictionary=path)
