@@ -8,17 +8,17 @@ from dedup_middleware.fingerprint import Verdict
 
 
 class Dropped(DropItem):
-    """An item this plugin does not let pass, for whatever reason."""
-
-
-class NearDuplicate(Dropped):
-    """An item is dropped because what it says is stored already.
+    """An item this plugin does not let pass.
 
     :ivar key: document key of the dropped item
-    :ivar verdict: why: outcome, reason and the stored page it matches
+    :ivar verdict: why: outcome, reason and, for a duplicate, the stored page it matches
     """
 
     def __init__(self, verdict: Verdict, log_level: str | None = None) -> None:
         super().__init__(f"{verdict.key}: {verdict}", log_level=log_level)
         self.key = verdict.key
         self.verdict = verdict
+
+
+class NearDuplicate(Dropped):
+    """An item is dropped because what it says is stored already."""

@@ -165,14 +165,14 @@ class DedupPipeline:
             raise NearDuplicate(verdict, log_level=self.options.drop_log_level)
         elif verdict.outcome == fp.EMPTY and self.options.on_empty == "drop":
             self._count("dropped", 1)
-            raise Dropped(f"{verdict.key}: no text", log_level=self.options.drop_log_level)
+            raise Dropped(verdict, log_level=self.options.drop_log_level)
         elif verdict.outcome == fp.UNCHECKED:
             self._unchecked(verdict)
 
     def _unchecked(self, verdict: Verdict) -> None:
         if self.options.on_error == "drop":
             self._count("dropped", 1)
-            raise Dropped(f"{verdict.key}: not checked ({verdict.reason})", log_level="WARNING")
+            raise Dropped(verdict, log_level="WARNING")
         if self.options.on_error == "close" and self.crawler.engine is not None:
             # The item itself is kept: closing loses no page that was fetched.
             self._closing = asyncio.ensure_future(

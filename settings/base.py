@@ -1,5 +1,7 @@
 """What every way to run the news crawler has in common."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 BOT_NAME = "news"
@@ -14,7 +16,9 @@ DEDUP_ON_EMPTY = "drop"
 
 # Storage comes after the plugin, so that a duplicate never reaches it.
 ITEM_PIPELINES = {"crawler.storage.SqliteStorage": 800}
-NEWS_DB = "news.db"
+# Where the results go: the feed news.jsonl and the database news.db.
+NEWS_DIR = Path(os.environ.get("NEWS_DIR") or ".")
+NEWS_DB = str(NEWS_DIR / "news.db")
 # True keeps the HTML of every stored page in the database; the feed never holds it.
 NEWS_STORE_HTML = False
 
@@ -31,7 +35,7 @@ FEED_EXPORT_FIELDS = [
     "fetched",
 ]
 FEEDS: dict[str, dict[str, Any]] = {
-    "news.jsonl": {"format": "jsonlines", "encoding": "utf8", "overwrite": False},
+    str(NEWS_DIR / "news.jsonl"): {"format": "jsonlines", "encoding": "utf8", "overwrite": False},
 }
 
 EXTENSIONS = {
