@@ -30,7 +30,8 @@ from rich.console import Console
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
-from w3lib.encoding import html_to_unicode
+
+from dedup_middleware.text.decode import decode
 
 ROOT = Path(__file__).parent.parent
 CHROME_TAGS = "nav header footer aside script style form iframe noscript link meta".split()
@@ -71,7 +72,7 @@ def _bytes(folder: Path, name: str) -> bytes:
 
 def redress(page: Page, number: int) -> tuple[bytes, str]:
     """The page in another encoding and template, without its navigation."""
-    _, text = html_to_unicode(None, page.body, default_encoding="gb18030")
+    text = decode(page.body).text
     tree = lxml.html.document_fromstring(re.sub(r"^\s*<\?xml[^>]*>", "", text) or "<html/>")
     title = (tree.findtext(".//title") or "").strip()
     body = tree.find("body")
@@ -131,7 +132,7 @@ class Recorder:
         self._file = Path(crawler.settings["RECORD"]).open("a", encoding="utf-8")  # noqa: SIM115
         crawler.signals.connect(self._scraped, signals.item_scraped)
         crawler.signals.connect(self._dropped, signals.item_dropped)
-        crawler.signals.connect(self._file.close, signals.spider_closed)
+        crawler.signals.connect(self._closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Recorder:
@@ -153,6 +154,9 @@ class Recorder:
             match=getattr(match, "key", None),
             similarity=getattr(match, "similarity", None),
         )
+
+    def _closed(self) -> None:
+        self._file.close()
 
     def _write(self, **row: Any) -> None:
         self._file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -13,10 +14,13 @@ from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extract import extract
 from dedup_middleware.text.extraction import source
 
-# A page that nothing calls an article passes for one by its text: so many characters in lines of
-# at least so many. Lists of headlines have short lines.
+# A page that nothing calls an article passes for one by its text: so many letters in lines of at
+# least so many. Lists of headlines have short lines. A Chinese character counts as two letters.
 PROSE = 150
 PROSE_LINE = 25
+# Headlines have no full stop, so a line of Chinese with one may be as short as its brevity asks.
+_SENTENCE_ENDS = "。！？；"
+_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 # More <article> elements than this are teasers.
 MAX_TEASERS = 3
 
@@ -79,8 +83,24 @@ def _may_be_article(tree: Any, url: str) -> bool:
 
 
 def prose(text: str) -> int:
-    """Characters of a body that stand in lines long enough to be sentences."""
-    return sum(len(line) for line in text.splitlines() if len(line.strip()) >= PROSE_LINE)
+    r"""Letters of a body that stand in lines long enough to be sentences.
+
+    >>> prose("Council to repair the bridge\nHome\nAbout us")
+    28
+    >>> prose("市政府今日宣布修复东门外的旧石桥。")
+    33
+    """
+    return sum(_letters(line) for line in map(str.strip, text.splitlines()) if _is_prose(line))
+
+
+def _is_prose(line: str) -> bool:
+    if len(line) >= PROSE_LINE:
+        return True
+    return _letters(line) >= PROSE_LINE and any(mark in line for mark in _SENTENCE_ENDS)
+
+
+def _letters(line: str) -> int:
+    return len(line) + len(_IDEOGRAPH.findall(line))
 
 
 def text_outside_links(tree: Any) -> int:

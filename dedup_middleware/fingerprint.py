@@ -171,13 +171,12 @@ class Fingerprinter:
         """Fingerprint of a document; never raises for any text."""
         # Kernels are imported late for the same reason as above.
         from dedup_middleware.signature.bands import bands
-        from dedup_middleware.signature.minhash import low32
         from dedup_middleware.signature.simhash import simhash
         from dedup_middleware.signature.sketch import figure_sketch, sketch
 
         document = self.read(document)
         shingles = self._shingler(document.text or "")
-        minhash = self._minhasher(low32(shingles.features))
+        minhash = self._minhasher.of_features(shingles.features)
         signed = simhash(shingles.features, shingles.counts)
         exact = shingles.exact
         if len(shingles.features) < self.options.min_features and document.title:

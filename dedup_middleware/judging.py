@@ -115,7 +115,7 @@ class Search:
             best = _best(stored, judged, same_key)
             return Ruling(
                 UNCHANGED if same_key[best] else judged.reasons[best],
-                match=self._match(int(best), found, satellites, judged),
+                match=self._match(best, found, satellites, judged),
                 same_key=bool(same_key[best]),
             )
         # A page of the same key is awaited whatever it says: one claim a key at a time.
@@ -150,7 +150,7 @@ class Search:
         )
 
 
-def _best(stored: NDArray[np.intp], judged: Judgement, same_key: NDArray[np.bool_]) -> np.intp:
+def _best(stored: NDArray[np.intp], judged: Judgement, same_key: NDArray[np.bool_]) -> int:
     """The page itself before others, then the most similar, then the oldest."""
     order = np.lexsort((stored, -judged.similarity[stored], ~same_key[stored]))
-    return stored[order[0]]
+    return int(stored[order[0]])

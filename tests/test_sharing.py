@@ -35,13 +35,14 @@ def run_news(
 ) -> subprocess.Popen[bytes]:
     """Start `scrapy crawl news`; its feed and its log go into ``out``."""
     out.mkdir(parents=True)
-    return subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "crawl", "news", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "NEWS_DIR": str(out), **environment},
-        stdout=(out / "stdout").open("wb"),
-        stderr=(out / "log").open("wb"),
-    )
+    with (out / "stdout").open("wb") as stdout, (out / "log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "crawl", "news", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "NEWS_DIR": str(out), **environment},
+            stdout=stdout,
+            stderr=log,
+        )
 
 
 def stored(out: Path) -> list[dict[str, Any]]:

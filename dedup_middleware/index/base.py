@@ -24,14 +24,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import Satellites
+from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 SCHEMA = 1
+_REFRESH_LEASE = 10.0  # seconds
 Parameters = Mapping[str, str]
 
 
@@ -134,6 +135,33 @@ class Index(ABC):
     @abstractmethod
     async def count(self) -> int:
         """Number of committed pages."""
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages will be the next to expire: a hit should enter them anew.
+
+        Always False in an index without a window.
+        """
+        return [False] * len(numbers)
+
+    async def refresh(self, number: int, slots: Sequence[Slot]) -> bool:
+        """Enter a committed page anew, so that it lives for a whole window from now.
+
+        It gets a new number; satellite and address are copied. The old one expires as it would.
+
+        :param slots: places of the page that hit it; the key of the stored page replaces theirs
+        :returns: False: it has expired or is not committed
+        """
+        found = await self.fetch(np.array([number], np.uint64))
+        if found.states[0] != State.COMMITTED:
+            return False
+        (address,) = await self.addresses([number])
+        own = narrow_slot(KEY_TABLE, int(found.content["key"][0]))
+        places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
+        entry = Entry(places, found.content[0].tobytes(), address)
+        outcome: Claim | Reading = await self.read(places)
+        while isinstance(outcome, Reading):
+            outcome = await self.claim(entry, outcome, _REFRESH_LEASE)
+        return await self.commit(outcome)
 
     @abstractmethod
     async def stats(self) -> IndexStats:

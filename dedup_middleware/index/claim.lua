@@ -1,10 +1,12 @@
--- KEYS: leases, counters, then the buckets of the reading.
+-- KEYS: leases, counters, generations, then the newest buckets of the reading.
 -- ARGV: prefix, token, lease in ms, content, address; then, of all buckets in one string each
 -- (many arguments are dear): lengths (4 bytes each), last bytes (at most GUARD each), sizes of
--- the heads of the new records (a digit each, 0: no record), heads.
--- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}.
+-- the heads of the new records (a digit each, 0: no record), heads; then ms of a generation (0: it
+-- never ends) and the generation of the reading.
+-- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}, or
+-- the generation of now if it is another one.
 local TOKEN, ADDRESS = ARGV[2], ARGV[5]
-local FIRST = 2 -- keys before the buckets
+local FIRST = 3 -- keys before the buckets
 local BUCKETS = #KEYS - FIRST
 local LENGTHS = { struct.unpack('<' .. string.rep('I4', BUCKETS), ARGV[6]) }
 -- Up to here a bucket is fetched and written anew, all such buckets in two commands and each at
@@ -15,6 +17,13 @@ local EXACT = 4096
 local counters = redis.call('GET', KEYS[2])
 if not counters then
   return redis.error_reply('GONE the index has no counters')
+end
+local SPAN, GENERATION = tonumber(ARGV[10]), tonumber(ARGV[11])
+if SPAN > 0 then
+  local generation = math.floor(now() / SPAN)
+  if generation ~= GENERATION then
+    return generation
+  end
 end
 
 -- Whole buckets where they are small, else false; and of all buckets what stands where their last
@@ -76,7 +85,7 @@ if not same or table.concat(ends) ~= ARGV[7] then
   return changes
 end
 
-local number, address_end, filled, overflow = struct.unpack(COUNTERS, counters)
+local number, address_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 number = number + 1
 if number > LAST_NUMBER then
   return redis.error_reply('FULL no page number is left')
@@ -117,7 +126,10 @@ if #ADDRESS > 0 then
 end
 
 -- The first write is one that a server without memory refuses, before anything has changed.
-redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, address_end, filled, overflow))
+redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, address_end, filled, overflow, gone))
+if SPAN > 0 and redis.call('HEXISTS', KEYS[3], GENERATION) == 0 then
+  redis.call('HSET', KEYS[3], GENERATION, struct.pack('<I6I6', number, address_end - #ADDRESS))
+end
 if n > 0 then
   redis.call('MSET', unpack(writes))
 end

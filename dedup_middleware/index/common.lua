@@ -26,7 +26,10 @@ end
 
 local function set_state(page, state)
   local chunk, offset = place(page)
-  redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, string.char(state))
+  -- A chunk that has expired must not come back as a string of zeros.
+  if redis.call('EXISTS', chunk) == 1 then
+    redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, string.char(state))
+  end
 end
 
 -- Ends a lease for good. HDEL goes first: it is allowed when memory is full, and after it so is

@@ -14,6 +14,7 @@ from dedup_middleware.index.base import Entry, Reading
 from dedup_middleware.index.tables import Slot
 
 GUARD = 16  # bytes at the end of a bucket that serve as its version: the widest record
+_GUARD_MASK = (1 << 8 * GUARD) - 1
 
 # None: unchanged. Otherwise the new bytes, and whether they are the whole (rewritten) bucket.
 Change = tuple[bytes, bool] | None
@@ -29,6 +30,30 @@ def first_reading(slots: Sequence[Slot], data: Sequence[bytes]) -> Reading:
     return Reading(tuple(slots), tuple(data), tuple(map(len, data)))
 
 
+def reading_of_generations(
+    slots: Sequence[Slot], data: Sequence[Sequence[bytes]], generation: int
+) -> Reading:
+    """A reading of the buckets of all live generations.
+
+    Lengths and versions are those of the newest generation alone: older ones are not written any
+    more, so that nothing can be missed in them.
+
+    :param data: for each slot its buckets, oldest first
+    """
+    newest = [buckets[-1] for buckets in data]
+    return Reading(
+        tuple(slots),
+        tuple(map(b"".join, data)),
+        tuple(map(len, newest)),
+        tuple(generation << 8 * GUARD | version(raw) for raw in newest),
+    )
+
+
+def generation_of(reading: Reading) -> int:
+    """The newest generation when the reading was made."""
+    return reading.versions[0] >> 8 * GUARD if reading.versions else 0
+
+
 def guards(reading: Reading) -> list[bytes]:
     """The last bytes of every bucket, as they were read.
 
@@ -38,7 +63,7 @@ def guards(reading: Reading) -> list[bytes]:
     if not reading.versions:
         return [raw[-GUARD:] for raw in reading.data]
     return [
-        version.to_bytes(GUARD, "little")[: min(GUARD, length)]
+        (version & _GUARD_MASK).to_bytes(GUARD, "little")[: min(GUARD, length)]
         for version, length in zip(reading.versions, reading.lengths, strict=True)
     ]
 
@@ -68,11 +93,12 @@ def grown(reading: Reading, changes: Sequence[Change]) -> Reading | None:
     if not any(changes):
         return None
     data, lengths, versions = [], [], []
+    generation = generation_of(reading) << 8 * GUARD
     for found, length, guard in zip(changes, reading.lengths, guards(reading), strict=True):
         raw, rewritten = found or (b"", False)
         data.append(raw)
         lengths.append(len(raw) if rewritten else length + len(raw))
-        versions.append(version(raw if rewritten else guard + raw))
+        versions.append(generation | version(raw if rewritten else guard + raw))
     return Reading(reading.slots, tuple(data), tuple(lengths), tuple(versions))
 
 

@@ -2,10 +2,10 @@
 
 Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
-* ``table (1 byte) prefix (2)``: a bucket
+* ``table (1 byte) prefix (2)``, and with a window ``generation (4)``: a bucket
 * ``s chunk (4)``: rows of satellites (see :data:`.redis_scripts.ROW`)
 * ``a chunk (4)``: addresses
-* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``: one key each
+* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import struct
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,18 +26,23 @@ from dedup_middleware.index.growth import (
     Change,
     check_slots,
     first_reading,
+    generation_of,
     grown,
     guards,
+    reading_of_generations,
 )
 from dedup_middleware.index.layout import cut_address, head
 from dedup_middleware.index.parameters import agree, check_schema, complete
 from dedup_middleware.index.records import Satellites, State
+from dedup_middleware.index.redis_expiry import first_numbers, remove_expired
 from dedup_middleware.index.redis_link import Answer, Call, RedisLink
-from dedup_middleware.index.redis_scripts import COUNTER, ROW, script
+from dedup_middleware.index.redis_scripts import COUNTER, COUNTERS, ROW, script
 from dedup_middleware.index.redis_size import estimate_bytes
 from dedup_middleware.index.redis_url import parse_redis_url
+from dedup_middleware.index.redis_wire import Reply
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.options import Options
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
@@ -46,30 +52,48 @@ class RedisIndex(Index):
     """Buckets as strings, satellites packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
+    :param window: seconds that a page is remembered, 0: for ever
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, window: float = 0.0) -> None:
         self.corrupt = 0
         self._where = options.safe_index_url.partition("?")[0]
-        self._prefix = b"{" + options.namespace.encode() + b"}"
+        self.prefix = b"{" + options.namespace.encode() + b"}"
         self._link = RedisLink(
             parse_redis_url(options.index_url), self._where, options.timeout, options.retries
         )
         self._parameters: dict[str, str] = {}
+        self._window = Window(window)
+        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
+        self._generation = 0
+        self._sweeper: asyncio.Task[None] | None = None
 
     def _key(self, name: str) -> bytes:
-        return self._prefix + name.encode()
+        return self.prefix + name.encode()
 
-    def _buckets(self, slots: Iterable[Slot]) -> list[bytes]:
-        prefix = self._prefix
-        return [prefix + slot.bucket.to_bytes(3, "big") for slot in slots]
+    def _buckets(self, slots: Iterable[Slot], generation: int) -> list[bytes]:
+        prefix = self.prefix
+        names = [prefix + slot.bucket.to_bytes(3, "big") for slot in slots]
+        if not self._window.seconds:
+            return names
+        end = generation.to_bytes(4, "big")
+        return [name + end for name in names]
+
+    def _moment(self) -> Moment:
+        """This moment by the server's clock, as far as we know it."""
+        moment = self._window.at(time.monotonic() + self._ahead)
+        if moment.generation < self._generation:  # a claim has told us better
+            moment = self._window.of_generation(self._generation)
+        return moment
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Connect, and agree on the parameters; see :meth:`.Index.open`."""
         link = self._link
         link.opening = True
-        answer = await link.submit(self._open_call(complete(parameters)))
-        self._parameters = self._agreed(answer.reply, parameters)
+        wanted = {**parameters, **window_parameter(self._window.seconds)}
+        answer = await link.submit(self._open_call(complete(wanted)))
+        self._parameters = self._agreed(answer.reply, wanted)
+        self._sweep()
         link.opening = False
         link.introduce = lambda: self._open_call(self._parameters)
         link.check_introduction = self._check
@@ -81,26 +105,40 @@ class RedisIndex(Index):
         return self._script("open", names, str(SCHEMA).encode(), *pairs)
 
     def _agreed(self, reply: Any, parameters: Parameters) -> dict[str, str]:
-        schema, fields = reply
-        where = f"{self._where} (DEDUP_NAMESPACE={self._prefix[1:-1].decode()})"
+        schema, fields, milliseconds = reply
+        where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
         check_schema(schema.decode("utf-8", "replace"), where)
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
-        return agree(dict(zip(texts[::2], texts[1::2], strict=True)), parameters, where)
+        stored = agree(dict(zip(texts[::2], texts[1::2], strict=True)), parameters, where)
+        self._ahead = milliseconds / 1000 - time.monotonic()
+        return stored
 
     def _check(self, reply: Any) -> None:
         self._agreed(reply, self._parameters)
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. Claims stay as they are."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
         await self._link.close()
 
     async def read(self, slots: Sequence[Slot]) -> Reading:
         """The buckets of all ``slots`` as they are now, in one round trip."""
         if not slots:
             return first_reading((), ())
-        answer = await self._link.submit(Call((b"MGET", *self._buckets(slots))))
-        return first_reading(slots, [raw or b"" for raw in answer.reply])
+        moment = self._moment()
+        names = [name for one in moment.live for name in self._buckets(slots, one)]
+        answer = await self._link.submit(Call((b"MGET", *names)))
+        data = [raw or b"" for raw in answer.reply]
+        if not self._window.seconds:
+            return first_reading(slots, data)
+        # All slots of the oldest generation, then all of the next one.
+        count = len(slots)
+        return reading_of_generations(
+            slots, [data[i::count] for i in range(count)], moment.generation
+        )
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
@@ -151,8 +189,12 @@ class RedisIndex(Index):
             b"".join(guards(reading)),
             bytes(48 + len(raw) for raw in written),
             b"".join(written),
+            self._window.span_ms,
+            generation_of(reading),
         )
-        call = self._script("claim", ("leases", "counters"), *arguments, buckets=reading.slots)
+        names = ("leases", "counters", "generations")
+        buckets = self._buckets(reading.slots, generation_of(reading))
+        call = self._script("claim", names, *arguments, more_keys=buckets)
 
         def outcome(answer: Answer) -> Claim | Reading:
             if isinstance(answer.reply, bytes):
@@ -164,11 +206,51 @@ class RedisIndex(Index):
             return grown(reading, changes) or reading
 
         def undo(answer: Answer) -> None:
-            made = outcome(answer)
+            made = None if isinstance(answer.reply, int) else outcome(answer)
             if isinstance(made, Claim):
                 forget_outcome(self._link.submit(self._claim_call("release", made)))
 
-        return outcome(await self._link.submit(call, undo))
+        answer = await self._link.submit(call, undo)
+        if isinstance(answer.reply, int):
+            self._generation = answer.reply
+            self._sweep()
+            return await self.read(reading.slots)
+        return outcome(answer)
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        if not self._window.seconds:
+            return [False] * len(numbers)
+        firsts = await first_numbers(self)
+        oldest = self._moment().oldest
+        later = [first for generation, (first, _) in firsts.items() if generation > oldest]
+        return [number < min(later, default=0) for number in numbers]
+
+    def _sweep(self) -> None:
+        """Remove expired generations while the work goes on."""
+        if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
+            work = remove_expired(self, self._moment().oldest)
+            self._sweeper = asyncio.get_running_loop().create_task(work)
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
+        names = ("leases", "counters", "committed")
+        call = self._script(name, names, *arguments, more_keys=more_keys)
+        return (await self._link.submit(call)).reply
+
+    async def ask(self, *command: bytes | int) -> Reply:
+        """Send one command."""
+        return (await self._link.submit(Call(command))).reply
+
+    async def counters(self) -> tuple[int, ...]:
+        """Page numbers given, bytes of addresses, buckets, records left out, pages removed."""
+        raw = (await self.ask(b"GET", self._key("counters"))) or b""
+        return tuple(
+            int.from_bytes(raw[i : i + COUNTER], "little")
+            for i in range(0, COUNTERS * COUNTER, COUNTER)
+        )
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
@@ -205,36 +287,30 @@ class RedisIndex(Index):
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
         live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))), self.count(), self._counters()
+            self._link.submit(self._script("lapse", ("leases",))), self.count(), self.counters()
         )
-        issued, text, buckets, overflow = raw
+        issued, text, buckets, overflow, gone = raw
         pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,
-            released=max(0, issued - committed - pending),
+            released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(self._ask, self._prefix, issued, text, buckets),
+            bytes=await estimate_bytes(self, issued - gone, text, buckets),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),
         )
 
-    async def _counters(self) -> tuple[int, ...]:
-        """Page numbers given, bytes of addresses, buckets, records left out."""
-        raw = (await self._ask(b"GET", self._key("counters"))) or b""
-        return tuple(
-            int.from_bytes(raw[i : i + COUNTER], "little") for i in range(0, 4 * COUNTER, COUNTER)
-        )
-
-    async def _ask(self, *command: bytes | int) -> Any:
-        return (await self._link.submit(Call(command))).reply
-
     def _script(
-        self, name: str, keys: Iterable[str], *arguments: bytes | int, buckets: Iterable[Slot] = ()
+        self,
+        name: str,
+        keys: Iterable[str],
+        *arguments: bytes | int,
+        more_keys: Sequence[bytes] = (),
     ) -> Call:
-        names = [*map(self._key, keys), *self._buckets(buckets)]
-        return Call((self._prefix, *arguments), names, script(name))
+        names = [*map(self._key, keys), *more_keys]
+        return Call((self.prefix, *arguments), names, script(name))
 
 
 def _page(number: int) -> bytes:

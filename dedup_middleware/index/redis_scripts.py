@@ -27,11 +27,11 @@ ROW = np.dtype(
 # With Redis's own 6 bytes this fills a 32 KiB block of its allocator to the last 2 bytes.
 ROWS = 273
 ADDRESS_CHUNK = 32_762
-# The key of counters holds four numbers of this many bytes: page numbers given, bytes of
-# addresses, buckets, and records left out of full buckets.
+# The key of counters holds five numbers of this many bytes: page numbers given, bytes of
+# addresses, buckets, records left out of full buckets, and pages removed.
 COUNTER = 6
+COUNTERS = 5
 
-_NAMES = ("open", "claim", "fetch", "addresses", "commit", "release", "renew", "lapse")
 _CONSTANTS = {
     "BUCKET_LIMIT": BUCKET_LIMIT,
     "GUARD": GUARD,
@@ -39,7 +39,7 @@ _CONSTANTS = {
     "ROW_SIZE": ROW.itemsize,
     "ROWS": ROWS,
     "ADDRESS_CHUNK": ADDRESS_CHUNK,
-    "COUNTERS": "'<" + f"I{COUNTER}" * 4 + "'",
+    "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_NUMBER": NUMBER_MASK,
     "PENDING": int(State.PENDING),
     "COMMITTED": int(State.COMMITTED),

@@ -74,7 +74,9 @@ def _words(values: list[int]) -> NDArray[np.uint64]:
 
 
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
-def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any) -> Any:
+def _scan(  # noqa: PLR0917 - kernels have no keyword-only parameters
+    words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any
+) -> Any:
     found = 0
     at = 0
     for i in range(len(heads)):

@@ -24,6 +24,7 @@ from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.sqlite_errors import as_error, retryable
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.window import Moment, Window, window_parameter
 
 _T = TypeVar("_T")
 _BATCH = 256
@@ -33,7 +34,7 @@ _BATCH = 256
 class _Step:
     """What to do inside a transaction, and whether it writes."""
 
-    act: Callable[[sqlite3.Connection, float], Any]
+    act: Callable[[sqlite3.Connection, Moment], Any]
     writes: bool = False
     needs_leases: bool = False  # reads states, so leases that have run out must be ended first
 
@@ -47,15 +48,22 @@ class SQLiteIndex(Index):
 
     :param path: the file; it and its folder are made if missing
     :param timeout: seconds to wait for other processes' locks
+    :param window: seconds that a page is remembered, 0: for ever
     :param clock: seconds; all processes on one file must share it
     """
 
     def __init__(
-        self, path: str, *, timeout: float = 5.0, clock: Callable[[], float] = time.time
+        self,
+        path: str,
+        *,
+        timeout: float = 5.0,
+        window: float = 0.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.corrupt = 0
         self._path = path
         self._timeout = timeout
+        self._window = Window(window)
         self._clock = clock
         self._db: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -67,7 +75,8 @@ class SQLiteIndex(Index):
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
         try:
-            self._parameters = await self._in_thread(lambda: self._open(parameters))
+            wanted = {**parameters, **window_parameter(self._window.seconds)}
+            self._parameters = await self._in_thread(lambda: self._open(wanted))
         except BaseException:
             await self.close()
             raise
@@ -127,13 +136,13 @@ class SQLiteIndex(Index):
 
     async def read(self, slots: Sequence[Slot]) -> Reading:
         """The buckets of all ``slots`` as they are now."""
-        return await self._do(lambda db, _: tables.read(db, slots))
+        return await self._do(lambda db, at: tables.read(db, slots, at))
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
 
-        def act(db: sqlite3.Connection, now: float) -> Satellites:
-            found, corrupt = tables.fetch(db, numbers, now)
+        def act(db: sqlite3.Connection, at: Moment) -> Satellites:
+            found, corrupt = tables.fetch(db, numbers, at.now)
             self.corrupt += corrupt
             return found
 
@@ -146,7 +155,10 @@ class SQLiteIndex(Index):
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         """Take the place of a page; see :meth:`.Index.claim`."""
         check_slots(entry, reading)
-        step = _Step(lambda db, now: tables.claim(db, entry, reading, lease, now), writes=True)
+        step = _Step(
+            lambda db, at: tables.claim(db, entry, reading, lease, at),
+            writes=True,
+        )
 
         def undo(outcome: Claim | Reading) -> None:
             if isinstance(outcome, Claim):
@@ -154,6 +166,10 @@ class SQLiteIndex(Index):
 
         outcome: Claim | Reading = await self._batcher.submit(step, undo)
         return outcome
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        return await self._do(lambda db, at: tables.expiring(db, numbers, at))
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
@@ -166,7 +182,7 @@ class SQLiteIndex(Index):
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         return await self._do(
-            lambda db, now: tables.renew(db, claims, lease, now), writes=True, needs_leases=True
+            lambda db, at: tables.renew(db, claims, lease, at.now), writes=True, needs_leases=True
         )
 
     async def count(self) -> int:
@@ -180,7 +196,7 @@ class SQLiteIndex(Index):
         return IndexStats(
             committed=found["committed"],
             pending=found["pending"],
-            released=max(0, found["issued"] - found["committed"] - found["pending"]),
+            released=found["released"],
             buckets=found["buckets"],
             bytes=await self._in_thread(self._size),
             corrupt=self.corrupt,
@@ -192,14 +208,14 @@ class SQLiteIndex(Index):
         files = (Path(self._path + end) for end in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    async def _do(self, act: Callable[[sqlite3.Connection, float], _T], **needs: bool) -> _T:
+    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
         answer: _T = await self._batcher.submit(_Step(act, **needs))
         return answer
 
     def _finish(self, claim: Claim, state: State) -> asyncio.Future[bool]:
         return self._batcher.submit(
             _Step(
-                lambda db, now: tables.finish(db, claim, state, now),
+                lambda db, at: tables.finish(db, claim, state, at.now),
                 writes=True,
                 needs_leases=True,
             )
@@ -213,18 +229,18 @@ class SQLiteIndex(Index):
         try:
             if db is None:
                 raise sqlite3.ProgrammingError("it is not open")
-            now = self._clock()
+            moment = self._window.at(self._clock())
             lapses = any(step.needs_leases for step in steps)
             writes = any(step.writes for step in steps)
             with _Transaction(db, writes=writes):
-                if not (lapses and tables.expired(db, now)):
-                    return [step.act(db, now) for step in steps]
-                if writes:
-                    tables.lapse(db, now)
-                    return [step.act(db, now) for step in steps]
+                late = lapses and tables.expired(db, moment.now)
+                if writes and late:
+                    tables.lapse(db, moment.now)
+                if writes or not late:
+                    return [step.act(db, moment) for step in steps]
             with _Transaction(db, writes=True):
-                tables.lapse(db, now)
-                return [step.act(db, now) for step in steps]
+                tables.lapse(db, moment.now)
+                return [step.act(db, moment) for step in steps]
         except sqlite3.Error as error:
             raise as_error(error, self._path, opening=False) from error
 

@@ -14,10 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Claim, Entry, Reading
-from dedup_middleware.index.growth import changes, first_reading, grown
+from dedup_middleware.index.growth import (
+    changes,
+    first_reading,
+    generation_of,
+    grown,
+    reading_of_generations,
+)
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, Satellites, State
 from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.window import Moment
 
 APPLICATION = 0x44456475  # "DEdu", at byte 68 of the file
 SCHEMA_SQL = """
@@ -28,35 +35,41 @@ CREATE TABLE page (
     number INTEGER PRIMARY KEY AUTOINCREMENT, state INTEGER NOT NULL, content BLOB NOT NULL,
     address BLOB
 );
+CREATE TABLE generation (id INTEGER PRIMARY KEY, first INTEGER NOT NULL);
 CREATE TABLE lease (number INTEGER PRIMARY KEY, token BLOB NOT NULL, until REAL NOT NULL);
-INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0);
+INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0), ('gone', 0);
 """
+_GENERATION = 24  # bits of a bucket's id below its generation
+_SWEEP = 500  # buckets, and pages, that a transaction removes at most
 _VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
 
 
-def buckets(db: sqlite3.Connection, slots: Sequence[Slot]) -> list[bytes]:
-    """The bytes of each slot's bucket."""
-    ids = list({slot.bucket for slot in slots})
+def buckets(db: sqlite3.Connection, slots: Sequence[Slot], generation: int) -> list[bytes]:
+    """The bytes of each slot's bucket in one generation."""
+    base = generation << _GENERATION
+    ids = list({base | slot.bucket for slot in slots})
     found: dict[int, bytes] = {}
     for part in _parts(ids):
-        found.update(
-            db.execute(
-                f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({_marks(part)})", part
-            ).fetchall()
-        )
-    return [found.get(slot.bucket, b"") for slot in slots]
+        query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({_marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    return [found.get(base | slot.bucket, b"") for slot in slots]
 
 
-def read(db: sqlite3.Connection, slots: Sequence[Slot]) -> Reading:
-    """The buckets of all ``slots``."""
-    return first_reading(slots, buckets(db, slots))
+def read(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> Reading:
+    """The buckets of all ``slots``, in all live generations."""
+    data = [buckets(db, slots, one) for one in moment.live]
+    if not moment.generation:
+        return first_reading(slots, data[0])
+    return reading_of_generations(slots, list(zip(*data, strict=True)), moment.generation)
 
 
 def claim(
-    db: sqlite3.Connection, entry: Entry, reading: Reading, lease: float, now: float
+    db: sqlite3.Connection, entry: Entry, reading: Reading, lease: float, moment: Moment
 ) -> Claim | Reading:
     """Take the place of a page; see :meth:`.Index.claim`."""
-    whole = buckets(db, reading.slots)
+    if moment.generation != generation_of(reading):
+        return read(db, reading.slots, moment)
+    whole = buckets(db, reading.slots, moment.generation)
     newer = grown(reading, changes(reading, whole))
     if newer is not None:
         return newer
@@ -66,6 +79,11 @@ def claim(
         (int(State.PENDING), entry.content, address),
     )
     number = int(cursor.lastrowid or 0)
+    if moment.generation:
+        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
+        db.execute(query, (moment.generation, number))
+        sweep(db, moment.oldest)
+    base = moment.generation << _GENERATION
     held = dict(zip((slot.bucket for slot in reading.slots), whole, strict=True))
     rows, overflow = [], 0
     for slot in entry.slots:
@@ -73,16 +91,52 @@ def claim(
         if len(raw) > BUCKET_LIMIT:
             overflow += 1
         else:
-            rows.append((slot.bucket, raw))
+            rows.append((base | slot.bucket, raw))
     db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
-    _add(db, "buckets", sum(not held[bucket] for bucket, _ in rows))
+    _add(db, "buckets", sum(not held[bucket - base] for bucket, _ in rows))
     _add(db, "overflow", overflow)
     token = secrets.randbits(64)
     db.execute(
         "INSERT INTO lease (number, token, until) VALUES (?, ?, ?)",
-        (number, _token(token), now + lease),
+        (number, _token(token), moment.now + lease),
     )
     return Claim(number, token)
+
+
+def sweep(db: sqlite3.Connection, oldest: int) -> None:
+    """Remove a share of what has expired: every claim does a little, so that none waits long."""
+    if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
+        return
+    gone = db.execute(
+        "DELETE FROM bucket WHERE id IN (SELECT id FROM bucket WHERE id < ? LIMIT ?)",
+        (oldest << _GENERATION, _SWEEP),
+    ).rowcount
+    _add(db, "buckets", -gone)
+    (first,) = db.execute(
+        "SELECT coalesce(min(first), 0) FROM generation WHERE id >= ?", (oldest,)
+    ).fetchone()
+    pages = db.execute(
+        "SELECT number, state FROM page WHERE number < ? LIMIT ?", (first, _SWEEP)
+    ).fetchall()
+    remove_pages(db, pages)
+    if not gone and not pages:
+        db.execute("DELETE FROM generation WHERE id < ?", (oldest,))
+
+
+def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> None:
+    """Remove pages, given with their states, and their leases."""
+    numbers = [(number,) for number, _ in pages]
+    db.executemany("DELETE FROM page WHERE number = ?", numbers)
+    db.executemany("DELETE FROM lease WHERE number = ?", numbers)
+    _add(db, "committed", -sum(state == State.COMMITTED for _, state in pages))
+    _add(db, "gone", len(pages))
+
+
+def expiring(db: sqlite3.Connection, numbers: Sequence[int], moment: Moment) -> list[bool]:
+    """Whether pages are of the oldest live generation."""
+    query = "SELECT min(first) FROM generation WHERE id > ?"
+    (first,) = db.execute(query, (moment.oldest,)).fetchone()
+    return [first is not None and number < first for number in numbers]
 
 
 def fetch(
@@ -171,11 +225,13 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
 
 
 def counters(db: sqlite3.Connection) -> dict[str, int]:
-    """``committed``, ``buckets``, ``overflow``, and ``pending`` and ``issued`` beside them."""
+    """Pages by state, ``buckets`` and ``overflow``."""
     found: dict[str, int] = dict(db.execute("SELECT name, value FROM counter").fetchall())
     found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
     issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    found["issued"] = issued[0] if issued else 0
+    found["released"] = (
+        (issued[0] if issued else 0) - found["gone"] - found["committed"] - found["pending"]
+    )
     return found
 
 

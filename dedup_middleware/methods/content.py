@@ -57,6 +57,7 @@ class Content(Method):
     threshold: float
     scan_distance: int
     min_features: int
+    sketch_bits: int = 1  # bits that the sketch holds of each minimum
 
     def judge(self, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
         """See :class:`.Method`."""
@@ -64,7 +65,7 @@ class Content(Method):
 
         exact = is_exact(page, candidates)
         sizes = candidates["size"].astype(np.float64)
-        jaccard = np.where(exact, 1.0, jaccards(page.sketch, candidates["sketch"]))
+        jaccard = np.where(exact, 1.0, jaccards(page.sketch, candidates["sketch"], self.sketch_bits))
         similarity = np.where(exact, 1.0, containment(jaccard, page.size, sizes))
         long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
         more = np.any(page.figures & ~candidates["figures"], axis=1)

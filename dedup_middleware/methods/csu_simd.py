@@ -61,6 +61,8 @@ def _equal_positions(rows: NDArray[np.uint16], query: NDArray[np.uint16]) -> NDA
 def registers(fingerprints: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """Fingerprints, shape (n, M), with zeros behind them that fill the last register."""
     count, positions = fingerprints.shape
+    if positions % LANES == 0:
+        return np.ascontiguousarray(fingerprints, np.uint16)
     filled = np.zeros((count, -(-positions // LANES) * LANES), np.uint16)
     filled[:, :positions] = fingerprints
     return filled

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -110,7 +110,7 @@ def dictionary_features() -> Mapping[str, int]:
 
 
 def _check_vocabulary(
-    instance: Luogang, _: attrs.Attribute[object], value: Mapping[str, int] | None
+    instance: Any, _: attrs.Attribute[Any], value: Mapping[str, int] | None
 ) -> None:
     if value is None:
         return

@@ -16,7 +16,8 @@ import numpy as np
 from dedup_middleware.fingerprint import keyed_hash
 from dedup_middleware.methods import parameters
 from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
-from dedup_middleware.methods.sentences import bare, sentences
+from dedup_middleware.methods.sentences import sentences, without_space
+from dedup_middleware.text.normalize import normalize
 
 
 def segments(text: str, count: int) -> list[str]:
@@ -28,7 +29,7 @@ def segments(text: str, count: int) -> list[str]:
     >>> segments("一二。三四。五。", 2), segments("一二三四", 2)
     (['一二。', '三四。五。'], ['一二', '三四'])
     """
-    pieces = list(filter(None, map(bare, sentences(text))))
+    pieces = [without_space(sentence) for sentence in sentences(normalize(text))]
     if len(pieces) >= count:
         bounds = [i * len(pieces) // count for i in range(count + 1)]
         return ["".join(pieces[a:b]) for a, b in pairwise(bounds)]

@@ -33,9 +33,14 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
+def without_space(text: str) -> str:
+    """A text without its white space, so that reprints with other breaks agree."""
+    return "".join(text.split())
+
+
 def bare(text: str) -> str:
-    """Normal form of a text without white space, so that reprints with other breaks agree."""
-    return "".join(normalize(text).split())
+    """Normal form of a text without white space."""
+    return without_space(normalize(text))
 
 
 def letters(text: str) -> str:

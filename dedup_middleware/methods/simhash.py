@@ -28,6 +28,7 @@ class SimHashMethod(Method):
     name: ClassVar[str] = "simhash"
     distance: int
     min_features: int
+    sketch_bits: int = 1  # bits that the sketch holds of each minimum
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
@@ -56,5 +57,5 @@ class SimHashMethod(Method):
         )
         similarity = np.where(exact, 1.0, 1.0 - bits.astype(np.float64) / 64.0)
         return Judgement(
-            exact | near, similarity, jaccards(page.sketch, candidates["sketch"]), reasons
+            exact | near, similarity, jaccards(page.sketch, candidates["sketch"], self.sketch_bits), reasons
         )

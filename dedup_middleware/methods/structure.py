@@ -21,7 +21,13 @@ from dedup_middleware.methods import parameters
 from dedup_middleware.methods.digests import digest_key, digest_signature, md5, same_digest
 from dedup_middleware.methods.hashsets import overlap, set_signature
 from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
-from dedup_middleware.methods.sentences import FULL_STOP, bare, letters, paragraphs, sentences
+from dedup_middleware.methods.sentences import (
+    FULL_STOP,
+    letters,
+    paragraphs,
+    sentences,
+    without_space,
+)
 from dedup_middleware.text.normalize import normalize
 
 
@@ -53,12 +59,10 @@ def structure_leaves(text: str) -> list[bytes]:
     A paragraph is a line; one of a single sentence has one leaf.
     """
     leaves = []
-    for paragraph in paragraphs(text):
-        found = list(filter(None, map(bare, sentences(paragraph))))
-        if found:
-            leaves.append(md5(found[0]))
-        if len(found) > 1:
-            leaves.append(md5(found[-1]))
+    for paragraph in paragraphs(normalize(text)):
+        found = sentences(paragraph)
+        # A set: the one sentence of a paragraph is its first and its last.
+        leaves += [md5(without_space(found[i])) for i in sorted({0, len(found) - 1})]
     return leaves
 
 

@@ -45,7 +45,7 @@ CHINESE_NUMERALS: Final = (
     "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
 )
 
-_CLASSES: Final = {
+CLASSES: Final = {
     "extend": EXTEND,
     "letter": LETTER,
     "hebrew": HEBREW,
@@ -80,7 +80,7 @@ def word_classes() -> NDArray[np.uint8]:
     for line in text.splitlines():
         if not line.startswith("#"):
             first, last, name = line.split(" ")
-            classes[int(first, 16) : int(last, 16) + 1] = _CLASSES[name]
+            classes[int(first, 16) : int(last, 16) + 1] = CLASSES[name]
     # Later Unicode versions put further Han characters into planes 2 and 3.
     classes[0x20000:0x40000] = SINGLE
     classes[(classes <= EXTEND) | (classes == CONNECTOR) | (classes >= MID_LETTER)] |= SEPARATES

@@ -63,20 +63,20 @@ def extract(
     html = source.clean(html)
     if source.is_binary(html):
         return Page("", "", codec, "none")
+    visible = source.without_unseen(html)
+    title = metadata.title(visible)
     if source.is_markup(html):
-        title = metadata.title(html)
-        text, used = _body(html, extractor, url)
-        text = tidy(text, title)
+        text, used = _body(html, visible, extractor, url)
     else:
-        title, text, used = "", tidy(html, ""), "plain"
+        text, used = html, "plain"
+    text = tidy(text, title)
     if not _LETTER.search(text):
         text, used = "", "none"
-    return Page(title, text, codec, used, metadata.language(html))
+    return Page(title, text, codec, used, metadata.language(visible))
 
 
-def _body(html: str, mode: Mode, url: str | None) -> tuple[str, str]:
+def _body(html: str, visible: str, mode: Mode, url: str | None) -> tuple[str, str]:
     """Raw body of a page and the name of what found it."""
-    visible = source.without_unseen(html)
     if not source.survey(visible).has_tree:
         return flat_body(visible), "flat"
     tree = blocks.parse(visible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sqlite3
 from abc import ABC, abstractmethod
@@ -35,9 +36,13 @@ class Clock:
 
 
 class Harness(ABC):
-    """One store, any number of clients."""
+    """One store, any number of clients.
 
-    def __init__(self) -> None:
+    :param window: seconds that pages are remembered, 0: for ever
+    """
+
+    def __init__(self, window: float = 0.0) -> None:
+        self.window = window
         self.clients: list[Index] = []
 
     @abstractmethod
@@ -47,6 +52,10 @@ class Harness(ABC):
     @abstractmethod
     def advance(self, seconds: float) -> None:
         """Let time pass for every lease."""
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass for the generations."""
+        self.advance(seconds)
 
     @abstractmethod
     def put_bucket(self, bucket: int, data: bytes) -> None:
@@ -72,10 +81,10 @@ class Harness(ABC):
 class MemoryHarness(Harness):
     """All clients are one object: the memory of one process."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, window: float = 0.0) -> None:
+        super().__init__(window)
         self.clock = Clock()
-        self.index = MemoryIndex(clock=self.clock)
+        self.index = MemoryIndex(window=window, clock=self.clock)
 
     def connect(self) -> Index:
         return self.index
@@ -90,13 +99,13 @@ class MemoryHarness(Harness):
 class SQLiteHarness(Harness):
     """All clients open one file."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
+    def __init__(self, path: Path, window: float = 0.0) -> None:
+        super().__init__(window)
         self.path = path
         self.clock = Clock()
 
     def connect(self) -> Index:
-        return SQLiteIndex(str(self.path), clock=self.clock)
+        return SQLiteIndex(str(self.path), window=self.window, clock=self.clock)
 
     def advance(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -120,21 +129,24 @@ class RedisHarness(Harness):
     The server's clock can't be moved, so the ends of the leases are moved instead.
     """
 
-    def __init__(self, server: RedisServer) -> None:
-        super().__init__()
+    def __init__(self, server: RedisServer, window: float = 0.0) -> None:
+        super().__init__(window)
         self.server = server
         self.options = Options(index_url=server.url, namespace=f"test-{next(_names)}")
         self.prefix = b"{" + self.options.namespace.encode() + b"}"
         self.admin = server.client()
 
     def connect(self) -> Index:
-        return RedisIndex(self.options)
+        return RedisIndex(self.options, window=self.window)
 
     def advance(self, seconds: float) -> None:
         leases = self.prefix + b"leases"
         for page, lease in self.admin.hgetall(leases).items():
             till = int.from_bytes(lease[8:], "little") - round(seconds * 1000)
             self.admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
         key = self.prefix + bucket.to_bytes(3, "big")

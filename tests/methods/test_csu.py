@@ -28,7 +28,9 @@ from dedup_middleware.methods.csu_shingles import (
     shingle_hashes,
 )
 from dedup_middleware.methods.csu_simd import equal_positions
+from dedup_middleware.methods.reading import Reading, Signature
 from dedup_middleware.signature.minhash import permutations
+from dedup_middleware.text.shingle import Shingler
 from tests.methods.readings import page, reading
 
 
@@ -209,6 +211,28 @@ def test_edited_page_is_found() -> None:
     assert b is not None
     assert a.shares_key(b)
     assert method.is_duplicate(a, b)
+
+
+def test_whole_pipeline_from_text() -> None:
+    """Segmented by forward maximum matching as the method asks, without stop words, an edited
+    page is a duplicate and another page is not."""
+    shingler = Shingler(segmenter=Csu.segmenter or "")
+
+    def read(title: str, text: str) -> Signature:
+        shingles = shingler(text)
+        words, title_words = tuple(shingler.tokens(text)), tuple(shingler.tokens(title))
+        found = Csu().sign(
+            Reading(title, text, words, shingles.features, shingles.counts, title_words)
+        )
+        assert found is not None
+        return found
+
+    first = read("港口的图书馆", page(1))
+    edited = read("港口的图书馆", page(1).replace("。", "。\u3000", 3) + "（完）")
+    other = read("山谷的博物馆", page(2))
+    assert first.shares_key(edited)
+    assert Csu().is_duplicate(first, edited)
+    assert not Csu().is_duplicate(first, other)
 
 
 def test_one_register_holds_a_fingerprint() -> None:

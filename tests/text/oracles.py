@@ -14,8 +14,17 @@ from typing import Any
 
 import regex
 from hypothesis import strategies as st
+from uniseg.wordbreak import word_break, words
 
 from dedup_middleware.text import dictionary
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    EMOJI,
+    SA,
+    SEPARATOR,
+    SINGLE,
+    word_classes,
+)
 from dedup_middleware.text.normalize import normalize
 
 MASK = (1 << 64) - 1
@@ -30,8 +39,24 @@ FRAGMENTS = (
     *("中华人民共和国", "AT&T", "C++", "B超", "\r\n", "3.5", "1,000", "don't", "can’t", "γ射线"),
     *("𠮷", "\U0002f800", "\U000e0041", "卡拉OK", "T恤", "百分之", "2020年"),
 )
-any_character = st.integers(0, 0x10FFFF).map(chr)
+# Unassigned ones too, but none that only a later Unicode version than this Python's assigns.
+_LATER = regex.compile(r"\P{Cn}")
+any_character = (
+    st.integers(0, 0x10FFFF)
+    .map(chr)
+    .filter(lambda c: unicodedata.category(c) != "Cn" or not _LATER.match(c))
+)
 texts = st.lists(st.one_of(st.sampled_from(FRAGMENTS), any_character), max_size=40).map("".join)
+
+
+def same_class(character: str) -> bool:
+    """Whether UAX #29 alone says how to cut here, and as `uniseg` knows it: not a joiner, nor of
+    a script cut into groups, nor of another class in its version of Unicode."""
+    kind = word_classes()[ord(character)] & CLASS_MASK
+    if kind == SA or character == "\u200d":
+        return False
+    plain = ("OTHER", "CR", "LF", "NEWLINE", "WSEGSPACE")
+    return bool((kind in (SEPARATOR, SINGLE, EMOJI)) == (word_break(character).name in plain))
 
 
 @functools.cache
@@ -56,13 +81,13 @@ def folded_jieba() -> Any:
     """A jieba tokenizer whose words are in normal form."""
     tokenizer = jieba().Tokenizer()
     tokenizer.initialize()
-    words: dict[str, int] = {}
+    known: dict[str, int] = {}
     for word, count in frequencies().items():
-        words[normalize(word)] = max(count, words.get(normalize(word), 0))
-    for word in list(words):
+        known[normalize(word)] = max(count, known.get(normalize(word), 0))
+    for word in list(known):
         for end in range(1, len(word)):
-            words.setdefault(word[:end], 0)
-    tokenizer.FREQ = words
+            known.setdefault(word[:end], 0)
+    tokenizer.FREQ = known
     return tokenizer
 
 
@@ -71,22 +96,25 @@ def is_alnum(character: str) -> bool:
     return re.match("[a-zA-Z0-9]", character) is not None
 
 
+_WORDLIKE = regex.compile(
+    r"[\p{WB=ALetter}\p{WB=Katakana}\p{WB=Numeric}\p{Regional_Indicator}"
+    r"[\p{Extended_Pictographic}&&\p{So}&&[\U0001F000-\U0001FAFF]]\U00020000-\U0003ffff]",
+    regex.V1,
+)
+_EXTEND = regex.compile(r"\p{WB=Extend}")
+
+
+@functools.cache
 def is_word_character(character: str) -> bool:
     """Letters and numbers of any script, and emoji; marks and punctuation are none."""
     if unicodedata.category(character)[0] in "LN":
-        return True
-    return regex.match(
-        r"[\p{WB=ALetter}\p{WB=Katakana}\p{WB=Numeric}\p{Regional_Indicator}"
-        r"[\p{Extended_Pictographic}&&\p{So}&&[\U0001F000-\U0001FAFF]]]|[\U00020000-\U0003ffff]",
-        character,
-        regex.V1,
-    ) is not None and not regex.match(r"\p{WB=Extend}", character)
+        return _EXTEND.match(character) is None
+    return _WORDLIKE.match(character) is not None and _EXTEND.match(character) is None
 
 
 def fmm(text: str) -> list[str]:
     """Forward maximum matching as a walk through the dictionary, longest entry first."""
-    words = {word for word, count in frequencies().items() if count}
-    longest = max(map(len, words))
+    entries, longest = frequencies(), 16
     found: list[str] = []
     i = 0
     while i < len(text):
@@ -99,7 +127,7 @@ def fmm(text: str) -> list[str]:
                 for size in range(len(window), 1, -1):
                     after = text[i + size : i + size + 1]
                     cuts = is_alnum(text[i + size - 1]) and after and is_alnum(after)
-                    if window[:size] in words and not cuts:
+                    if window[:size] in entries and not cuts:
                         end = i + size
                         break
         found.append(text[i:end])
@@ -108,9 +136,8 @@ def fmm(text: str) -> list[str]:
 
 
 def uax29(text: str) -> list[str]:
-    """Words by the `regex` package's default word boundaries; what is no word left out."""
-    parts = regex.split(r"\b", text, flags=regex.V1 | regex.WORD)
-    return [part for part in parts if any(map(is_word_character, part))]
+    """The words of the `uniseg` package; what is no word left out."""
+    return [part for part in words(text) if any(map(is_word_character, part))]
 
 
 def words_and_jieba(text: str) -> Iterator[str]:

@@ -10,12 +10,24 @@ from dedup_middleware.text.extraction.charsets import FAMILIES, plausibility
 SIMPLIFIED = (
     "市政府今天召开新闻发布会，介绍了今年前三个季度的经济运行情况，有关部门负责人回答了记者的提问。"
 )
-TRADITIONAL = "市政府今天召開記者會，說明今年前三季的經濟情況，有關單位負責人回答了記者的問題，並且感謝市民的支持。"
-JAPANESE = "市役所はきょう記者会見を開き、今年の経済の状況について説明しました。担当者は記者の質問に答えています。"
-KOREAN = "시청은 오늘 기자 회견을 열고 올해 경제 상황에 대해 설명했다. 담당자는 기자들의 질문에 대답하였다."
+TRADITIONAL = (
+    "市政府今天召開記者會，說明今年前三季的經濟情況，"
+    "有關單位負責人回答了記者的問題，並且感謝市民的支持。"
+)
+JAPANESE = (
+    "市役所はきょう記者会見を開き、今年の経済の状況について説明しました。"
+    "担当者は記者の質問に答えています。"
+)
+KOREAN = (
+    "시청은 오늘 기자 회견을 열고 올해 경제 상황에 대해 설명했다. "
+    "담당자는 기자들의 질문에 대답하였다."
+)
 RUSSIAN = "Сегодня мэрия города провела встречу с журналистами и рассказала об итогах этого года."
 GREEK = "Ο δήμος παρουσίασε σήμερα στους δημοσιογράφους τα αποτελέσματα της χρονιάς που πέρασε."
-FRENCH = "La mairie a présenté aujourd’hui à la presse les résultats de l’année écoulée : l’été fut très réussi."
+FRENCH = (
+    "La mairie a présenté aujourd’hui à la presse les résultats de l’année écoulée : "
+    "l’été fut très réussi."
+)
 
 TEXTS = {
     "gb2312": SIMPLIFIED,
@@ -62,7 +74,7 @@ def page(text: str, declared: str | None) -> str:
 @pytest.mark.parametrize("codec", TEXTS)
 @pytest.mark.parametrize("declared", DECLARATIONS)
 def test_decodes_whatever_is_declared(codec: str, declared: str | None) -> None:
-    """The text comes out right without a declaration and under any wrong one, in the page or not."""
+    """The text comes out right without a declaration and under any wrong one."""
     text = TEXTS[codec]
     data = page(text, declared).encode(codec)
     assert text in decode(data, declared).text

@@ -12,17 +12,21 @@ from dedup_middleware.text.extraction import source
 
 TITLE = "滨河新区图书馆下月开放夜间阅览室"
 PARAGRAPHS = [
-    "记者昨天从滨河新区管理委员会获悉，位于文化广场北侧的新图书馆将从下月一日起开放夜间阅览室，开放时间为每天十八时至二十二时。",
-    "据介绍，夜间阅览室设有二百四十个座位，分为普通阅览区、自习区和儿童阅览区，读者凭身份证或者借书证就可以入馆，不需要另外预约。",
-    "图书馆馆长表示，过去半年里有许多上班族来信反映白天没有时间借书，因此馆方调整了排班，并且增加了十二名工作人员和八名志愿者。",
-    "公交公司同时宣布，从下月起三路和十五路的末班车将推迟到二十二时三十分，方便读者在闭馆之后乘车回家。",
+    "记者昨天从滨河新区管理委员会获悉，位于文化广场北侧的新图书馆将从下月一日起开放夜间阅览室，"
+    "开放时间为每天十八时至二十二时。",
+    "据介绍，夜间阅览室设有二百四十个座位，分为普通阅览区、自习区和儿童阅览区，"
+    "读者凭身份证或者借书证就可以入馆，不需要另外预约。",
+    "图书馆馆长表示，过去半年里有许多上班族来信反映白天没有时间借书，"
+    "因此馆方调整了排班，并且增加了十二名工作人员和八名志愿者。",
+    "公交公司同时宣布，从下月起三路和十五路的末班车将推迟到二十二时三十分，"
+    "方便读者在闭馆之后乘车回家。",
 ]
 ENGLISH_TITLE = "Harbour library opens its reading room at night"
 ENGLISH = [
     "The new library on the north side of the square will open a reading room at night from the "
     "first of next month, the district council said on Tuesday.",
-    "The room has two hundred and forty seats in three areas, one of them for children, and readers "
-    "will need nothing but a library card or proof of identity to get in.",
+    "The room has two hundred and forty seats in three areas, one of them for children, and "
+    "readers will need nothing but a library card or proof of identity to get in.",
     "The librarian said that many people who work by day had written in the past six months to ask "
     "for later hours, so twelve members of staff and eight volunteers were added.",
 ]
@@ -35,7 +39,8 @@ RELATED = "".join(
     for i, text in enumerate(["新区地铁六号线开始试运行", "秋季蔬菜价格总体平稳", "周末气温回升"])
 )
 COMMENTS = "".join(
-    f'<div class="item">网友{i}：这个消息很好，希望其他图书馆也能延长开放的时间，感谢工作人员的付出。</div>'
+    f'<div class="item">网友{i}：这个消息很好，希望其他图书馆也能延长开放的时间，'
+    "感谢工作人员的付出。</div>"
     for i in range(4)
 )
 
@@ -237,7 +242,13 @@ def test_a_failing_library_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ENGLISH[0] in page.text
 
 
-def test_extraction_does_not_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doubtful_pages_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A page without a body is no news: the library's errors about it stay out of the log."""
+    extract("<body><div><a href='/'>one</a></div><p>a</p></body>")
+    assert not caplog.records
+
+
+def test_extraction_does_not_remember() -> None:
     """A page has one body however often it came and whatever came before, in any thread."""
     pages = [template(TITLE, PARAGRAPHS) for template in TEMPLATES]
     pages += [template(ENGLISH_TITLE, ENGLISH) for template in TEMPLATES]
@@ -255,3 +266,36 @@ def test_never_raises_on_broken_markup(html: str) -> None:
     page = extract(html, extractor="fast")
     page.text.encode("utf-8")
     page.title.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("发布时间：2021年3月4日 作者：佚名 字体：[大 中 小]", "[关闭窗口] [打印本页]"),
+        ("2021-03-04 10:20", "（责任编辑：本站）"),
+        ("来源：晨光新闻网", "上一篇：新区地铁六号线开始试运行"),
+        ("Published: 4 March 2021", "Share this article"),
+    ],
+)
+def test_notes_around_the_body_are_left_out(before: str, after: str) -> None:
+    """Date, source and tools of an outlet do not make its reprint another text."""
+    html = table(TITLE, [before, *PARAGRAPHS, after])
+    assert extract(html).text.split("\n") == PARAGRAPHS
+
+
+@pytest.mark.parametrize(
+    ("page_title", "headline"),
+    [
+        (f"{TITLE}_新闻频道_晨光网", TITLE),
+        (f"{TITLE} - 江河在线", TITLE),
+        ("Bridge closed until May | The Harbour Times", "Bridge closed until May"),
+        (
+            "Works - and what they mean for the harbour",
+            "Works - and what they mean for the harbour",
+        ),
+        ("晨光网", "晨光网"),
+    ],
+)
+def test_title_without_the_site(page_title: str, headline: str) -> None:
+    """Names of section and site go from the page title; a dash inside a headline stays."""
+    assert extract(f"<title>{page_title}</title><p>{PARAGRAPHS[0]}</p>").title == headline

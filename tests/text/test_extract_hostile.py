@@ -6,7 +6,7 @@ import pytest
 
 from dedup_middleware.text import extract as module
 from dedup_middleware.text.extract import extract
-from dedup_middleware.text.extraction import metadata, source
+from dedup_middleware.text.extraction import blocks, metadata, source
 
 PROSE = "The council met on Monday and agreed to repair the bridge before the winter begins. " * 3
 BODY = f"<p>{PROSE}</p>" * 5
@@ -35,7 +35,7 @@ def no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(html: str) -> object:
         raise AssertionError(f"parser called with {len(html)} characters")
 
-    monkeypatch.setattr(module.blocks, "parse", refuse)
+    monkeypatch.setattr(blocks, "parse", refuse)
 
 
 @pytest.mark.usefixtures("no_slow_path")
@@ -84,7 +84,7 @@ def test_twenty_megabytes(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(len(html))
         return survey(html)
 
-    monkeypatch.setattr(module.source, "survey", spy)
+    monkeypatch.setattr(source, "survey", spy)
     extract("<body>" + unit * (20_000_000 // len(unit)))
     assert max(seen, default=0) <= source.MAX_SIZE
 
@@ -112,7 +112,7 @@ def test_removing_scripts_is_linear(unit: str, monkeypatch: pytest.MonkeyPatch) 
     size = 20_000
     html = unit * size + "</SCRIPT></STYLE>"
     counting = Counting(html)
-    monkeypatch.setattr(source, "find", lambda text, needle, start: counting.find(needle, start))
+    monkeypatch.setattr(source, "find", lambda _, needle, start: counting.find(needle, start))
     source.without_unseen(html)
     assert counting.passed <= 20 * len(html)
 
@@ -131,7 +131,7 @@ def test_removing_scripts_is_linear(unit: str, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_unseen_parts(markup: str, visible: str) -> None:
-    """Scripts, styles and comments go; an unclosed comment hides nothing, an unclosed script all."""
+    """Scripts and comments go; an unclosed comment hides nothing, an unclosed script all."""
     assert source.without_unseen(markup) == visible
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text.segment import cut
-from tests.text.oracles import fmm, jieba, texts, uax29
+from tests.text.oracles import fmm, jieba, same_class, texts, uax29
 
 relaxed = settings(deadline=None, max_examples=400)
 
@@ -20,7 +20,9 @@ def test_jieba_is_jieba(text: str) -> None:
 
 
 @relaxed
-@given(st.text("中华人民共和国大学生活动中心研究生命起源南京市长江大桥一二三的abAB1.#", max_size=200))
+@given(
+    st.text("中华人民共和国大学生活动中心研究生命起源南京市长江大桥一二三的abAB1.#", max_size=200)
+)
 def test_jieba_on_dense_chinese(text: str) -> None:
     """Long runs without punctuation, where words overlap, are cut as jieba cuts them."""
     assert cut("jieba", text) == jieba().lcut(text, HMM=False)
@@ -48,22 +50,12 @@ def test_fmm_known_answers() -> None:
     assert cut("fmm", "中，国") == ["中", "，", "国"]
 
 
-thai_and_joiners = str.maketrans(dict.fromkeys("สวัสดีກຂကខកខ\u200d", ""))
-
-
 @relaxed
 @given(texts)
 def test_words_are_unicode_words(text: str) -> None:
     """Scripts with spaces are cut at the word boundaries of UAX #29."""
-    kept = "".join(c for c in text.translate(thai_and_joiners) if not _complex(c))
-    assert cut("words", kept) == uax29(kept)
-
-
-def _complex(character: str) -> bool:
-    blocks = (0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x1950, 0x1AB0), (0xA9E0, 0xAAE0)
-    code = ord(character)
-    # The oracle knows neither these scripts' groups nor characters of its successors.
-    return any(first <= code < last for first, last in blocks) or 0x20000 <= code < 0x40000
+    known = "".join(filter(same_class, text))
+    assert cut("words", known) == uax29(known)
 
 
 def test_words_known_answers() -> None:
@@ -71,6 +63,11 @@ def test_words_known_answers() -> None:
     assert cut("words", "can't stop 3.5 or 1,000!") == ["can't", "stop", "3.5", "or", "1,000"]
     assert cut("words", "中文カタカナひら 한국어") == ["中", "文", "カタカナ", "ひ", "ら", "한국어"]
     assert cut("words", "Привет, мир… _ __") == ["Привет", "мир"]
+    assert cut("words", "\U0001f1e8\U0001f1f3\U0001f1e8中") == [
+        "\U0001f1e8\U0001f1f3",
+        "\U0001f1e8",
+        "中",
+    ]
     assert cut("words", "\U0001f600\U0001f44d\U0001f3fd") == ["\U0001f600", "\U0001f44d\U0001f3fd"]
 
 
@@ -108,7 +105,8 @@ def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     tokenizer = jieba().Tokenizer()
-    tokenizer.load_userdict(str(path))
+    with path.open("rb") as file:
+        tokenizer.load_userdict(file)
     text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中研究生命起源，ABC公司easy_install"
     assert cut("jieba", text, user_dictionary=path) == tokenizer.lcut(text, HMM=False)
     assert "石墨烯" in cut("jieba", text, user_dictionary=path)

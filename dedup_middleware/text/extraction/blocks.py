@@ -90,7 +90,10 @@ def read(root: Any) -> Blocks:
     """Blocks and containers of a tree. The tree is changed."""
     _thin_out(root)
     page = Blocks()
-    _Reader(page).visit(root, 0, "body")
+    reader = _Reader(page)
+    reader.visit(root, 0, "body")
+    reader.flush(0, "body")
+    page.last[0] = len(page.parent) - 1
     return page
 
 
@@ -111,44 +114,52 @@ class _Reader:
     def flush(self, container: int, tag: str) -> None:
         """End the block at hand."""
         text = self.text
-        if text:
-            line = " ".join("".join(text).split())
-            if line:
-                share = min(1.0, self.linked / len(line)) if self.linked else 0.0
-                self.page.blocks.append(Block(line, len(line.encode()), share, container, tag))
-            self.text = []
-            self.linked = 0
+        line = " ".join("".join(text).split())
+        if line:
+            share = min(1.0, self.linked / len(line)) if self.linked else 0.0
+            weight = len(line) if line.isascii() else len(line.encode())
+            self.page.blocks.append(Block(line, weight, share, container, tag))
+        text.clear()
+        self.linked = 0
 
     def visit(self, element: Any, container: int, line_tag: str) -> None:
         """Read the content of an element; ``line_tag`` is the tag of the block it is in."""
-        if element.text:
-            self.text.append(element.text)
+        text = self.text
+        if inner_text := element.text:
+            text.append(inner_text)
         for child in element:
             tag = child.tag
             if tag == "a":
-                before = len(self.text)
+                before = len(text)
                 self.visit(child, container, line_tag)
                 # A block inside the link has been flushed with the share it had.
-                self.linked += sum(map(len, self.text[before:]))
+                for piece in text[before:]:
+                    self.linked += len(piece)
             elif tag in _CONTAINERS:
-                self.flush(container, line_tag)
+                if text:
+                    self.flush(container, line_tag)
                 inner = self.open(child, tag, container)
                 self.visit(child, inner, tag)
-                self.flush(inner, tag)
+                if text:
+                    self.flush(inner, tag)
                 self.page.last[inner] = len(self.page.parent) - 1
             elif tag in _LINES:
-                self.flush(container, line_tag)
-                if tag == "p" and _flags(child, tag) & (FURNITURE | COMMENT):
-                    inner = self.open(child, tag, container)
-                    self.visit(child, inner, tag)
-                    self.flush(inner, tag)
-                elif tag != "br":
-                    self.visit(child, container, tag)
-                    self.flush(container, tag)
+                if text:
+                    self.flush(container, line_tag)
+                if tag != "br":
+                    self.line(child, tag, container)
             else:
                 self.visit(child, container, line_tag)
-            if child.tail:
-                self.text.append(child.tail)
+            if tail := child.tail:
+                text.append(tail)
+
+    def line(self, element: Any, tag: str, container: int) -> None:
+        """Read a paragraph or a heading; one named like furniture is a container of its own."""
+        if tag == "p" and element.attrib and _flags(element, tag) & (FURNITURE | COMMENT):
+            container = self.open(element, tag, container)
+        self.visit(element, container, tag)
+        if self.text:
+            self.flush(container, tag)
 
     def open(self, element: Any, tag: str, container: int) -> int:
         """A new container."""

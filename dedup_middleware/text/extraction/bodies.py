@@ -10,8 +10,7 @@ _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
 # A line of a page without a tree counts as body from this length on: navigation is shorter.
 _FLAT_LINE = 40
 
-# It reports every page without a body as an error.
-logging.getLogger("trafilatura").addFilter(lambda record: record.levelno > logging.ERROR)
+_log = logging.getLogger("trafilatura")
 
 
 def thorough_body(html: str, *, url: str | None, comments: bool, full: bool) -> str:
@@ -22,6 +21,9 @@ def thorough_body(html: str, *, url: str | None, comments: bool, full: bool) -> 
     """
     import trafilatura  # here, not above: it takes 0.3 s
 
+    if _log.level == logging.NOTSET:
+        # It reports every page without a body as an error; whoever wants that sets the level.
+        _log.setLevel(logging.CRITICAL)
     try:
         text: str | None = trafilatura.extract(
             html, url=url, fast=not full, include_comments=comments, deduplicate=False

@@ -8,15 +8,54 @@ _SPACE = re.compile(r"[^\S\n]+")
 _NOT_WORD = re.compile(r"\W+")
 
 
+# Lines that outlets put before and behind a body: date, source, author, editor, tools. They differ
+# between reprints, and their dates would count as figures of the report.
+_NOTE = re.compile(
+    r"""[\s(（\[【|>·\-—]*(?:
+    (?:本文|文章|稿件|新闻)?来源\s*[:：] | (?:责任|本文|网络|值班)?编\s?[辑輯]\s*[:：|]
+    | 责编 | 責任編輯
+    | (?:原|本文)?(?:标题|標題)\s*[:：] | (?:文章)?作者\s*[:：] | (?:关键[词字]|标签)\s*[:：]
+    | (?:发布|发表|更新|發布|发稿)?(?:时间|日期|時間)\s*[:：] | 发[布表]于
+    | 字[体号]\s*[:：]
+    | (?:浏览|点击|阅读|评论|瀏覽)(?:量|数|次数)?\s*[:：(（]
+    | [上下]一[篇页条] | 分享[到至]
+    | (?:关闭|打印|返回|收藏|举报|纠错)(?:窗口|本页|此页|列表|首页|顶部|反馈)? \s*[\]】)）]
+    | 当前位置 | 您的位置 | 版权声明 | 免责声明 | 特别声明 | 扫一扫 | 点击下载
+    | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}
+    | (?:published|updated|posted|last\ (?:updated|modified))\b | share\ (?:this|on)\b
+    | advertisement\b | \d+\s+comments?\b | tags?\s*: | read\ (?:more|also)\b | filed\ under\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NOTE_SIZE = 80
+# Lines at either end that may be notes.
+_NOTES = 6
+
+
 def tidy(text: str, title: str) -> str:
-    """Body with one paragraph a line, without empty lines and without the headline at its start."""
+    """Body with one paragraph a line, without headline and notes at its start and its end."""
     lines = [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
     lines = [line for line in lines if line]
     headline = _key(title)
-    start = 0
-    while headline and start < min(3, len(lines)) and _key(lines[start]) == headline:
+    start, end = 0, len(lines)
+    while start < min(_NOTES, end) and (
+        _is_note(lines[start]) or _is_title(lines[start], headline)
+    ):
         start += 1
-    return "\n".join(lines[start:])
+    while end > max(start, len(lines) - _NOTES) and _is_note(lines[end - 1]):
+        end -= 1
+    return "\n".join(lines[start:end])
+
+
+def _is_note(line: str) -> bool:
+    """Whether a line is about the page rather than part of the report."""
+    return len(line) <= _NOTE_SIZE and (_NOTE.match(line) is not None or not _key(line))
+
+
+def _is_title(line: str, headline: str) -> bool:
+    """Whether a line repeats the headline, or the part of it that is no site name."""
+    key = _key(line)
+    return key == headline or (len(key) >= 8 and key in headline)
 
 
 def without_links(text: str, page: Blocks) -> str:

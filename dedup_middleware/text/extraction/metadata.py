@@ -63,6 +63,8 @@ def is_thread(html: str) -> bool:
 
 def _meta(head: str, name: str) -> str:
     """Content of the first meta element of that name."""
+    if name not in head:
+        return ""
     for element in _META.findall(head):
         key = _PROPERTY.search(element)
         if key is not None and key[1].lower() == name:
@@ -74,9 +76,14 @@ def _meta(head: str, name: str) -> str:
 
 def _without_site(text: str) -> str:
     """The page title without the names of section and site behind it."""
-    first = _SITE_SUFFIX.split(text, maxsplit=1)[0]
-    # A short first part is the site itself, or a word of the headline.
-    return first if len(first) * 3 >= len(text) or len(first) >= 12 else text
+    cuts = list(_SITE_SUFFIX.finditer(text))[-4:]
+    end = len(text)
+    for cut in reversed(cuts):
+        # The name of a site is short, and no longer than the headline before it.
+        if end - cut.end() > 24 or cut.start() < max(6, end - cut.end()):
+            break
+        end = cut.start()
+    return text[:end]
 
 
 def _flat(text: str) -> str:

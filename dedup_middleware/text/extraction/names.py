@@ -18,26 +18,27 @@ _LONGEST = 300
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
 _FURNITURE_WORDS = frozenset(
     """
-    ad ads adv gg banner banners dfp nav subnav navbar navigation menu submenu toolbar topbar tool
-    tools crumb crumbs pager rail foot share shares sharing shared social follow tag tags keywords
-    author authors byline meta timestamp hot rank ranking vote votes rating slide slides slider
-    caption icon icons btn button buttons modal popup overlay tooltip login signup player editor
-    disclaimer statement teaser teasers trending noprint hidden hide viewport promo promos widget
-    copyright qrcode weixin weibo
+    ad ads adv gg banner banners dfp nav subnav menu submenu tool tools pager rail foot share shares
+    sharing shared follow tag tags keywords author authors byline meta timestamp hot rank ranking
+    vote votes rating slide slides slider caption icon icons btn button buttons modal popup overlay
+    tooltip login signup player editor disclaimer statement trending noprint hidden hide viewport
+    promo promos widget copyright weixin weibo visually userinfo pubdate taglist tuijian xiangguan
     """.split()
 )
-_FURNITURE_PARTS = (
-    "advert sponsor outbrain taboola criteo breadcrumb paginat masthead sidebar side-bar footer "
-    "newsletter subscri cookie consent addthis bdshare related recommend popular "
-    "most-read mostread more-on more-from more-stories more-news read-next read-more next-post "
-    "suggest also-like tuijian xiangguan taglist tag-list lightbox screen-reader visually "
-    "carousel gallery attachment userinfo user-info profile post-date pubdate publish-date "
-    "source-info syndication sharebar sharebox toolbox hotnews navbox"
-).split()
-_COMMENT_PARTS = ("disqus", "livefyre", "pinglun", "guestbook", "respond")
-_COMMENT_WORDS = frozenset(
-    {"comment", "comments", "reply", "replies", "commentlist", "commentlists"}
+# Beginnings of words, for their plurals and for compounds written as one.
+_FURNITURE_STARTS = (
+    *("advert", "sponsor", "outbrain", "taboola", "criteo", "breadcrumb", "crumb", "paginat"),
+    *("masthead", "sidebar", "footer", "newsletter", "subscri", "cookie", "consent", "addthis"),
+    *("bdshare", "related", "recommend", "popular", "suggest", "lightbox", "carousel", "gallery"),
+    *("attachment", "profile", "syndication", "sharebar", "sharebox", "toolba", "toolbo", "topbar"),
+    *("navi", "navb", "hotnews", "hotlist", "teaser", "social", "qrcode"),
 )
+_PAIRS = re.compile(
+    r"(?:most|next|also|read|more|side|tag|source|user|screen|post|publish|pub)[-_]"
+    r"(?:read|viewed|on|from|stories|news|next|more|post|like|bar|list|info|reader|date|time)\b"
+)
+_COMMENT_WORDS = frozenset({"comment", "reply", "replies"})
+_COMMENT_STARTS = ("comments", "commentl", "disqus", "livefyre", "pinglun", "guestbook", "respond")
 _BODY = re.compile(
     r"(?:article|art|post|entry|story|news|text|detail|blog|page|content)[-_]{0,2}"
     r"(?:body|content|text|entry|detail|con|main)\b"
@@ -51,15 +52,15 @@ _BODY = re.compile(
 def flags_of(name: str) -> int:
     """Flags for a class and an id, joined by a space."""
     name = name[:_LONGEST]
-    words = {word.lower() for word in _WORD.findall(name)}
+    words = [word.lower() for word in _WORD.findall(name)]
     lowered = name.lower()
-    flags = 0
-    if _BODY.search(lowered) is not None:
-        flags = BODY_NAME
-    if not _COMMENT_WORDS.isdisjoint(words) or any(part in lowered for part in _COMMENT_PARTS):
-        flags |= COMMENT
-    if (not _FURNITURE_WORDS.isdisjoint(words) and "elementor" not in words) or any(
-        part in lowered for part in _FURNITURE_PARTS
-    ):
+    flags = 0 if _BODY.search(lowered) is None else BODY_NAME
+    for word in words:
+        if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
+            flags |= FURNITURE
+        elif word in _COMMENT_WORDS or word.startswith(_COMMENT_STARTS):
+            flags |= COMMENT
+    if not flags & FURNITURE and _PAIRS.search(lowered) is not None:
         flags |= FURNITURE
-    return flags
+    # Page builders call every box of a page a widget.
+    return flags & ~FURNITURE if "elementor" in words else flags

@@ -12,6 +12,10 @@ _PROSE_LINK = 0.35
 _TEASER = 400
 # The frame grows to a container around it that holds this much more prose.
 _GAIN = 1.15
+# Short lines at the end that are kept, and what is short (UTF-8 bytes).
+_SIGNATURE = 2
+_LABEL = 40
+_SENTENCE_END = frozenset("。！？…”.!?:：")
 # The same for a thread, where each post adds little.
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
@@ -56,6 +60,7 @@ def find_body(page: Blocks, *, thread: bool = False) -> Found:
     comments = sum(prose) - sum(
         w for b, w in zip(page.blocks, prose, strict=True) if not commented[b.container]
     )
+    sure = sure and (named or comments <= weight)
     return Found("\n".join(lines), sure, comments > _DISCUSSION * weight)
 
 
@@ -96,10 +101,10 @@ def _rich(page: Blocks, kept: list[int]) -> tuple[list[int], list[int]]:
 
 
 def _core(page: Blocks, direct: list[int]) -> int:
-    """The container whose own paragraphs weigh most, those one level below by half."""
-    score = [2 * weight for weight in direct]
+    """The container whose own paragraphs weigh most, those one level below counted for less."""
+    score = [3 * weight for weight in direct]
     for index in range(1, len(direct)):
-        score[page.parent[index]] += direct[index]
+        score[page.parent[index]] += 2 * direct[index]
     return max(range(len(score)), key=score.__getitem__)
 
 
@@ -117,6 +122,10 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
     for index in around[1:]:
         if rich[index] >= _GAIN * max(1, rich[node]):
             node = index
+    outer = around[min(1, len(around) - 1)]
+    if node == core and good[outer] > good[node] and good[outer] >= 0.9 * good[0]:
+        # All other prose is next to the core: paragraphs in a box each.
+        node = outer
     if good[node] < 0.5 * good[0]:
         # No container stands out: paragraphs that are each in a box of their own.
         node = next(index for index in around if good[index] >= 0.5 * good[0])
@@ -160,9 +169,22 @@ def _inside(page: Blocks, chosen: int, dropped: list[bool]) -> list[Block]:
 def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
     """Lines of the body inside the chosen container."""
     kept = [block for block in _inside(page, chosen, dropped) if not _is_link_line(block)]
-    while kept and (kept[-1].tag in HEADINGS):
+    while kept and kept[-1].tag in HEADINGS:
         kept.pop()
-    return [block.text for block in kept]
+    end = len(kept)
+    while end and _is_label(kept[end - 1]):
+        end -= 1
+    # One or two short lines are a signature, more are the titles of boxes below the body.
+    return [block.text for block in (kept[:end] if len(kept) - end > _SIGNATURE else kept)]
+
+
+def _is_label(block: Block) -> bool:
+    """Whether a block is a few words outside a list or a table, and no sentence."""
+    return (
+        block.weight < _LABEL
+        and block.tag not in ("li", "td", "th", "dd")
+        and block.text[-1] not in _SENTENCE_END
+    )
 
 
 def _is_link_line(block: Block) -> bool:

@@ -62,7 +62,7 @@ def clean(text: str) -> str:
         # Pairs of surrogates are one character each; lone ones become U+FFFD.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = text.replace("\x00", "")
-    return _with_cdata_escaped(text) if text.lstrip()[:5] == "<?xml" else text
+    return _with_cdata_escaped(text) if text[:64].lstrip().startswith("<?xml") else text
 
 
 def _with_cdata_escaped(text: str) -> str:

@@ -1,0 +1,342 @@
+"""Edits of a text as pages on the web differ: made by a seed, so that everyone gets the same.
+
+    >>> edit("一句话。两句话。", "truncation", 0.5, seed=1)
+    '一句话。'
+
+Every kind takes an intensity from 0, the text itself, to 1. It is the share of the units of the
+text (sentences, words, letters) that the edit touches, rounded up, unless :data:`KINDS` says
+otherwise. The same text, kind, intensity and seed give the same result in every process, on every
+machine and with every version of Python. What is inserted comes from :mod:`.material`.
+
+A **sentence** ends with its full stop, question or exclamation mark and the quotation marks
+behind it, or at the end of a line. A **word** is a run of letters and digits; in Chinese and
+Japanese, which need a dictionary to find words, it is two ideographs, which most words are. A
+**letter** is a character of a word.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from dedup_middleware.evaluation.material import CHINESE, LATIN, TRADITIONAL, Material
+
+_HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff"
+_WORD: Final = re.compile(f"[{_HAN}]{{1,2}}|[^\\W_{_HAN}]+")
+_LETTER: Final = re.compile(r"[^\W_]")
+_IDEOGRAPH: Final = re.compile(f"[{_HAN}]")
+# A sentence, and the white space behind it.
+_SENTENCE: Final = re.compile(
+    "((?:[^。！？!?.\\n]|\\.(?!\\s|$))*(?:[。！？!?.]+[”’」』）\"')]*|(?=\\n)|$))(\\s*)"
+)
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class _Dice:
+    """Random choices that never change; of :mod:`random` only ``random()`` promises that."""
+
+    def __init__(self, kind: str, seed: int) -> None:
+        digest = blake2b(f"{kind}/{seed}".encode(), digest_size=8).digest()
+        self._random = random.Random(int.from_bytes(digest, "little")).random
+
+    def below(self, n: int) -> int:
+        """A number from 0 to n - 1."""
+        return int(self._random() * n)
+
+    def pick(self, choices: Sequence[str]) -> str:
+        """One of some strings."""
+        return choices[self.below(len(choices))]
+
+    def order(self, n: int) -> list[int]:
+        """The numbers below n in random order."""
+        numbers = list(range(n))
+        for i in range(n - 1, 0, -1):
+            j = self.below(i + 1)
+            numbers[i], numbers[j] = numbers[j], numbers[i]
+        return numbers
+
+    def some(self, n: int, share: float) -> list[int]:
+        """A share of the numbers below n, rounded up, ascending."""
+        return sorted(self.order(n)[: count_of(n, share)])
+
+
+def count_of(n: int, share: float) -> int:
+    """A share of n things, rounded up.
+
+    >>> count_of(10, 0.31), count_of(10, 0.3), count_of(0, 1.0)
+    (4, 3, 0)
+    """
+    # A hair less, so that 0.1 * 30 does not become 4.
+    return min(n, math.ceil(n * share - 1e-9))
+
+
+def split_sentences(text: str) -> list[tuple[str, str]]:
+    """The sentences of a text, each with the white space behind it; they add up to the text.
+
+    >>> split_sentences("One. Two!\\nThree")
+    [('One.', ' '), ('Two!', '\\n'), ('Three', '')]
+    """
+    return [(m[1], m[2]) for m in _SENTENCE.finditer(text) if m[0]]
+
+
+def split_words(text: str) -> list[str]:
+    """The text cut into words (odd places) and what stands between them (even places).
+
+    >>> split_words("a b。")
+    ['', 'a', ' ', 'b', '。']
+    """
+    parts, end = [], 0
+    for match in _WORD.finditer(text):
+        parts += [text[end : match.start()], match[0]]
+        end = match.end()
+    return [*parts, text[end:]]
+
+
+def _material(text: str) -> Material:
+    return CHINESE if _IDEOGRAPH.search(text) else LATIN
+
+
+def _join(sentences: Sequence[tuple[str, str]]) -> str:
+    return "".join(sentence + gap for sentence, gap in sentences)
+
+
+def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
+    sentences = split_sentences(text)
+    places = [i for i, (sentence, _) in enumerate(sentences) if sentence]
+    # One sentence alone can't move.
+    chosen = [places[i] for i in dice.some(len(places), max(intensity, 2 / max(len(places), 2)))]
+    moved = [sentences[i][0] for i in chosen]
+    # Rotated after shuffling, so that distinct sentences do move.
+    order = dice.order(len(moved))
+    result = list(sentences)
+    for place, source in zip(
+        [chosen[i] for i in order], [moved[i] for i in order[1:] + order[:1]], strict=True
+    ):
+        result[place] = (source, sentences[place][1])
+    return _join(result)
+
+
+def _sentences_inserted(text: str, intensity: float, dice: _Dice) -> str:
+    sentences, material = split_sentences(text), _material(text)
+    for place in reversed(dice.some(len(sentences), intensity)):
+        sentences.insert(place, (dice.pick(material.sentences), ""))
+    return _join(sentences)
+
+
+def _sentences_deleted(text: str, intensity: float, dice: _Dice) -> str:
+    sentences = split_sentences(text)
+    gone = set(dice.some(len(sentences), intensity))
+    return _join([s for i, s in enumerate(sentences) if i not in gone])
+
+
+def _sentences_changed(text: str, intensity: float, dice: _Dice) -> str:
+    """Half of the words of the chosen sentences are replaced."""
+    sentences = split_sentences(text)
+    material = _material(text)
+    for i in dice.some(len(sentences), intensity):
+        sentence, gap = sentences[i]
+        sentences[i] = (_replace_words(sentence, 0.5, material, dice), gap)
+    return _join(sentences)
+
+
+def _first_sentences(text: str, intensity: float, dice: _Dice) -> str:
+    sentences, material = split_sentences(text), _material(text)
+    for i in range(count_of(len(sentences), intensity)):
+        sentences[i] = (dice.pick(material.sentences).rstrip(), sentences[i][1])
+    return _join(sentences)
+
+
+def _other(dice: _Dice, choices: Sequence[str], old: str) -> str:
+    """One of some strings, but not ``old``."""
+    i = dice.below(len(choices))
+    return choices[i] if choices[i] != old else choices[(i + 1) % len(choices)]
+
+
+def _replace_words(text: str, share: float, material: Material, dice: _Dice) -> str:
+    parts = split_words(text)
+    for i in dice.some(len(parts) // 2, share):
+        parts[2 * i + 1] = _other(dice, material.words, parts[2 * i + 1])
+    return "".join(parts)
+
+
+def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
+    parts, material = split_words(text), _material(text)
+    for i in dice.some(len(parts) // 2, intensity):
+        parts[2 * i + 1] = dice.pick(material.words) + material.between + parts[2 * i + 1]
+    return "".join(parts)
+
+
+def _words_deleted(text: str, intensity: float, dice: _Dice) -> str:
+    parts = split_words(text)
+    for i in dice.some(len(parts) // 2, intensity):
+        parts[2 * i + 1] = ""
+    return "".join(parts)
+
+
+def _words_changed(text: str, intensity: float, dice: _Dice) -> str:
+    return _replace_words(text, intensity, _material(text), dice)
+
+
+def _each_letter(
+    text: str, intensity: float, dice: _Dice, change: Callable[[str], str], units: re.Pattern[str]
+) -> str:
+    places = [m.start() for m in units.finditer(text)]
+    characters = list(text)
+    for i in dice.some(len(places), intensity):
+        characters[places[i]] = change(characters[places[i]])
+    return "".join(characters)
+
+
+def _characters_inserted(text: str, intensity: float, dice: _Dice) -> str:
+    letters = _material(text).letters
+    return _each_letter(text, intensity, dice, lambda c: dice.pick(letters) + c, _LETTER)
+
+
+def _characters_deleted(text: str, intensity: float, dice: _Dice) -> str:
+    return _each_letter(text, intensity, dice, lambda _: "", _LETTER)
+
+
+def _characters_changed(text: str, intensity: float, dice: _Dice) -> str:
+    letters = _material(text).letters
+    return _each_letter(text, intensity, dice, lambda c: _other(dice, letters, c), _LETTER)
+
+
+def _advert(text: str, intensity: float, dice: _Dice) -> str:
+    """Adverts as long as a share of the text, at least one."""
+    adverts = _material(text).adverts
+    block = ""
+    while len(block) < max(1, intensity * len(text)):
+        block += dice.pick(adverts)
+    return block
+
+
+def _advert_before(text: str, intensity: float, dice: _Dice) -> str:
+    return f"{_advert(text, intensity, dice)}\n{text}"
+
+
+def _advert_inside(text: str, intensity: float, dice: _Dice) -> str:
+    sentences = split_sentences(text)
+    middle = (len(sentences) + 1) // 2
+    block = _advert(text, intensity, dice)
+    return f"{_join(sentences[:middle])}\n{block}\n{_join(sentences[middle:])}"
+
+
+def _advert_after(text: str, intensity: float, dice: _Dice) -> str:
+    return f"{text}\n{_advert(text, intensity, dice)}"
+
+
+def _numbered(template: str, dice: _Dice) -> str:
+    while "{}" in template:
+        template = template.replace("{}", str(10 + dice.below(2)), 1)
+    return template
+
+
+def _agency_note(text: str, intensity: float, dice: _Dice) -> str:
+    material = _material(text)
+    notes = [*material.headers, *material.footers]
+    chosen = dice.some(len(notes), intensity)
+    header = "".join(_numbered(notes[i], dice) for i in chosen if i < len(material.headers))
+    footer = "".join(notes[i] for i in chosen if i >= len(material.headers))
+    return header + text + footer
+
+
+def _timestamps(text: str, intensity: float, dice: _Dice) -> str:
+    stamps = _material(text).stamps
+    chosen = dice.some(len(stamps), intensity)
+    return "".join(_numbered(stamps[i], dice) for i in chosen) + text
+
+
+def _figures_changed(text: str, intensity: float, dice: _Dice) -> str:
+    found = list(_NUMBER.finditer(text))
+    for i in reversed(dice.some(len(found), intensity)):
+        first, last = found[i].span()
+        digit = str((int(text[last - 1]) + 1 + dice.below(9)) % 10)
+        text = text[:first] + text[first : last - 1] + digit + text[last:]
+    return text
+
+
+_ASCII: Final = re.compile("[!-~]")
+
+
+def _full_width(text: str, intensity: float, dice: _Dice) -> str:
+    return _each_letter(text, intensity, dice, lambda c: chr(ord(c) + 0xFEE0), _ASCII)
+
+
+_SIMPLIFIED: Final = re.compile(f"[{''.join(TRADITIONAL)}]")
+
+
+def _traditional(text: str, intensity: float, dice: _Dice) -> str:
+    return _each_letter(text, intensity, dice, TRADITIONAL.__getitem__, _SIMPLIFIED)
+
+
+def _truncation(text: str, intensity: float, _: _Dice) -> str:
+    return text[: len(text) - count_of(len(text), intensity)]
+
+
+_EDITS: Final[dict[str, Callable[[str, float, _Dice], str]]] = {
+    "sentence-order": _sentence_order,
+    "characters-inserted": _characters_inserted,
+    "characters-deleted": _characters_deleted,
+    "characters-changed": _characters_changed,
+    "words-inserted": _words_inserted,
+    "words-deleted": _words_deleted,
+    "words-changed": _words_changed,
+    "sentences-inserted": _sentences_inserted,
+    "sentences-deleted": _sentences_deleted,
+    "sentences-changed": _sentences_changed,
+    "first-sentences": _first_sentences,
+    "advert-before": _advert_before,
+    "advert-inside": _advert_inside,
+    "advert-after": _advert_after,
+    "agency-note": _agency_note,
+    "timestamps": _timestamps,
+    "full-width": _full_width,
+    "traditional": _traditional,
+    "truncation": _truncation,
+    "figures-changed": _figures_changed,
+}
+KINDS: Final[dict[str, str]] = {
+    "sentence-order": "sentences change places; paragraphs stay (at least two sentences move)",
+    "characters-inserted": "a character before some letters",
+    "characters-deleted": "some letters are missing",
+    "characters-changed": "another character in place of some letters",
+    "words-inserted": "a word before some words",
+    "words-deleted": "some words are missing",
+    "words-changed": "another word in place of some words",
+    "sentences-inserted": "a sentence before some sentences",
+    "sentences-deleted": "some sentences are missing",
+    "sentences-changed": "half of the words of some sentences are replaced",
+    "first-sentences": "other sentences in place of the first ones",
+    "advert-before": "adverts before the text, as long as the share of it",
+    "advert-inside": "adverts in the middle, as long as the share of the text",
+    "advert-after": "adverts behind the text, as long as the share of it",
+    "agency-note": "some of the notes of an agency before and behind the text",
+    "timestamps": "some lines with times before the text",
+    "full-width": "some ASCII characters in full width",
+    "traditional": "some of ninety common simplified characters in traditional form",
+    "truncation": "the end is missing, a share of the characters",
+    "figures-changed": "another last digit in some numbers: a different page, not a near-duplicate",
+}
+#: kinds that make another page of it, which must not be taken for the first one
+OTHER_PAGE: Final = frozenset({"figures-changed"})
+
+
+def edit(text: str, kind: str, intensity: float, seed: int) -> str:
+    """An edited copy of a text.
+
+    :param kind: one of :data:`KINDS`
+    :param intensity: 0 (the text itself) to 1
+    :param seed: any whole number; each gives another copy
+    :raises ValueError: no such kind, or an intensity outside 0 to 1
+    """
+    if kind not in _EDITS:
+        raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(_EDITS)}")
+    if not 0.0 <= intensity <= 1.0:
+        raise ValueError(f"intensity={intensity!r} can't be used: use a number from 0 to 1")
+    if intensity == 0 or not text:
+        return text
+    return _EDITS[kind](text, intensity, _Dice(kind, seed))

@@ -1,0 +1,100 @@
+"""Removing what has expired from a Redis server, in steps short enough for everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.index.redis_scripts import ADDRESS_CHUNK, ROWS
+from dedup_middleware.index.redis_wire import Reply
+
+_SCAN = 1000  # keys looked at, and at most removed, by one call
+_BUCKET_NAME = 7  # bytes behind the prefix: table, prefix of the hash, generation
+
+
+class Server(Protocol):
+    """What the steps need of the index."""
+
+    prefix: bytes
+
+    def ask(self, *command: bytes | int) -> Coroutine[Any, Any, Reply]:
+        """Send one command."""
+
+    def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Coroutine[Any, Any, Reply]:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
+
+    async def counters(self) -> tuple[int, ...]:
+        """Numbers behind the key ``counters``."""
+
+
+async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
+    """First page number, and first byte of addresses, of each generation that has pages."""
+    reply = await server.ask(b"HGETALL", server.prefix + b"generations")
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+    return {
+        int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
+        for generation, raw in pairs
+    }
+
+
+def glob(prefix: bytes) -> bytes:
+    """Pattern of all keys that begin with a prefix.
+
+    >>> glob(b"{a*}")
+    b'{a\\\\*}*'
+    """
+    return b"".join(b"\\" + bytes([c]) if c in b"*?[]\\" else bytes([c]) for c in prefix) + b"*"
+
+
+async def scan(server: Server) -> AsyncIterator[list[bytes]]:
+    """Names of all keys of the namespace, some at a time; a name may come twice."""
+    cursor: bytes | int = 0
+    while True:
+        cursor, names = await server.ask(
+            b"SCAN", cursor, b"MATCH", glob(server.prefix), b"COUNT", _SCAN
+        )
+        yield names
+        if int(cursor) == 0:
+            return
+
+
+async def remove_expired(server: Server, oldest: int) -> None:
+    """Remove all generations before ``oldest``.
+
+    Every step may be repeated, by this process or by another one at the same time. An index that
+    can't be reached is left to whoever opens it next.
+    """
+    try:
+        firsts = await first_numbers(server)
+        dead = sorted(generation for generation in firsts if generation < oldest)
+        if not dead:
+            return
+        await server.run("lapse")
+        await _remove_buckets(server, lambda generation: generation < oldest)
+        living = [first for generation, first in firsts.items() if generation >= oldest]
+        number, address, *_ = await server.counters()
+        end = min(living, default=(number + 1, address))
+        start = firsts[dead[0]]
+        # The chunk in which the first living page is stays until that one expires.
+        for chunk in range(start[0] // ROWS, end[0] // ROWS):
+            await server.run("expire_chunk", chunk)
+        for chunk in range(start[1] // ADDRESS_CHUNK, end[1] // ADDRESS_CHUNK):
+            await server.ask(b"UNLINK", server.prefix + b"a" + chunk.to_bytes(4, "little"))
+        await server.ask(b"HDEL", server.prefix + b"generations", *dead)
+    except IndexUnavailableError:
+        return
+
+
+async def _remove_buckets(server: Server, expired: Callable[[int], bool]) -> None:
+    length = len(server.prefix) + _BUCKET_NAME
+    async for names in scan(server):
+        old = [
+            name
+            for name in names
+            if len(name) == length and expired(int.from_bytes(name[-4:], "big"))
+        ]
+        if old:
+            await server.run("expire_buckets", more_keys=old)

@@ -1,0 +1,178 @@
+"""Pages expire by whole generations; a hit lets one live on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.index.tables import narrow_slot, neighbours
+from tests.index.harness import (
+    PARAMETERS,
+    Harness,
+    MemoryHarness,
+    RedisHarness,
+    SQLiteHarness,
+    entry,
+    slots_of,
+)
+from tests.servers import RedisServer
+
+SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+LEASE = 60.0
+SPANS = {"memory": 1000.0, "sqlite": 1000.0, "redis": 1.5}  # seconds; Redis has its own clock
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+async def harness(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer
+) -> AsyncIterator[Harness]:
+    """A store of each kind with a window of two spans, at the beginning of a span."""
+    window = 2 * SPANS[request.param]
+    harness: Harness
+    if request.param == "memory":
+        harness = MemoryHarness(window)
+    elif request.param == "sqlite":
+        harness = SQLiteHarness(tmp_path / "index.db", window)
+    else:
+        harness = RedisHarness(redis_server, window)
+        time.sleep(-time.time() % SPANS["redis"] + 0.05)
+    yield harness
+    await harness.close()
+
+
+async def stored(index: Index, key: int, address: str) -> int:
+    """Number of a page that is claimed and committed."""
+    slots = slots_of(key, SLOTS[1].head, (5 << 40, 6 << 50))
+    outcome: Claim | Reading = await index.read(slots)
+    content = np.zeros(1, CONTENT)
+    content["key"] = slots[0].prefix << 48 | slots[0].head << 24
+    while isinstance(outcome, Reading):
+        outcome = await index.claim(
+            type(entry(slots))(slots, content.tobytes(), address), outcome, LEASE
+        )
+    assert await index.commit(outcome)
+    return outcome.number
+
+
+async def found(index: Index) -> list[int]:
+    """Numbers of all pages beside the SimHash."""
+    reading = await index.read(SLOTS)
+    return neighbours(reading.slots, reading.data, 0).numbers.tolist()
+
+
+async def test_pages_expire_with_their_generation(harness: Harness) -> None:
+    """A page lives for at least the window; after it everything it took is given back, except
+    that a page entered anew lives on."""
+    span = harness.window / 2
+    index = await harness.client()
+    old = await stored(index, 1, "https://a/old")
+    assert await found(index) == [old]
+
+    await harness.pass_time(span)
+    late = await stored(index, 2, "https://a/late")
+    assert await found(index) == [old, late]
+    assert await index.expiring([old, late]) == [False, False]
+
+    await harness.pass_time(span)
+    assert await found(index) == [old, late]
+    assert await index.expiring([old, late]) == [True, False]
+    assert await index.refresh(old, slots_of(9, SLOTS[1].head, (5 << 40, 6 << 50)))
+    anew = max(await found(index))
+    assert await index.addresses([anew]) == ["https://a/old"]
+    before = await index.fetch(np.array([old, anew], np.uint64))
+    assert before.states.tolist() == [State.COMMITTED] * 2
+    assert before.content[0] == before.content[1]
+
+    await harness.pass_time(span)
+    assert await found(index) == [late, anew]
+    key = slots_of(1)[:1]
+    reading = await index.read(key)
+    assert neighbours(key, reading.data, 0).numbers.tolist() == [anew]
+
+    await harness.pass_time(2 * span)
+    assert await found(index) == []
+    other = await harness.client()
+    last = await stored(other, 3, "https://a/last")
+    assert last > anew
+    # Expired buckets are removed in the background, or a few with every claim.
+    if isinstance(harness, SQLiteHarness):
+        last = await stored(other, 3, "https://a/last")
+    for _ in range(100):
+        if (await other.stats()).buckets == len(SLOTS):
+            break
+        await asyncio.sleep(0.05)
+    assert (await other.stats()).buckets == len(SLOTS)
+    assert (await other.fetch(np.array([last], np.uint64))).states.tolist() == [State.COMMITTED]
+
+
+@pytest.mark.parametrize("harness", ["redis"], indirect=True)
+async def test_expired_chunks_are_removed(harness: RedisHarness) -> None:
+    """Satellites and addresses of expired pages are given back by whole chunks, and the pages
+    are no longer counted."""
+    index = await harness.client()
+
+    async def one(number: int) -> None:
+        slots = [narrow_slot(0, number << 48)]
+        outcome = await index.claim(entry(slots, address="x" * 99), await index.read(slots), LEASE)
+        assert isinstance(outcome, Claim)
+        assert await index.commit(outcome)
+
+    await asyncio.gather(*(one(number) for number in range(600)))
+    first = harness.prefix + b"s" + bytes(4)
+    assert harness.admin.exists(first)
+    await harness.pass_time(3 * harness.window / 2)
+    other = await harness.client()
+    for _ in range(100):
+        if not harness.admin.hlen(harness.prefix + b"generations"):
+            break
+        await asyncio.sleep(0.05)
+    assert not harness.admin.exists(first)
+    assert not harness.admin.exists(harness.prefix + b"a" + bytes(4))
+    stats = await other.stats()
+    assert stats.committed == await other.count() == 600 - 272 - 273
+    assert (stats.released, stats.buckets) == (0, 0)
+
+
+async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
+    """A reading of a generation that is over brings a new one, and then the claim."""
+    index = await harness.client()
+    old = await stored(index, 1, "https://a/1")
+    reading = await index.read(SLOTS)
+    await harness.pass_time(harness.window / 2)
+    outcome = await index.claim(entry(SLOTS), reading, LEASE)
+    assert isinstance(outcome, Reading)
+    assert old in neighbours(outcome.slots, outcome.data, 0).numbers.tolist()
+    claim = await index.claim(entry(SLOTS), outcome, LEASE)
+    assert isinstance(claim, Claim)
+    assert await index.commit(claim)
+    again = await index.claim(entry(SLOTS), outcome, LEASE)
+    assert isinstance(again, Reading)
+    assert neighbours(again.slots, again.data, 0).numbers.tolist() == [claim.number]
+
+
+async def test_window_is_a_parameter(harness: Harness, redis_server: RedisServer) -> None:
+    """All who use an index must agree on its window."""
+    index = await harness.client()
+    assert float((await index.stats()).parameters["window"]) == harness.window
+    if isinstance(harness, MemoryHarness):
+        return
+    harness.window = 0.0
+    other = harness.connect()
+    harness.clients.append(other)
+    with pytest.raises(IndexRefusedError, match="window: the index has"):
+        await other.open(PARAMETERS)
+
+
+async def test_refresh_of_a_page_that_is_gone(harness: Harness) -> None:
+    """A page that is not committed can't be entered anew."""
+    index = await harness.client()
+    assert not await index.refresh(7, SLOTS)
+    assert await found(index) == []

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text.figures import canonical
+from dedup_middleware.text.shingle import Shingler
+from tests.text.oracles import texts
+
+DIGITS = "零一二三四五六七八九"
+
+
+def in_chinese(number: int) -> str:
+    """A number below 10**12 as Chinese writes it."""
+    if number < 10_000:
+        text, zero = "", False
+        for unit, power in (("千", 1000), ("百", 100), ("十", 10), ("", 1)):
+            digit = number // power % 10
+            if digit:
+                text += "零" * (zero and bool(text)) + DIGITS[digit] + unit
+            zero = not digit
+        return text
+    name, size = ("亿", 10**8) if number >= 10**8 else ("万", 10**4)
+    high, low = divmod(number, size)
+    gap = "零" if 0 < low < size // 10 else ""
+    return in_chinese(high) + name + gap + (in_chinese(low) if low else "")
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.integers(20, 10**12 - 1))
+def test_chinese_numbers(number: int) -> None:
+    """A number written in Chinese characters is the same figure as in digits."""
+    assert canonical(f"共{in_chinese(number)}元") == [str(number)]
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.integers(0, 10**12), st.integers(0, 999))
+def test_arabic_numbers(whole: int, part: int) -> None:
+    """Separators of thousands, full-width digits and trailing zeros don't change a figure."""
+    value = Decimal(f"{whole}.{part:03}").normalize()
+    expected = [f"{value:f}"]
+    for text in (f"{whole}.{part:03}", f"{whole:,}.{part:03}", f"{whole:,}.{part:03}00"):
+        assert canonical(text) == canonical(text.translate(_WIDE)) == expected
+
+
+_WIDE = {ord(str(digit)): 0xFF10 + digit for digit in range(10)}
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        ("三百二十一", ["321"]),
+        ("两万三千", ["23000"]),
+        ("二〇二〇", ["2020"]),
+        ("3.2万", ["32000"]),
+        ("3.2 万", ["32000"]),
+        ("1亿2000万", ["120000000"]),
+        ("3万5千", ["35000"]),
+        ("三万五", ["35000"]),
+        ("5百万", ["5000000"]),
+        ("壹仟贰佰元", ["1200"]),
+        ("百分之五", ["5%"]),
+        ("百分之三点五", ["3.5%"]),
+        ("百分之百", ["100%"]),
+        ("千分之三", ["3‰"]),
+        ("5 percent, 5 per cent, 5％", ["5%"]),
+        ("三点五万", ["35000"]),
+        ("1.5 million and 2 bn", ["1500000", "2000000000"]),
+        ("3.50 = 3.5", ["3.5"]),
+        ("10:30", ["10", "30"]),
+        ("第三 星期二 周四 礼拜五", ["3", "2", "4", "5"]),
+        ("三人 五年 十分钟", ["3", "5", "10"]),
+        ("三分之一", ["3", "1"]),
+        ("九八年", ["98"]),
+        ("007", ["7"]),
+        ("1,23 and 12,3456", ["1", "23", "12", "3456"]),
+        ("123456789012345678901", ["123456789012345678", "901"]),
+        ("٣ और १२", ["3", "12"]),
+        ("", []),
+    ],
+)
+def test_known_figures(text: str, figures: list[str]) -> None:
+    """Numerals of many forms have one canonical form each."""
+    assert canonical(text) == figures
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["一些一样一个一般", "十分重要", "万一", "统一进一步", "三三两两", "四周", "千方百计",
+     "五角大楼", "陆军和大陆人", "百姓千万不要", "一五一十", "五一", "may", "a million"],
+)  # fmt: skip
+def test_words_are_no_figures(text: str) -> None:
+    """Numerals inside words and idioms don't count."""
+    assert canonical(text) == []
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["2020年4月3日", "２０２０年４月３日", "二〇二〇年四月三日", "2020-04-03", "2020/4/3", "2020.4.3",
+     "2020.04.03", "April 3, 2020", "3 April 2020", "the 3rd of April 2020", "Apr. 3, 2020"],
+)  # fmt: skip
+def test_dates(date: str) -> None:
+    """A date gives the same three figures in every form."""
+    assert set(canonical(date)) == {"2020", "4", "3"}
+    shingler = Shingler(segmenter="char", stop_words="")
+    assert set(shingler(date).figures) == set(shingler("2020-4-3").figures)
+
+
+@settings(deadline=None, max_examples=500)
+@given(texts)
+def test_any_text(text: str) -> None:
+    """Any string has figures; they are distinct, and as many as there are hashes."""
+    figures = canonical(text)
+    hashes = Shingler(segmenter="char", stop_words="")(text).figures.tolist()
+    assert len(set(figures)) == len(figures) == len(hashes) == len(set(hashes))
+
+
+def test_unit_matters() -> None:
+    """Five and five percent are different figures."""
+    shingler = Shingler(segmenter="char", stop_words="")
+    assert shingler("5").figures.tolist() != shingler("5%").figures.tolist()

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text import hashing
+from dedup_middleware.text.normalize import normalize
+from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.stopwords import stop_words
+from tests.text.oracles import is_word_character, same_class, shingles, texts, words_and_jieba
+
+CHINESE = "研究生命起源的中国科学家在南京市长江大桥发现了1.5万年前的C++化石，增长百分之五。"
+
+
+made = functools.cache(Shingler)
+
+
+@settings(deadline=None, max_examples=400)
+@given(texts, st.integers(1, 5))
+def test_the_kernel_is_its_twin(text: str, width: int) -> None:
+    """Normal form, segmentation, stop words, shingles and counts equal those computed with
+    jieba, word boundaries and integers of Python."""
+    form = normalize("".join(c for c in text if all(map(same_class, normalize(c)))))
+    shingler = made(width=width, hash_key=7)
+    stops = stop_words("zh,en").words
+    tokens = [token for token in words_and_jieba(form) if token not in stops]
+    assert shingler.tokens(form) == tokens
+    found = shingler(form)
+    expected = shingles(tokens, width, hashing.constants(7, width).tolist())
+    assert found.features.tolist() == list(expected)
+    assert found.counts.tolist() == list(expected.values())
+    assert found.tokens == len(tokens)
+
+
+@settings(deadline=None, max_examples=200)
+@given(texts)
+@pytest.mark.parametrize("segmenter", ["jieba", "fmm", "words", "char"])
+def test_any_string(segmenter: str, text: str) -> None:
+    """No string raises; sizes agree; features are distinct; the call is a pure function."""
+    shingler = made(segmenter=segmenter, hash_key=1)
+    found = shingler(text)
+    assert found.features.dtype == np.uint64
+    assert found.counts.dtype == np.uint32
+    assert found.figures.dtype == np.uint64
+    assert len(set(found.features.tolist())) == found.features.size == found.counts.size
+    assert found.counts.sum() == max(min(found.tokens, 1), found.tokens - 2)
+    assert found.tokens == len(shingler.tokens(text)) == shingler.token_hashes(text).size
+    assert all(any(map(is_word_character, token)) for token in shingler.tokens(text))
+    again = shingler(normalize(text))
+    assert again.features.tolist() == found.features.tolist()
+    assert again.exact == found.exact
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("中国科学家，发现化石。", "中国科学家 发现化石"),
+        ("ＡＢＣ research", "abc RESEARCH"),
+        ("can’t wait", "can't wait"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("\ufeff研究\u00ad生命", "研究生命"),
+        ("e\u0301te\u0301", "été"),
+    ],
+)
+def test_what_hides_no_duplicate(one: str, other: str) -> None:
+    """Width, case, punctuation, white space and invisible characters don't change a text."""
+    shingler = Shingler(stop_words="")
+    assert shingler(one).exact == shingler(other).exact
+    assert shingler.tokens(one) == shingler.tokens(other)
+    assert shingler(one).features.tolist() == shingler(other).features.tolist()
+
+
+def test_order_and_repetition() -> None:
+    """Shingles know the order of their tokens, and counts how often each occurs."""
+    shingler = Shingler(segmenter="words", stop_words="", width=2)
+    assert set(shingler("red green").features) != set(shingler("green red").features)
+    assert shingler("a b a b a").counts.tolist() == [2, 2]
+
+
+def test_short_and_empty_texts() -> None:
+    """Fewer tokens than the width are one shingle of them all; no token, no shingle."""
+    shingler = Shingler(segmenter="words", stop_words="")
+    assert shingler("red green").features.size == 1
+    assert shingler("red").features.tolist() != shingler("red green").features.tolist()
+    for text in ("", "，。！ \n", "\u200b"):
+        assert (shingler(text).features.size, shingler(text).tokens) == (0, 0)
+
+
+def test_stop_words() -> None:
+    """The shipped lists, none, or a set of one's own; looked up in normal form."""
+    text = "The cat sat on the mat，我们的研究"
+    assert Shingler().tokens(text) == ["cat", "sat", "mat", "研究"]
+    assert "the" in Shingler(stop_words="zh").tokens(text)
+    assert len(Shingler(stop_words="").tokens(text)) > 6
+    assert "mat" not in Shingler(stop_words=frozenset({"ＭＡＴ"})).tokens(text)
+
+
+def test_mixed_scripts() -> None:
+    """One setting cuts every script: Chinese by the dictionary, the rest by its own rules."""
+    tokens = Shingler(stop_words="").tokens(
+        "研究生命起源 Привет мир 3.5 カタカナ 한국어 สวัสดี don't"
+    )
+    assert tokens == [
+        *("研究", "生命", "起源", "привет", "мир", "3.5", "カタカナ", "한국어"),
+        *("สวัส", "วัสดี", "don't"),
+    ]
+
+
+def test_max_chars() -> None:
+    """What lies beyond the limit is ignored."""
+    assert Shingler(max_chars=4).tokens("研究生命起源") == Shingler().tokens("研究生命")
+
+
+def test_hash_key() -> None:
+    """Another key gives other hashes of the same number."""
+    one, other = Shingler()(CHINESE), Shingler(hash_key=1)(CHINESE)
+    assert one.features.size == other.features.size
+    assert not set(one.features) & set(other.features)
+    assert not set(one.figures) & set(other.figures)
+    assert one.exact != other.exact
+
+
+def test_fingerprint_names_every_parameter(tmp_path: Path) -> None:
+    """Every parameter, the dictionary included, shows in the name; the key only as a digest."""
+    user = tmp_path / "user.txt"
+    user.write_text("云计算\n", encoding="utf-8")
+    different: list[dict[str, Any]] = [
+        {},
+        {"segmenter": "fmm"},
+        {"segmenter": "words"},
+        {"width": 4},
+        {"stop_words": "zh"},
+        {"stop_words": ""},
+        {"stop_words": frozenset({"a"})},
+        {"stop_words": frozenset({"b"})},
+        {"user_dictionary": user},
+        {"hash_key": 99991},
+        {"max_chars": 5},
+        {"traditional": True},
+    ]
+    names = [Shingler(**options).fingerprint for options in different]
+    assert len(set(names)) == len(names)
+    assert not any("99991" in name for name in names)
+    assert names[0].startswith("jieba-3w-zh")
+
+
+def test_user_dictionary_is_normalised(tmp_path: Path) -> None:
+    """A user's words are found although text is normalised before it is cut."""
+    user = tmp_path / "user.txt"
+    user.write_text("ＡＢＣ手机\n", encoding="utf-8")
+    assert Shingler(user_dictionary=user).tokens("买Abc手机去") == ["买", "abc手机"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0}, "width=0 is out of range: choose 1 to 64"),
+        ({"width": 65}, "width=65 is out of range"),
+        ({"hash_key": -1}, "hash_key=-1 is out of range"),
+        ({"hash_key": 1 << 64}, "is out of range: choose 0 to 2"),
+        ({"max_chars": 0}, "max_chars=0 is out of range"),
+        ({"segmenter": "x"}, "segmenter='x' is unknown"),
+        ({"stop_words": "xx"}, "stop_words='xx': no list for 'xx'"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    """A value out of range is refused with its name, its value and what would do."""
+    with pytest.raises(ValueError, match=message):
+        Shingler(**options)
+
+
+def test_bad_stop_word() -> None:
+    """A stop word that is no string is named."""
+    with pytest.raises(TypeError, match="stop_words holds 5"):
+        Shingler(stop_words=frozenset({5}))  # type: ignore[arg-type]
+
+
+def test_traditional() -> None:
+    """On demand a traditional page and its simplified twin are the same page."""
+    pytest.importorskip("opencc")
+    shingler = Shingler(traditional=True, stop_words="")
+    one, other = "漢語轉換為簡體中文網頁", "汉语转换为简体中文网页"
+    assert shingler.tokens(one) == shingler.tokens(other)
+    assert shingler(one).exact == shingler(other).exact
+    assert Shingler()(one).exact != Shingler()(other).exact
+
+
+def test_traditional_needs_opencc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without OpenCC the error says which extra to install."""
+    from dedup_middleware.text import traditional
+
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    traditional.simplified.cache_clear()
+    monkeypatch.setattr(traditional, "import_module", missing)
+    with pytest.raises(ImportError, match=r"dedup-middleware\[traditional\]"):
+        Shingler(traditional=True)
+
+
+def test_large_page() -> None:
+    """Ten megabytes are cut off at the limit, and a million characters are done."""
+    text = (CHINESE * 100_000)[:10_000_000]
+    found = Shingler()(text)
+    short = Shingler()(text[:1_000_000])
+    assert found.tokens == short.tokens > 100_000
+    assert found.exact == short.exact
+
+
+def test_threads() -> None:
+    """Many threads share one shingler."""
+    shingler = Shingler()
+    expected = shingler(CHINESE).features.tolist()
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(shingler, [CHINESE] * 200):
+            assert found.features.tolist() == expected
+
+
+def test_one_compilation() -> None:
+    """Whatever the text and the segmenter, the kernel is compiled for one signature."""
+    from dedup_middleware.text.shingle import _shingle
+
+    for segmenter in ("jieba", "fmm", "words", "char"):
+        for text in ("", "a", CHINESE, "e\u0301"):
+            Shingler(segmenter=segmenter)(text)
+    assert len(_shingle.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_collisions() -> None:
+    """A hundred thousand different tokens and shingles have different hashes."""
+    text = " ".join(f"w{number}" for number in range(100_000))
+    found = Shingler(segmenter="words", stop_words="")(text)
+    assert found.features.size == 100_000 - 2
