@@ -94,7 +94,7 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
     """Whether 第, 周, 星期, 礼拜 or 分之 stands before i."""
     before, earlier = _at(codes, i - 1), _at(codes, i - 2)
     week = (before == _PERIOD and earlier == _STAR) or (before == _PRAY and earlier == _RITE)
-    return before == _ORDINAL or before == _WEEK or week or _after_parts(codes, i)
+    return before in (_ORDINAL, _WEEK) or week or _after_parts(codes, i)
 
 
 @subkernel
@@ -105,7 +105,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
         return False
     counts = _among(after, _AFTER)
     if code == _ONE:
-        counts = after == _MONTH or after == _DAY or after == _NUMBER
+        counts = after in (_MONTH, _DAY, _NUMBER)
     elif code == _TEN and after == _PART:
         counts = _at(codes, i + 2) == _CLOCK or _at(codes, i + 2) == _OF
     elif code == _FOUR and after == _WEEK:  # 四周: all around

@@ -18,7 +18,7 @@ from dedup_middleware.kernels import subkernel
 Codes = NDArray[np.uint32]
 
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
-_LIMIT: Final = 10**15  # no Chinese numeral is read beyond this
+_LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 _LETTER_BITS: Final = 5
 
 
@@ -220,16 +220,10 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
             digit, unit = -1, power
         else:
             section += digit if digit > 0 else 0
-            if section == 0 and (total == 0 or power == 4):
+            if (section == 0 and (total == 0 or power == 4)) or total > _LIMIT:
                 break
-            if power == 8:
-                total = (total + section) * 10**8
-            else:
-                total += section * 10**4
+            total = (total + section) * 10**8 if power == 8 else total + section * 10**4
             section, digit, unit = 0, -1, power
-            if total > _LIMIT:
-                i += 1
-                break
         i += 1
     if i == first:
         return -1, first

@@ -107,6 +107,7 @@ def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
     tokenizer = jieba().Tokenizer()
     with path.open("rb") as file:
         tokenizer.load_userdict(file)
-    text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中研究生命起源，ABC公司easy_install"
+    text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中"
+    text += "研究生命起源，ABC公司easy_install"
     assert cut("jieba", text, user_dictionary=path) == tokenizer.lcut(text, HMM=False)
     assert "石墨烯" in cut("jieba", text, user_dictionary=path)

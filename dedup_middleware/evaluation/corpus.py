@@ -1,0 +1,149 @@
+"""Documents and labelled pairs from files, one JSON object a line, compressed by gzip or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dedup_middleware.errors import DedupError
+from dedup_middleware.fingerprint import Document
+
+_KEYS = ("key", "url", "id")
+
+
+class InputError(DedupError, ValueError):
+    """A file can't be used; the message names the file, the line and the fix."""
+
+
+@attrs.frozen
+class SourceDocument:
+    """A document of a file.
+
+    :param document: key, title and text; the key is the first of ``key``, ``url`` and ``id``, else
+        file name and line
+    :param category: ``category`` or ``cluster`` of the line as a string, or empty
+    """
+
+    document: Document
+    category: str = ""
+
+
+@attrs.frozen
+class Pair:
+    """Two documents and whether they are near-duplicates.
+
+    :param key: name of the pair
+    :param label: whether they are
+    :param kind: what sort of pair it is, as the file says (``type``)
+    :param trivial: the texts are equal (``jaccard_char5`` is 1), so that any method finds it
+    """
+
+    key: str
+    a: Document
+    b: Document
+    label: bool
+    kind: str = ""
+    trivial: bool = False
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Number and object of each line that is not empty.
+
+    :raises InputError: no such file, not the text of JSON objects
+    """
+    number = 0
+    try:
+        with path.open("rb") as probe:
+            packed = probe.read(2) == b"\x1f\x8b"
+        opened = gzip.open(path, "rb") if packed else path.open("rb")
+        with opened as lines:
+            for number, line in enumerate(lines, 1):  # noqa: B007 - the handler below names it
+                if not line.strip():
+                    continue
+                value = json.loads(line)
+                if not isinstance(value, dict):
+                    raise InputError(f"{path}, line {number}: write a JSON object, {{...}}")
+                yield number, value
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, zlib.error, RecursionError) as error:
+        raise InputError(f"{path}, line {number}: write one JSON object a line ({error})") from None
+
+
+def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default: Any) -> str:
+    value = line.get(field, default)
+    if not isinstance(value, str):
+        raise InputError(f"{path}, line {number}: give {field!r} a string, it is {value!r:.40}")
+    return value
+
+
+def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[SourceDocument]:
+    """The documents of some files, in order; ``text`` is required, ``title`` is not.
+
+    :param limit: how many are read at most
+    :raises InputError: a file or line that can't be used, or no document at all
+    """
+    found: list[SourceDocument] = []
+    names = []
+    for path in paths:
+        names.append(str(path))
+        for number, line in read_lines(path):
+            if limit is not None and len(found) >= limit:
+                return found
+            key = next((str(line[k]) for k in _KEYS if line.get(k)), f"{path.name}:{number}")
+            document = Document(
+                key=key,
+                title=_text(path, number, line, "title", ""),
+                text=_text(path, number, line, "text", None),
+            )
+            category = line.get("category", line.get("cluster", ""))
+            found.append(SourceDocument(document, str(category)))
+    if not found:
+        raise InputError(f"{', '.join(names)}: no document; write lines with a field 'text'")
+    return found
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The labelled pairs of a file; borderline pairs, whose label is null, are left out.
+
+    Fields: ``a_text``, ``b_text`` and ``label`` (1 or 0); ``a_title``, ``b_title``, ``pair_id``,
+    ``type`` and ``jaccard_char5`` may be missing.
+
+    :raises InputError: a line that can't be used, or no labelled pair
+    """
+    found = []
+    for number, line in read_lines(path):
+        if "label" not in line or line["label"] not in {0, 1, None}:
+            raise InputError(f"{path}, line {number}: give 'label' 1, 0 or null")
+        if line["label"] is None:
+            continue
+        key = str(line.get("pair_id", number))
+        a, b = (
+            Document(
+                key=f"{key}/{side}",
+                title=_text(path, number, line, f"{side}_title", "") if line.get(f"{side}_title") else "",
+                text=_text(path, number, line, f"{side}_text", None),
+            )
+            for side in "ab"
+        )
+        found.append(
+            Pair(
+                key,
+                a,
+                b,
+                bool(line["label"]),
+                str(line.get("type", "")),
+                line.get("jaccard_char5") == 1 or a.text == b.text,
+            )
+        )
+    if not found:
+        raise InputError(f"{path}: no labelled pair; write lines with a label 1 or 0")
+    return found

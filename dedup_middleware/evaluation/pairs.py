@@ -1,0 +1,241 @@
+"""Every method on labelled pairs: how often it is right, how sure that is, and where it is wrong.
+
+A stream meets a pair in one order only, so each is judged in both: ``b`` new after ``a`` was
+stored, and ``a`` new after ``b``. ``either`` calls a pair near-duplicates if one order does. Most
+labelled pairs do not say in which order they were seen, so ``either`` is what compares with
+methods that know no order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from dedup_middleware.evaluation.comparers import Comparer
+from dedup_middleware.evaluation.corpus import Pair
+from dedup_middleware.evaluation.scores import (
+    Counts,
+    Interval,
+    Labels,
+    Scores,
+    bootstrap_f1,
+    components,
+    cross_validate,
+    curve,
+    wilson,
+)
+from dedup_middleware.fingerprint import Document
+from dedup_middleware.text import figures
+from dedup_middleware.text.shingle import Shingler
+
+B_NEW: Final = "b new"
+A_NEW: Final = "a new"
+EITHER: Final = "either"
+ORDERS: Final = (EITHER, B_NEW, A_NEW)
+
+Progress = Callable[[str, int, int], None]
+
+
+@attrs.frozen(eq=False)
+class MethodRun:
+    """What one method says of n pairs.
+
+    ``said`` bool[n] and ``scores`` float64[n] for each order; ``reasons`` of the pair in the order
+    that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a comparison.
+    """
+
+    name: str
+    threshold: float
+    said: Mapping[str, Labels]
+    scores: Mapping[str, Scores]
+    reasons: tuple[str, ...]
+    sign_seconds: float
+    pair_seconds: float
+
+
+@attrs.frozen
+class Row:
+    """One line of the table: a method in one order.
+
+    ``cross_validated`` counts the pairs judged by thresholds found on other documents;
+    ``thresholds`` lists these.
+    """
+
+    method: str
+    order: str
+    threshold: float
+    pairs: int
+    precision: Interval
+    recall: Interval
+    f1: Interval
+    cross_validated: Counts
+    thresholds: tuple[float, ...]
+    pair_seconds: float
+    sign_seconds: float
+
+
+@attrs.frozen
+class WrongPair:
+    """A pair that a method got wrong, and what differs between the two texts.
+
+    ``words_a`` and ``figures_a`` are those that ``b`` lacks, and the other way round.
+    """
+
+    pair: Pair
+    method: str
+    score: float
+    reason: str
+    words_a: tuple[str, ...]
+    words_b: tuple[str, ...]
+    figures_a: tuple[str, ...]
+    figures_b: tuple[str, ...]
+
+
+def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
+    """Judge all pairs in both orders by one method."""
+    started = time.perf_counter()
+    signed = [(comparer.sign(pair.a), comparer.sign(pair.b)) for pair in pairs]
+    signing = time.perf_counter() - started
+    started = time.perf_counter()
+    forward = [comparer.compare(b, a) for a, b in signed]
+    backward = [comparer.compare(a, b) for a, b in signed]
+    comparing = time.perf_counter() - started
+    said = {
+        B_NEW: np.array([c.duplicate for c in forward], np.bool_),
+        A_NEW: np.array([c.duplicate for c in backward], np.bool_),
+    }
+    scores = {
+        B_NEW: np.array([comparer.score(b, a) for a, b in signed], np.float64),
+        A_NEW: np.array([comparer.score(a, b) for a, b in signed], np.float64),
+    }
+    said[EITHER] = said[A_NEW] | said[B_NEW]
+    scores[EITHER] = np.maximum(scores[A_NEW], scores[B_NEW])
+    nearer = [
+        max(f, b, key=lambda c: (c.duplicate, c.similarity))
+        for f, b in zip(forward, backward, strict=True)
+    ]
+    total = max(2 * len(pairs), 1)
+    return MethodRun(
+        comparer.name,
+        comparer.threshold,
+        said,
+        scores,
+        tuple(c.reason for c in nearer),
+        signing / total,
+        comparing / total,
+    )
+
+
+def run_all(
+    comparers: Mapping[str, Comparer], pairs: Sequence[Pair], progress: Progress | None = None
+) -> list[MethodRun]:
+    """:func:`run` for each method.
+
+    :param progress: told the name of the method, how many are done and how many there are
+    """
+    runs = []
+    for i, (name, comparer) in enumerate(comparers.items()):
+        if progress is not None:
+            progress(name, i, len(comparers))
+        runs.append(run(comparer, pairs))
+    return runs
+
+
+def groups_of(pairs: Sequence[Pair]) -> list[int]:
+    """A number for each pair; pairs that share a document, directly or through others, share it."""
+    return components([(pair.a.text, pair.b.text) for pair in pairs])
+
+
+def rows(runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5) -> list[Row]:
+    """The table of all methods in all orders."""
+    labels = labels_of(pairs)
+    groups = groups_of(pairs)
+    table = []
+    for result in runs:
+        for order in ORDERS:
+            said, scores = result.said[order], result.scores[order]
+            counts = Counts.of(said, labels)
+            validated, chosen = cross_validate(scores, labels, groups, folds)
+            called = counts.true_positive + counts.false_positive
+            table.append(
+                Row(
+                    result.name,
+                    order,
+                    result.threshold,
+                    len(pairs),
+                    wilson(counts.true_positive, called),
+                    wilson(counts.true_positive, counts.true_positive + counts.false_negative),
+                    bootstrap_f1(said, labels, groups),
+                    validated,
+                    tuple(round(t, 4) for t in chosen),
+                    result.pair_seconds,
+                    result.sign_seconds,
+                )
+            )
+    return table
+
+
+def labels_of(pairs: Sequence[Pair]) -> Labels:
+    """The labels, bool[n]."""
+    return np.array([pair.label for pair in pairs], np.bool_)
+
+
+def curves(
+    runs: Sequence[MethodRun], pairs: Sequence[Pair], order: str = EITHER
+) -> dict[str, list[tuple[float, float, float]]]:
+    """Threshold, precision and recall of each method, by falling threshold."""
+    labels = labels_of(pairs)
+    return {
+        result.name: [
+            (threshold, counts.precision, counts.recall)
+            for threshold, counts in reversed(curve(result.scores[order], labels))
+        ]
+        for result in runs
+    }
+
+
+class Differences:
+    """Finds what differs between two texts, for people to read."""
+
+    def __init__(self) -> None:
+        self._shingler = Shingler()
+
+    def words(self, a: Document, b: Document) -> tuple[str, ...]:
+        """Words of ``a`` that ``b`` lacks or has less often, in the order of the text."""
+        missing = self._count(a) - self._count(b)
+        return tuple(missing.elements())
+
+    def _count(self, document: Document) -> Counter[str]:
+        return Counter(self._shingler.tokens(document.text or ""))
+
+    @staticmethod
+    def figures(a: Document, b: Document) -> tuple[str, ...]:
+        """Numerals of ``a`` that ``b`` lacks, in canonical form."""
+        known = set(figures.canonical(b.text or ""))
+        return tuple(f for f in figures.canonical(a.text or "") if f not in known)
+
+
+def wrong_pairs(result: MethodRun, pairs: Sequence[Pair], order: str = EITHER) -> list[WrongPair]:
+    """The pairs that a method got wrong, those it was surest of first."""
+    labels, differences = labels_of(pairs), Differences()
+    wrong = np.flatnonzero(result.said[order] != labels).tolist()
+    scores = result.scores[order]
+    wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
+    return [
+        WrongPair(
+            pairs[i],
+            result.name,
+            float(scores[i]),
+            result.reasons[i],
+            differences.words(pairs[i].a, pairs[i].b),
+            differences.words(pairs[i].b, pairs[i].a),
+            differences.figures(pairs[i].a, pairs[i].b),
+            differences.figures(pairs[i].b, pairs[i].a),
+        )
+        for i in wrong
+    ]
