@@ -22,8 +22,7 @@ class PagesSpider(scrapy.Spider):
     name = "pages"
 
     async def start(self):
-        for url in self.start_urls:
-            yield scrapy.Request(url)
+        yield scrapy.Request(self.site)
 
     def parse(self, response):
         for link in response.css("li a::attr(href)"):
@@ -70,15 +69,32 @@ def test_one_line_in_another_project(wheel: Path, tmp_path: Path) -> None:
         settings.write('\nADDONS = {"dedup_middleware.Addon": 500}\nDOWNLOAD_DELAY = 0\n')
     (package / "spiders" / "pages.py").write_text(SPIDER, encoding="utf-8")
     with Mirrors(12, mirrors=2) as mirrors:
-        done = subprocess.run(
-            [
-                *(*run, "scrapy", "crawl", "pages", "-a", f"start_urls={mirrors.urls[0]}"),
-                *("-O", "first.jsonl:jsonlines", "-s", "FEED_EXPORT_FIELDS=url"),
-            ],
-            cwd=tmp_path / "other",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        feeds = [
+            crawl_with([*run, "scrapy"], tmp_path / "other", url, f"{number}.jsonl")
+            for number, url in enumerate(mirrors.urls)
+        ]
+    assert [len(feed) for feed in feeds] == [12, 0]
+    shown = subprocess.run(
+        [*run, "scrapy", "dedup", "stats", "--json"],
+        cwd=tmp_path / "other",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(shown.stdout)["committed"] == 12
+
+
+def crawl_with(scrapy: list[str], project: Path, site: str, feed: str) -> list[str]:
+    """Crawl a site in a project; the lines of its feed."""
+    done = subprocess.run(
+        [
+            *(*scrapy, "crawl", "pages", "-a", f"site={site}", "-O", f"{feed}:jsonlines"),
+            *("-s", "FEED_EXPORT_FIELDS=url", "-s", "FEED_STORE_EMPTY=1"),
+        ],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "other" / "first.jsonl").read_text().splitlines()[0])["url"]
+    return (project / feed).read_text(encoding="utf-8").splitlines()

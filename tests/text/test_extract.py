@@ -299,3 +299,14 @@ def test_notes_around_the_body_are_left_out(before: str, after: str) -> None:
 def test_title_without_the_site(page_title: str, headline: str) -> None:
     """Names of section and site go from the page title; a dash inside a headline stays."""
     assert extract(f"<title>{page_title}</title><p>{PARAGRAPHS[0]}</p>").title == headline
+
+
+def test_titles_of_boxes_below_the_body_are_left_out() -> None:
+    """Boxes of links under an article leave no titles behind; a signature stays."""
+    link = f"<p><a href='/'>{TITLE}</a></p>"
+    boxes = "".join(f"<p>{name}</p>{link}" for name in ("要闻", "公司", "行业", "推荐"))
+    html = modern(TITLE, PARAGRAPHS)
+    end = f"{PARAGRAPHS[-1]}</p>\n"
+    assert extract(html.replace(end, end + boxes)).text.split("\n") == PARAGRAPHS
+    signed = extract(html.replace(end, f"{end}<p>图书馆管理处</p>")).text.split("\n")
+    assert signed == [*PARAGRAPHS, "图书馆管理处"]

@@ -38,16 +38,14 @@ def tidy(text: str, title: str) -> str:
     lines = [line for line in lines if line]
     headline = _key(title)
     start, end = 0, len(lines)
-    while start < min(_NOTES, end) and (
-        _is_note(lines[start]) or _is_title(lines[start], headline)
-    ):
+    while start < min(_NOTES, end) and (is_note(lines[start]) or _is_title(lines[start], headline)):
         start += 1
-    while end > max(start, len(lines) - _NOTES) and _is_note(lines[end - 1]):
+    while end > max(start, len(lines) - _NOTES) and is_note(lines[end - 1]):
         end -= 1
     return "\n".join(lines[start:end])
 
 
-def _is_note(line: str) -> bool:
+def is_note(line: str) -> bool:
     """Whether a line is about the page rather than part of the report."""
     return len(line) <= _NOTE_SIZE and (_NOTE.match(line) is not None or not _key(line))
 

@@ -3,6 +3,7 @@
 import attrs
 
 from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
+from dedup_middleware.text.extraction.cleanup import is_note
 from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FURNITURE
 
 # A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
@@ -172,7 +173,7 @@ def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
     while kept and kept[-1].tag in HEADINGS:
         kept.pop()
     end = len(kept)
-    while end and _is_label(kept[end - 1]):
+    while end and (_is_label(kept[end - 1]) or is_note(kept[end - 1].text)):
         end -= 1
     # One or two short lines are a signature, more are the titles of boxes below the body.
     return [block.text for block in (kept[:end] if len(kept) - end > _SIGNATURE else kept)]
