@@ -42,9 +42,11 @@ class RedisServer:
     :param arguments: further arguments of redis-server
     """
 
-    def __init__(self, folder: Path, arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, arguments: Sequence[str] = (), port: int | None = None
+    ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port or free_port()
         self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -106,11 +108,11 @@ class RedisServer:
 
 
 @contextlib.contextmanager
-def running_redis(folder: Path, *arguments: str) -> Iterator[RedisServer]:
+def running_redis(folder: Path, *arguments: str, port: int | None = None) -> Iterator[RedisServer]:
     """A server for the length of a ``with`` block."""
-    server = RedisServer(folder, arguments)
-    server.start()
+    server = RedisServer(folder, arguments, port)
     try:
+        server.start()
         yield server
     finally:
         server.kill()

@@ -25,16 +25,16 @@ def crawl(start: str, out: Path, *settings: str, **environment: str) -> subproce
     return run_news(out, ("-a", f"start={start}", *fast, *given), environment)
 
 
-def crawl_sample(out: Path, **environment: str) -> subprocess.Popen[bytes]:
+def crawl_sample(out: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
     """Start a spider process on the sample site."""
-    return run_news(out, (), environment)
+    return run_news(out, arguments, environment)
 
 
 def run_news(
     out: Path, arguments: tuple[str, ...], environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     """Start `scrapy crawl news`; its feed and its log go into ``out``."""
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     with (out / "stdout").open("wb") as stdout, (out / "log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "scrapy", "crawl", "news", *arguments],

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -21,9 +20,11 @@ from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
 from dedup_middleware.methods.simhash import SimHashMethod
 from dedup_middleware.options import Options
 
+if TYPE_CHECKING:
+    from dedup_middleware.text.shingle import Shingler
+
 SMALLEST_THRESHOLD = 0.05
 _STEPS = 95  # thresholds from 0.05 to 1 in hundredths
-_CACHED_READINGS = 4096
 
 
 @attrs.frozen
@@ -56,6 +57,10 @@ class Comparer(ABC):
     def score(self, new: Any, stored: Any) -> float:
         """The largest threshold at which the new document is a duplicate; 0: at none."""
 
+    def flags(self, new: Any, stored: Sequence[Any]) -> NDArray[np.bool_]:
+        """Of which of n stored documents the new one is a near-duplicate, bool[n]."""
+        return np.array([self.compare(new, other).duplicate for other in stored], np.bool_)
+
 
 class MethodComparer(Comparer):
     """A method that judges by what an index keeps of a page."""
@@ -73,14 +78,21 @@ class MethodComparer(Comparer):
         """See :class:`Comparer`."""
         return _judged(self._method, new, stored)
 
+    def flags(self, new: Fingerprint, stored: Sequence[Fingerprint]) -> NDArray[np.bool_]:
+        """See :class:`Comparer`; all at once, as in a crawl."""
+        said = np.zeros(len(stored), np.bool_)
+        places = [i for i, page in enumerate(stored) if not page.is_empty]
+        if places and not new.is_empty:
+            records = np.concatenate([content_record(stored[i]) for i in places])
+            said[places] = self._method.judge(new, records).duplicate
+        return said
+
 
 def _judged(method: Method, new: Fingerprint, stored: Fingerprint) -> Comparison:
     if new.is_empty or stored.is_empty:
         return Comparison(0.0, False, "no-text")
     judged = method.judge(new, content_record(stored))
-    return Comparison(
-        float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0]
-    )
+    return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 
 class ContentComparer(MethodComparer):
@@ -134,31 +146,39 @@ class SymmetricComparer(Comparer):
 
 
 class Readers:
-    """Readings of documents, kept for a while, since several methods want the same ones."""
+    """Turns documents into what the methods of the literature read of them."""
 
     def __init__(self, options: Options) -> None:
+        self._options = options
+        self._shinglers: dict[str, Shingler] = {}
+
+    def _shingler(self, segmenter: str) -> Shingler:
         from dedup_middleware.text.shingle import Shingler
 
-        def shingler(segmenter: str) -> Shingler:
-            return Shingler(
-                segmenter=segmenter, width=options.shingle_width, max_chars=options.max_chars
+        if segmenter not in self._shinglers:
+            self._shinglers[segmenter] = Shingler(
+                segmenter=segmenter,
+                width=self._options.shingle_width,
+                max_chars=self._options.max_chars,
             )
+        return self._shinglers[segmenter]
 
-        def read(document: Document, segmenter: str | None) -> Reading:
-            shingle = shinglers(segmenter or options.segmenter)
-            text = document.text or ""
-            shingles = shingle(text)
-            return Reading(
-                title=document.title,
-                text=text[: options.max_chars],
-                tokens=tuple(shingle.tokens(text)),
-                features=shingles.features,
-                counts=shingles.counts,
-                title_tokens=tuple(shingle.tokens(document.title)),
-            )
+    def read(self, document: Document, segmenter: str | None) -> Reading:
+        """The reading of a document.
 
-        shinglers = lru_cache(maxsize=None)(shingler)
-        self.read = lru_cache(maxsize=_CACHED_READINGS)(read)
+        :param segmenter: None: the one of the options
+        """
+        shingler = self._shingler(segmenter or self._options.segmenter)
+        text = document.text or ""
+        shingles = shingler(text)
+        return Reading(
+            title=document.title,
+            text=text[: self._options.max_chars],
+            tokens=tuple(shingler.tokens(text)),
+            features=shingles.features,
+            counts=shingles.counts,
+            title_tokens=tuple(shingler.tokens(document.title)),
+        )
 
 
 class SignatureComparer(SymmetricComparer):

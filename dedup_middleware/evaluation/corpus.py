@@ -61,9 +61,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         with path.open("rb") as probe:
             packed = probe.read(2) == b"\x1f\x8b"
-        opened = gzip.open(path, "rb") if packed else path.open("rb")
-        with opened as lines:
-            for number, line in enumerate(lines, 1):  # noqa: B007 - the handler below names it
+        with gzip.open(path, "rb") if packed else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
                 value = json.loads(line)
@@ -129,7 +128,9 @@ def read_pairs(path: Path) -> list[Pair]:
         a, b = (
             Document(
                 key=f"{key}/{side}",
-                title=_text(path, number, line, f"{side}_title", "") if line.get(f"{side}_title") else "",
+                title=_text(path, number, line, f"{side}_title", "")
+                if line.get(f"{side}_title")
+                else "",
                 text=_text(path, number, line, f"{side}_text", None),
             )
             for side in "ab"

@@ -94,7 +94,10 @@ LATIN: Final = Material(
         "Sponsored: ten ways to brew better tea. ",
     ),
     headers=("Source: The Lakeside Herald\n", "LAKESIDE, {}/{} (Lakeside Press) -- "),
-    footers=("\n(Edited by the night desk)", "\nAll rights reserved. No reprint without permission."),
+    footers=(
+        "\n(Edited by the night desk)",
+        "\nAll rights reserved. No reprint without permission.",
+    ),
     stamps=("Published: 2031-{}-{} {}:{}\n", "Updated {}/{}/2031, {}:{}\n"),
 )
 

@@ -16,7 +16,7 @@ The order of a decision::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -162,6 +162,43 @@ class Index(ABC):
         while isinstance(outcome, Reading):
             outcome = await self.claim(entry, outcome, _REFRESH_LEASE)
         return await self.commit(outcome)
+
+    @abstractmethod
+    def pages(self) -> AsyncIterator[Satellites]:
+        """All pages by ascending number, many at a time; numbers that are FREE are left out."""
+
+    @abstractmethod
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released: like pages may be stored again.
+
+        :returns: how many of them were committed
+        """
+
+    @abstractmethod
+    async def compact(self) -> int:
+        """Take the records of pages that are gone out of all buckets.
+
+        Others may work meanwhile: a reading of a bucket that is rewritten no longer fits it.
+
+        :returns: number of records taken out
+        """
+
+    async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
+        """Forget all committed pages with an address that is wanted, for example those of a host.
+
+        :returns: how many there were
+        """
+        forgotten = 0
+        async for pages in self.pages():
+            numbers = pages.numbers[pages.states == State.COMMITTED].tolist()
+            addresses = await self.addresses(numbers)
+            chosen = [
+                number
+                for number, address in zip(numbers, addresses, strict=True)
+                if address is not None and wanted(address)
+            ]
+            forgotten += await self.forget(chosen)
+        return forgotten
 
     @abstractmethod
     async def stats(self) -> IndexStats:

@@ -1,4 +1,4 @@
--- KEYS: leases, number of committed pages. ARGV: prefix, page number, token.
+-- KEYS: leases, number of committed pages, chunk of the page. ARGV: prefix, page number, token.
 -- Returns 1: committed; 2: it is already, by whom is no longer known; 0: the claim is gone.
 local page = ARGV[2]
 local token = token_of(page, now())

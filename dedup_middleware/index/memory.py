@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Reading
+from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.growth import (
     changes,
     check_slots,
@@ -23,7 +24,7 @@ from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
 from dedup_middleware.index.parameters import agree, complete
 from dedup_middleware.index.records import CONTENT, Satellites, State
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
 from dedup_middleware.index.window import Moment, Window, window_parameter
 
 _FIRST_ROOM = 1024  # satellites
@@ -183,6 +184,34 @@ class MemoryIndex(Index):
         """Number of committed pages."""
         self._turn()
         return int(np.count_nonzero(self._states == State.COMMITTED))
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        self._turn()
+        every = np.arange(self._forgotten + 1, self._last + 1, dtype=np.uint64)
+        yield await self.fetch(every)
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        self._turn()
+        rows = {n - self._forgotten for n in numbers if self._forgotten < n <= self._last}
+        found = [row for row in rows if self._states[row] == State.COMMITTED]
+        self._states[found] = State.RELEASED
+        return len(found)
+
+    async def compact(self) -> int:
+        """Take records of pages that are gone out of all buckets."""
+        living, removed = Living(self._last), 0
+        async for pages in self.pages():
+            living.add(pages)
+        for bucket, raw in list(self._buckets.items()):
+            better = compacted(raw, living, wide=(bucket >> 16 & 0xFF) in SIMHASH_TABLES)
+            if better is not None:
+                removed += better[1]
+                self._buckets[bucket] = bytearray(better[0])
+                if not better[0]:
+                    del self._buckets[bucket]
+        return removed
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the records, without Python's own."""

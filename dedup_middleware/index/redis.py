@@ -14,7 +14,7 @@ import asyncio
 import secrets
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
 from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.compaction import Living
 from dedup_middleware.index.growth import (
     Change,
     check_slots,
@@ -33,11 +34,12 @@ from dedup_middleware.index.growth import (
 )
 from dedup_middleware.index.layout import cut_address, head
 from dedup_middleware.index.parameters import agree, check_schema, complete
-from dedup_middleware.index.records import Satellites, State
+from dedup_middleware.index.records import NUMBER_MASK, Satellites, State
 from dedup_middleware.index.redis_expiry import first_numbers, remove_expired
 from dedup_middleware.index.redis_link import Answer, Call, RedisLink
-from dedup_middleware.index.redis_scripts import COUNTER, COUNTERS, ROW, script
+from dedup_middleware.index.redis_scripts import COUNTER, COUNTERS, ROW, ROWS, script
 from dedup_middleware.index.redis_size import estimate_bytes
+from dedup_middleware.index.redis_upkeep import chunks, compact_buckets
 from dedup_middleware.index.redis_url import parse_redis_url
 from dedup_middleware.index.redis_wire import Reply
 from dedup_middleware.index.stats import IndexStats
@@ -143,14 +145,13 @@ class RedisIndex(Index):
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
         wanted = np.asarray(numbers, np.uint64)
-        pages = [_page(int(number)) for number in wanted]
-        raw = [row for part in await self._of_pages("fetch", pages) for row in part]
-        rows = np.zeros(len(wanted), ROW)
+        raw = await self._of_pages("fetch", wanted.tolist())
+        missing = bytes(ROW.itemsize)
         for i, row in enumerate(raw):
-            if len(row) == ROW.itemsize:
-                rows[i : i + 1] = np.frombuffer(row, ROW)
-            elif row:
-                self.corrupt += 1
+            if len(row) != ROW.itemsize:
+                self.corrupt += bool(row)
+                raw[i] = missing
+        rows = np.frombuffer(bytearray(b"".join(raw)), ROW)
         strange = rows["state"] > State.RELEASED
         if strange.any():
             self.corrupt += int(strange.sum())
@@ -163,16 +164,28 @@ class RedisIndex(Index):
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-        pages = [_page(int(number)) for number in numbers]
-        found = [raw for part in await self._of_pages("addresses", pages) for raw in part]
+        found = await self._of_pages("addresses", list(map(int, numbers)))
         return [raw.decode("utf-8", "replace") if raw else None for raw in found]
 
-    async def _of_pages(self, name: str, pages: Sequence[bytes]) -> list[list[bytes]]:
+    async def _of_pages(self, name: str, numbers: Sequence[int]) -> list[bytes]:
+        """One answer of a script for each page."""
+        parts = [numbers[i : i + _FETCH] for i in range(0, len(numbers), _FETCH)]
         calls = [
-            self._link.submit(self._script(name, ("leases",), b"".join(pages[i : i + _FETCH])))
-            for i in range(0, len(pages), _FETCH)
+            self._link.submit(
+                self._script(
+                    name, ("leases",), b"".join(map(_page, part)), more_keys=self._chunks(part)
+                )
+            )
+            for part in parts
         ]
-        return [answer.reply for answer in await asyncio.gather(*calls)]
+        return [row for answer in await asyncio.gather(*calls) for row in answer.reply]
+
+    def _chunks(self, numbers: Iterable[int]) -> list[bytes]:
+        # Named so that a cluster that moves the namespace key by key answers "try again".
+        return [
+            self.prefix + b"s" + chunk.to_bytes(4, "little")
+            for chunk in {number // ROWS for number in numbers if number <= NUMBER_MASK}
+        ]
 
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         """Take the place of a page; see :meth:`.Index.claim`."""
@@ -265,7 +278,9 @@ class RedisIndex(Index):
 
     def _claim_call(self, name: str, claim: Claim) -> Call:
         names = ("leases", "committed") if name == "commit" else ("leases",)
-        return self._script(name, names, _page(claim.number), claim.token.to_bytes(8, "little"))
+        token = claim.token.to_bytes(8, "little")
+        chunks = self._chunks([claim.number])
+        return self._script(name, names, _page(claim.number), token, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -276,13 +291,41 @@ class RedisIndex(Index):
             for claim in claims
             for raw in (_page(claim.number), claim.token.to_bytes(8, "little"))
         ]
-        call = self._script("renew", ("leases",), _milliseconds(lease), *pairs)
+        chunks = self._chunks(claim.number for claim in claims)
+        call = self._script("renew", ("leases",), _milliseconds(lease), *pairs, more_keys=chunks)
         return [bool(flag) for flag in (await self._link.submit(call)).reply]
 
     async def count(self) -> int:
         """Number of committed pages."""
         answer = await self._link.submit(Call((b"GET", self._key("committed"))))
         return int(answer.reply or 0)
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        async for _, pages in chunks(self):
+            known = (pages.states != State.FREE) & (pages.states <= State.RELEASED)
+            yield Satellites(pages.numbers[known], pages.content[known], pages.states[known])
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        pages = [_page(int(number)) for number in numbers]
+        calls = [
+            self.run("forget", b"".join(pages[i : i + _FETCH]))
+            for i in range(0, len(pages), _FETCH)
+        ]
+        return sum(await asyncio.gather(*calls))
+
+    async def compact(self) -> int:
+        """Take records of pages that are gone out of all buckets, and chunks of only such."""
+        living = Living((await self.counters())[0])
+        empty = []
+        async for chunk, pages in chunks(self):
+            if not living.add(pages):
+                empty.append(chunk)
+        removed = await compact_buckets(self, living)
+        for chunk in empty:
+            await self.run("expire_chunk", chunk)
+        return removed
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
@@ -315,7 +358,7 @@ class RedisIndex(Index):
 
 def _page(number: int) -> bytes:
     # A number of more than 40 bits comes from a damaged record: no page has it.
-    return (number if number < 1 << 40 else 0).to_bytes(5, "little")
+    return (number if number <= NUMBER_MASK else 0).to_bytes(5, "little")
 
 
 def _milliseconds(seconds: float) -> int:

@@ -1,4 +1,5 @@
--- KEYS: leases. ARGV: prefix, page number, token. Returns 1: released; 0: nothing to release.
+-- KEYS: leases, chunk of the page. ARGV: prefix, page number, token.
+-- Returns 1: released; 0: nothing to release.
 local page = ARGV[2]
 if token_of(page, now()) ~= ARGV[3] then
   return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index import sqlite_tables as tables
+from dedup_middleware.index import sqlite_upkeep as upkeep
 from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
 from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.compaction import Living
 from dedup_middleware.index.growth import check_slots
 from dedup_middleware.index.parameters import agree, check_schema, complete
 from dedup_middleware.index.records import Satellites, State
@@ -189,6 +191,45 @@ class SQLiteIndex(Index):
         """Number of committed pages."""
         found = await self._do(lambda db, _: tables.counters(db))
         return found["committed"]
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        part = await self._pages_after(0)
+        while len(part):
+            yield part
+            part = await self._pages_after(int(part.numbers[-1]))
+
+    async def _pages_after(self, number: int) -> Satellites:
+        return await self._do(lambda db, _: upkeep.pages_after(db, number), needs_leases=True)
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        steps = [
+            self._forget(list(map(int, numbers[start : start + upkeep.PAGES])))
+            for start in range(0, len(numbers), upkeep.PAGES)
+        ]
+        return sum([await step for step in steps])
+
+    async def _forget(self, numbers: list[int]) -> int:
+        return await self._do(lambda db, _: upkeep.forget(db, numbers), writes=True)
+
+    async def compact(self) -> int:
+        """Take records of pages that are gone out of all buckets, and released pages too."""
+        last = await self._do(lambda db, _: tables.counters(db)["issued"])
+        living = Living(last)
+        async for pages in self.pages():
+            living.add(pages)
+        removed = 0
+        bucket: int | None = -1
+        while bucket is not None:
+            gone, bucket = await self._compact_after(bucket, living)
+            removed += gone
+        while await self._do(lambda db, _: upkeep.remove_released(db, last), writes=True):
+            pass
+        return removed
+
+    async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int | None]:
+        return await self._do(lambda db, _: upkeep.compact_after(db, bucket, living), writes=True)
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the file and its journal."""

@@ -93,8 +93,8 @@ def claim(
         else:
             rows.append((base | slot.bucket, raw))
     db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
-    _add(db, "buckets", sum(not held[bucket - base] for bucket, _ in rows))
-    _add(db, "overflow", overflow)
+    add(db, "buckets", sum(not held[bucket - base] for bucket, _ in rows))
+    add(db, "overflow", overflow)
     token = secrets.randbits(64)
     db.execute(
         "INSERT INTO lease (number, token, until) VALUES (?, ?, ?)",
@@ -111,7 +111,7 @@ def sweep(db: sqlite3.Connection, oldest: int) -> None:
         "DELETE FROM bucket WHERE id IN (SELECT id FROM bucket WHERE id < ? LIMIT ?)",
         (oldest << _GENERATION, _SWEEP),
     ).rowcount
-    _add(db, "buckets", -gone)
+    add(db, "buckets", -gone)
     (first,) = db.execute(
         "SELECT coalesce(min(first), 0) FROM generation WHERE id >= ?", (oldest,)
     ).fetchone()
@@ -128,8 +128,8 @@ def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> No
     numbers = [(number,) for number, _ in pages]
     db.executemany("DELETE FROM page WHERE number = ?", numbers)
     db.executemany("DELETE FROM lease WHERE number = ?", numbers)
-    _add(db, "committed", -sum(state == State.COMMITTED for _, state in pages))
-    _add(db, "gone", len(pages))
+    add(db, "committed", -sum(state == State.COMMITTED for _, state in pages))
+    add(db, "gone", len(pages))
 
 
 def expiring(db: sqlite3.Connection, numbers: Sequence[int], moment: Moment) -> list[bool]:
@@ -209,7 +209,7 @@ def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bo
     db.execute("DELETE FROM lease WHERE number = ?", (claim.number,))
     db.execute("UPDATE page SET state = ? WHERE number = ?", (int(state), claim.number))
     if state is State.COMMITTED:
-        _add(db, "committed", 1)
+        add(db, "committed", 1)
     return True
 
 
@@ -229,13 +229,13 @@ def counters(db: sqlite3.Connection) -> dict[str, int]:
     found: dict[str, int] = dict(db.execute("SELECT name, value FROM counter").fetchall())
     found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
     issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    found["released"] = (
-        (issued[0] if issued else 0) - found["gone"] - found["committed"] - found["pending"]
-    )
+    found["issued"] = issued[0] if issued else 0
+    found["released"] = found["issued"] - found["gone"] - found["committed"] - found["pending"]
     return found
 
 
-def _add(db: sqlite3.Connection, name: str, amount: int) -> None:
+def add(db: sqlite3.Connection, name: str, amount: int) -> None:
+    """Add to a counter."""
     if amount:
         db.execute("UPDATE counter SET value = value + ? WHERE name = ?", (amount, name))
 

@@ -63,7 +63,10 @@ def _bridges(before: int, middle: int, after: int) -> bool:
 def word_end(flags: Flags, first: int, last: int) -> int:
     """Where the word of letters, digits, katakana or connectors that starts at `first` ends."""
     before = flags[first] & CLASS_MASK
-    i = _skip_marks(flags, first + 1, last)
+    j = np.uint64(first + 1)
+    while j < np.uint64(last) and flags[j] == flags[first]:  # most words are letters alone
+        j += np.uint64(1)
+    i = _skip_marks(flags, np.int64(j), last)
     while i < last:
         kind = flags[i] & CLASS_MASK
         if kind in (LETTER, HEBREW, NUMERIC):

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.text import normalize
 
-TABLE_SIZE: Final = 0x20000
+TABLE_BITS: Final = 17
+TABLE_SIZE: Final = 1 << TABLE_BITS
 CODE_MASK: Final = 0x1FFFFF
 CLASS_SHIFT: Final = 21
 KIND_SHIFT: Final = 29

@@ -133,18 +133,22 @@ def lossless(
 ) -> int:
     """Cut a whole text by the dictionary alone (FMM or JIEBA); the tokens add up to the text."""
     size = flags.size
-    count, i = 0, 0
+    count, i, done = 0, 0, 0
     path = np.empty(size, np.int32)
     found, score = np.empty(0, np.uint64), np.empty(0, np.float64)
     while i < size:
         last = i
         if mode == JIEBA:
-            while last < size and flags[last] & BLOCK:
+            if i == done:
+                done = i + _STRETCH if i + _STRETCH < size else size
+                while done < size and flags[done] & BLOCK:
+                    done += 1
+                if score.size < done - i + PAD:
+                    score = np.empty(done - i + PAD, np.float64)
+                    found = np.empty(ROWS * (done - i + PAD), np.uint64)
+                best_path(codes, flags, i, done, roots, nodes, values, found, score, path)
+            while last < done and flags[last] & BLOCK:
                 last += 1
-            if score.size < last - i + PAD:
-                score = np.empty(last - i + PAD, np.float64)
-                found = np.empty(ROWS * (last - i + PAD), np.uint64)
-            best_path(codes, flags, i, last, roots, nodes, values, found, score, path)
             count = walk_path(flags, i, last, path, starts, ends, count)
         else:
             while last < size and not flags[last] & SEPARATES:
@@ -154,6 +158,7 @@ def lossless(
             last += 1
             if mode == JIEBA and last < size and codes[i] == 13 and codes[last] == 10:
                 last += 1
+                done = last if last > done else done
             starts[count], ends[count] = i, last
             count += 1
         i = last

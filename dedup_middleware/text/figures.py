@@ -234,6 +234,8 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     if _at(codes, i) == _PERMILLE_SIGN:
         return PERMILLE
     word, end = numerals.word_after(codes, i)
+    if word == 0:
+        return PLAIN
     if word == numerals.PER and _at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
         return PERCENT if word == numerals.CENT else PLAIN

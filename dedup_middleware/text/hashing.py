@@ -89,10 +89,10 @@ def hash_word(word: str, keys: Hashes) -> int:
 
 
 def make_table(values: Iterable[int]) -> Hashes:
-    """An open-addressing table of `values` (none of them 0), at most a quarter full."""
+    """An open-addressing table of `values` (none of them 0), at most a third full."""
     members = sorted(set(values))
     size = 4
-    while size < 4 * len(members):
+    while size < 3 * len(members):
         size *= 2
     table = [0] * size
     for value in members:

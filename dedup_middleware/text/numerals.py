@@ -220,7 +220,9 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
             digit, unit = -1, power
         else:
             section += digit if digit > 0 else 0
-            if (section == 0 and (total == 0 or power == 4)) or total > _LIMIT:
+            if section == 0 and (total == 0 or power == 4):
+                break
+            if power == 8 and total > _LIMIT:
                 break
             total = (total + section) * 10**8 if power == 8 else total + section * 10**4
             section, digit, unit = 0, -1, power
@@ -273,6 +275,8 @@ def word_before(codes: Codes, i: int) -> int:
 @subkernel
 def month(packed: int) -> int:
     """1 to 12 for the English name of a month or its abbreviation, else 0."""
+    if packed == 0:
+        return 0
     for place in range(_MONTH_WORDS.size):
         if _MONTH_WORDS[place] == packed:
             return _MONTH_NUMBERS[place]
@@ -282,6 +286,8 @@ def month(packed: int) -> int:
 @subkernel
 def english_scale(packed: int) -> int:
     """The power of ten of thousand, million, ..., else 0."""
+    if packed == 0:
+        return 0
     for place in range(_SCALE_WORDS.size):
         if _SCALE_WORDS[place] == packed:
             return _SCALE_EXPONENTS[place]

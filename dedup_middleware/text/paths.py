@@ -74,7 +74,7 @@ def best_path(
     score: Weights,
     path: Places,
 ) -> None:
-    """The most probable path through each block of codes[first:last], which ends with a block.
+    """The most probable path through each block of codes[first:last]; none goes on behind it.
 
     Writes to path[i] where the best word from i on ends. Sums and ties are those of
     `jieba.Tokenizer.calc`: the same additions in the same order, and the longer word of equals.
@@ -88,25 +88,24 @@ def best_path(
     unknown = values[values.size - 1]
     score[size] = 0.0
     one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
+    # No branch depends on which word wins, since nobody can foresee that; and only one addition
+    # and one choice wait for the score of the character before.
     for back in range(size):
         i = np.uint64(size - 1 - back)
         node = found[row + row + i]
-        # Written so that only one addition and one choice wait for the character before.
-        longer, length = values[found[row + i] >> _VALUE] + two, _TWO
-        total = values[node >> _VALUE] + three
-        if total >= longer:
-            longer, length = total, _THREE
+        longer, total = values[found[row + i] >> _VALUE] + two, values[node >> _VALUE] + three
+        length = _TWO + np.uint64(total >= longer)
+        longer = total if total > longer else longer
         if node & _BASES:
             longer, length = _deeper(nodes, values, found, score, i, node, longer, length)
-        best, end = values[found[i] >> _VALUE] + one, _ONE
-        if longer >= best:
-            best, end = longer, length
-        if best == -np.inf:
-            best, end = unknown + one, _ONE
-        if not flags[begin + i] & BLOCK:
-            best, end = 0.0, _ONE
+        alone = values[found[i] >> _VALUE]
+        nothing = (alone == -np.inf) & (longer == -np.inf)
+        best = (unknown if nothing else alone) + one
+        wins = np.uint64(longer >= best)
+        best = longer if longer > best else best
+        best = best if flags[begin + i] & BLOCK else 0.0
         score[i] = best
-        path[begin + i] = begin + i + end
+        path[begin + i] = begin + i + _ONE + wins * (length - _ONE)
         one, two, three = best, one, two
 
 

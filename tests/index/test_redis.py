@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dedup_middleware.index.base import Claim, Index, Reading
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_expiry import remove_expired
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS, RedisHarness, entry, slots_of
 from tests.index.proxy import Proxy
@@ -377,6 +379,24 @@ async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
     await index.close()
 
 
+async def test_rights_for_upkeep(own_server: RedisServer) -> None:
+    """A window, forgetting and compacting need five more rights."""
+    with own_server.client() as admin:
+        rights = [*RIGHTS.split(), "+scan", "+unlink", "+decrby", "+strlen", "+hexists"]
+        admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *rights)
+    url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
+    index = RedisIndex(Options(index_url=url), window=1000.0)
+    await index.open(PARAMETERS)
+    claim = await claimed(index)
+    await index.commit(claim)
+    assert await index.expiring([claim.number]) == [False]
+    assert await index.forget([claim.number]) == 1
+    assert await index.compact() == len(SLOTS)
+    await remove_expired(index, 1 << 31)
+    assert (await index.stats()).buckets == 0
+    await index.close()
+
+
 async def test_user_without_a_right(own_server: RedisServer) -> None:
     """A missing right is named; at start it is a refusal, later the index is unavailable."""
     with own_server.client() as admin:
@@ -434,6 +454,46 @@ async def test_unix_socket(tmp_path: Path) -> None:
         await index.open(PARAMETERS)
         assert isinstance(await claimed(index), Claim)
         await index.close()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for localhost, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem".split(),
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+async def test_tls(tmp_path: Path, certificates: Path) -> None:
+    """``rediss://`` works with the right certificate; a wrong one, or a name that is not in it,
+    is refused at once."""
+    cert, key = certificates / "cert.pem", certificates / "key.pem"
+    server = RedisServer(
+        tmp_path,
+        ["--tls-cert-file", str(cert), "--tls-key-file", str(key), "--tls-auth-clients", "no"],
+    )
+    port = free_port()
+    server._arguments += ["--tls-port", str(port)]
+    server.start()
+    try:
+        trusted = f"ssl_ca_certs={cert}"
+        index = await opened(f"rediss://localhost:{port}/0?{trusted}")
+        assert isinstance(await claimed(index), Claim)
+        await index.close()
+        index = await opened(f"rediss://127.0.0.1:{port}/0?{trusted}&ssl_check_hostname=false")
+        await index.close()
+        assert "certificate" in await refusal(f"rediss://localhost:{port}/0", retries=50)
+        assert "certificate" in await refusal(f"rediss://127.0.0.1:{port}/0?{trusted}", retries=50)
+        missing = f"rediss://localhost:{port}/0?ssl_ca_certs={tmp_path / 'none.pem'}"
+        assert "can't be read" in await refusal(missing, retries=50)
+    finally:
+        server.kill()
 
 
 async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> None:

@@ -100,8 +100,8 @@ def test_words_are_no_figures(text: str) -> None:
 
 @pytest.mark.parametrize(
     "date",
-    ["2020年4月3日", "２０２０年４月３日", "二〇二〇年四月三日", "2020-04-03", "2020/4/3", "2020.4.3",
-     "2020.04.03", "April 3, 2020", "3 April 2020", "the 3rd of April 2020",
+    ["2020年4月3日", "２０２０年４月３日", "二〇二〇年四月三日", "2020-04-03", "2020/4/3",
+     "2020.4.3", "2020.04.03", "April 3, 2020", "3 April 2020", "the 3rd of April 2020",
      "Apr. 3, 2020"],
 )  # fmt: skip
 def test_dates(date: str) -> None:

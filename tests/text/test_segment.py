@@ -30,7 +30,7 @@ def test_jieba_on_dense_chinese(text: str) -> None:
 
 def test_jieba_on_long_runs() -> None:
     """Runs longer than any buffer of the kernel's first guess are cut as jieba cuts them."""
-    text = "研究生命起源abc" * 2000 + "，" + "南京市长江大桥" * 1500
+    text = "研究生命起源abc" * 2000 + "，" + "南京市长江大桥" * 1500 + "，。中国\r\n" * 2000
     assert cut("jieba", text) == jieba().lcut(text, HMM=False)
 
 

@@ -21,7 +21,7 @@ _NOTE = re.compile(
     | [上下]一[篇页条] | 分享[到至]
     | (?:关闭|打印|返回|收藏|举报|纠错)(?:窗口|本页|此页|列表|首页|顶部|反馈)? \s*[\]】)）]
     | 当前位置 | 您的位置 | 版权声明 | 免责声明 | 特别声明 | 扫一扫 | 点击下载
-    | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}
+    | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}(?!.*[。！？])
     | (?:published|updated|posted|last\ (?:updated|modified))\b | share\ (?:this|on)\b
     | advertisement\b | \d+\s+comments?\b | tags?\s*: | read\ (?:more|also)\b | filed\ under\b
     )""",

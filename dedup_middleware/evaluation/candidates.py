@@ -1,0 +1,147 @@
+"""How often the tables find a near-duplicate at all, before any rule judges it.
+
+Pairs of random sets with a known Jaccard index go through the method's own slots and the scan of
+the buckets, so what is measured is what an index does. Beside it stand the formula of the MinHash
+bands, ``1 - (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter 3.4),
+and what datasketch's optimiser would choose in place of (B, R).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.evaluation.scores import Interval, wilson
+from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.tables import SIMHASH_TABLES, neighbours
+from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+
+JACCARDS: Final = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
+_SIMHASH_MASK: Final = sum(1 << table for table in SIMHASH_TABLES)
+
+
+@attrs.frozen
+class CandidateRow:
+    """Recall of candidates at one Jaccard index.
+
+    ``found`` by any table, ``by_simhash`` and ``by_bands`` by those alone; ``formula`` for the
+    bands; ``proposed`` is (bands, rows) of datasketch's optimiser for this threshold and
+    ``proposed_recall`` its formula.
+    """
+
+    jaccard: float
+    pairs: int
+    found: Interval
+    by_simhash: float
+    by_bands: float
+    formula: float
+    proposed: tuple[int, int]
+    proposed_recall: float
+
+
+def set_pair(
+    size: int, jaccard: float, rng: np.random.Generator
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Two sets of ``size`` random features with a Jaccard index as near as whole numbers allow.
+
+    >>> a, b = set_pair(300, 0.5, np.random.default_rng(1))
+    >>> len(np.intersect1d(a, b)), len(np.union1d(a, b))
+    (200, 400)
+    """
+    shared = round(2 * size * jaccard / (1 + jaccard))
+    drawn = rng.integers(0, 1 << 64, 2 * size - shared, np.uint64, endpoint=False)
+    return drawn[:size], np.concatenate([drawn[:shared], drawn[size:]])
+
+
+def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
+    """The fingerprint of a page with these shingles, each once, and no figures."""
+    from dedup_middleware.signature.bands import bands
+    from dedup_middleware.signature.minhash import MinHasher
+    from dedup_middleware.signature.simhash import simhash
+    from dedup_middleware.signature.sketch import figure_sketch, sketch
+
+    minhash = MinHasher(options.num_perm).of_features(features)
+    signed = simhash(features, np.ones(len(features), np.uint32))
+    no_bands = np.empty(0, np.uint64)
+    return Fingerprint(
+        key="",
+        key_hash=0,
+        exact=0,
+        size=len(features),
+        simhash=None if signed is None else signed.value,
+        minhash=minhash,
+        sketch=sketch(minhash),
+        bands=bands(minhash, options.bands, options.rows) if options.bands else no_bands,
+        figures=figure_sketch(no_bands),
+    )
+
+
+def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> int:
+    """Bit mask of the tables in which a new page meets a stored one; 0: it is no candidate."""
+    # The first slot is the document's key.
+    held = {slot.bucket: record(slot, 1) for slot in method.slots(stored)[1:]}
+    slots = method.slots(new)[1:]
+    found = neighbours(slots, [held.get(slot.bucket, b"") for slot in slots], method.scan_distance)
+    return int(found.tables[0]) if len(found) else 0
+
+
+def proposal(jaccard: float, num_perm: int) -> tuple[int, int]:
+    """(bands, rows) that datasketch's optimiser chooses for a threshold.
+
+    A pair that is not found weighs nine times a candidate in vain, which the rule still refuses.
+    """
+    from datasketch import MinHashLSH
+
+    lsh = MinHashLSH(threshold=jaccard, num_perm=num_perm, weights=(0.1, 0.9))
+    return int(lsh.b), int(lsh.r)
+
+
+def measure(
+    options: Options,
+    *,
+    jaccards: Sequence[float] = JACCARDS,
+    pairs: int = 1000,
+    size: int = 300,
+    seed: int = 1,
+    proposed_perm: int = 128,
+    progress: Callable[[int], None] | None = None,
+) -> list[CandidateRow]:
+    """Recall at each Jaccard index.
+
+    :param pairs: generated for each
+    :param size: shingles of a page
+    :param proposed_perm: permutations that the optimiser may spend
+    """
+    from dedup_middleware.signature.bands import recall
+
+    method = choose_method(options)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for jaccard in jaccards:
+        masks = []
+        for _ in range(pairs):
+            a, b = (fingerprint_of(f, options) for f in set_pair(size, jaccard, rng))
+            masks.append(tables_that_find(method, b, a))
+            if progress is not None:
+                progress(1)
+        proposed = proposal(jaccard, proposed_perm)
+        rows.append(
+            CandidateRow(
+                jaccard,
+                pairs,
+                wilson(sum(mask != 0 for mask in masks), pairs),
+                sum(mask & _SIMHASH_MASK != 0 for mask in masks) / pairs,
+                sum(mask & ~_SIMHASH_MASK != 0 for mask in masks) / pairs,
+                recall(options.bands, options.rows, jaccard) if options.bands else 0.0,
+                proposed,
+                recall(*proposed, jaccard),
+            )
+        )
+    return rows

@@ -1,0 +1,105 @@
+"""Tables for people on the screen, and for machines as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dedup_middleware.errors import DedupError
+from dedup_middleware.evaluation.scores import Interval
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Cell = str | int | float | bool | None
+Record = Mapping[str, Any]
+
+
+class OutputError(DedupError):
+    """Results can't be written; the message names the folder and why."""
+
+
+def prepare(folder: Path) -> Path:
+    """Make the folder of the results if need be.
+
+    :raises OutputError: it can't be made
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"--out {folder} can't be made: {error.strerror or error}") from None
+    return folder
+
+
+def flat(record: Record) -> dict[str, Cell]:
+    """One row with a column for each number: an interval becomes three, a list a string.
+
+    >>> flat({"recall": Interval(0.5, 0.25, 0.75)})
+    {'recall': 0.5, 'recall_low': 0.25, 'recall_high': 0.75}
+    """
+    row: dict[str, Cell] = {}
+    for name, value in record.items():
+        if isinstance(value, Interval):
+            for suffix, part in zip(("", "_low", "_high"), attrs.astuple(value), strict=True):
+                row[name + suffix] = _plain(part)
+        elif isinstance(value, (list, tuple)):
+            row[name] = " ".join(str(part) for part in value)
+        else:
+            row[name] = _plain(value)
+    return row
+
+
+def _plain(value: Any) -> Cell:
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 6)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def write(folder: Path, name: str, records: Sequence[Record]) -> list[Path]:
+    """Write a table as ``name.csv`` and ``name.json``, replacing what is there.
+
+    :raises OutputError: it can't be written
+    """
+    rows = [flat(record) for record in records]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    paths = [folder / f"{name}.csv", folder / f"{name}.json"]
+    try:
+        with paths[0].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        paths[1].write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{folder} can't be written to: {error.strerror or error}") from None
+    return paths
+
+
+def show(console: Console, title: str, records: Sequence[Record]) -> None:
+    """Print a table."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    columns = list(dict.fromkeys(column for record in records for column in record))
+    for column in columns:
+        number = any(isinstance(record.get(column), (int, float)) for record in records)
+        table.add_column(column.replace("_", " "), justify="right" if number else "left")
+    for record in records:
+        table.add_row(*(_shown(record.get(column)) for column in columns))
+    console.print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 0.1 else f"{value:.3f}"
+    if isinstance(value, (list, tuple)):
+        return " ".join(str(part) for part in value)
+    return str(value)

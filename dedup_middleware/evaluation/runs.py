@@ -1,0 +1,337 @@
+"""What each command of ``python -m dedup_middleware.evaluation`` measures, shows and writes."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dedup_middleware.evaluation import candidates as candidate_recall
+from dedup_middleware.evaluation import output, pairs, plots, protocols, stream, surface
+from dedup_middleware.evaluation.comparers import Comparer, MethodComparer, methods_available
+from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
+from dedup_middleware.evaluation.edits import KINDS
+from dedup_middleware.options import Options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+_WORDS_SHOWN = 16
+
+
+@attrs.frozen
+class Run:
+    """One call of the command: its arguments, the options of the methods, where to print."""
+
+    arguments: argparse.Namespace
+    options: Options
+    console: Console
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A progress bar on the console, gone when done."""
+        from rich.progress import Progress
+
+        with Progress(console=self.console, transient=True) as bar:
+            yield bar
+
+    def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:
+        """The methods asked for, else those of the experiment."""
+        return methods_available(self.options, self.arguments.methods or default)
+
+    def report(self, name: str, title: str, records: Sequence[output.Record]) -> None:
+        """Show a table, and write it with ``--out``."""
+        output.show(self.console, title, records)
+        self.write(name, records)
+
+    def write(self, name: str, records: Sequence[output.Record]) -> None:
+        """Write a table with ``--out``."""
+        if self.arguments.out is not None:
+            output.write(self.arguments.out, name, records)
+
+    def plot(self, name: str, draw: Any, data: Any) -> None:
+        """Draw a plot with ``--out``, unless ``--no-plots``."""
+        if self.arguments.out is not None and not self.arguments.no_plots:
+            plots.save(draw(data), self.arguments.out, name)
+
+
+def run_pairs(run: Run) -> None:
+    """All methods on labelled pairs, without the trivial ones and, if there are any, with them."""
+    every = read_pairs(run.arguments.file)
+    hard = [pair for pair in every if not pair.trivial]
+    comparers = run.comparers()
+    for name, title, chosen in (
+        ("pairs-all", "all pairs", every),
+        ("pairs", "trivial pairs left out", hard),
+    ):
+        if not chosen or (name == "pairs-all" and len(hard) == len(every)):
+            continue
+        with run.progress() as bar:
+            task = bar.add_task(title, total=len(comparers))
+
+            def told(method: str, done: int, _: int, bar: Progress = bar, task: Any = task) -> None:
+                bar.update(task, completed=done, description=method)
+
+            results = pairs.run_all(comparers, chosen, told)
+        rows = pairs.rows(results, chosen, folds=run.arguments.folds)
+        run.write(name, [_pair_record(row) for row in rows])
+        main = [row for row in rows if row.order == pairs.EITHER or row.method == "content"]
+        output.show(run.console, f"{title}: {len(chosen)}", [_pair_summary(row) for row in main])
+        run.plot(f"{name}-precision-recall", plots.precision_recall, pairs.curves(results, chosen))
+        if chosen is hard:
+            _wrong(run, results, hard)
+
+
+def _pair_record(row: pairs.Row) -> dict[str, Any]:
+    record = attrs.asdict(row, recurse=False)
+    validated = record.pop("cross_validated")
+    return {
+        **record,
+        "cv_precision": validated.precision,
+        "cv_recall": validated.recall,
+        "cv_f1": validated.f1,
+    }
+
+
+def _pair_summary(row: pairs.Row) -> dict[str, Any]:
+    return {
+        "method": row.method,
+        "order": row.order,
+        "at": row.threshold,
+        "precision": row.precision,
+        "recall": row.recall,
+        "F1": row.f1,
+        "cross-validated F1": row.cross_validated.f1,
+        "us a pair": row.pair_seconds * 1e6,
+    }
+
+
+def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair]) -> None:
+    records = []
+    for result in results:
+        for wrong in pairs.wrong_pairs(result, chosen):
+            records.append(
+                {
+                    "method": wrong.method,
+                    "pair": wrong.pair.key,
+                    "duplicate": wrong.pair.label,
+                    "type": wrong.pair.kind,
+                    "score": wrong.score,
+                    "reason": wrong.reason,
+                    "only in a": wrong.words_a,
+                    "only in b": wrong.words_b,
+                    "figures only in a": wrong.figures_a,
+                    "figures only in b": wrong.figures_b,
+                }
+            )
+    run.write("wrong-pairs", records)
+    first = results[0].name
+    shown = [record for record in records if record["method"] == first]
+    run.console.print(f"\npairs that {first} gets wrong: {len(shown)}", markup=False)
+    for record in shown:
+        truth = "near-duplicates" if record["duplicate"] else "different pages"
+        head = f"{record['pair']}: {truth}, score {record['score']:.2f}, {record['reason']}"
+        run.console.print(head, markup=False, highlight=False)
+        for field in ("only in a", "only in b", "figures only in a", "figures only in b"):
+            words = record[field]
+            more = " ..." if len(words) > _WORDS_SHOWN else ""
+            line = f"    {field} ({len(words)}): {' '.join(words[:_WORDS_SHOWN])}{more}"
+            run.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def run_stream(run: Run) -> None:
+    """Methods on a stream, in several orders, and ``content`` by several processes."""
+    documents = [s.document for s in read_documents(run.arguments.files, run.arguments.limit)]
+    arrivals = stream.planted(documents, run.arguments.planted, run.arguments.seed)
+    keys = {arrival.document.key for arrival in arrivals}
+    if len(keys) != len(arrivals):
+        raise InputError("two documents have one key: give each its own 'key', 'url' or 'id'")
+    truth = stream.Truth(arrivals)
+    results = []
+    comparers = run.comparers(("content", "simhash", "jaccard", "minhash"))
+    with run.progress() as bar:
+        for order in stream.ORDERS:
+            ordered = stream.reordered(arrivals, order, run.arguments.seed)
+            for name, comparer in comparers.items():
+                with _task(bar, f"{name}, {order}", len(ordered)) as told:
+                    decisions, seconds = stream.timed(
+                        partial(_decide, run.options, comparer, ordered, told)
+                    )
+                results.append(truth.score(decisions, name, order, 1, seconds))
+        for name, comparer in comparers.items():
+            if run.arguments.workers > 1 and isinstance(comparer, MethodComparer):
+                with _task(bar, f"{name}, {run.arguments.workers} workers", None):
+                    results.append(_with_workers(run, name, arrivals, truth))
+    run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
+    lost = [
+        {"method": r.method, "order": r.order, "workers": r.workers, "lost": new, "match": old}
+        for r in results
+        for new, old in r.lost
+    ]
+    run.write("stream-lost", lost)
+    output.show(run.console, "first losses of each run", _first(lost, run.arguments.show))
+
+
+@contextmanager
+def _task(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A line of the progress bar; gives the function that advances it."""
+    task = bar.add_task(title, total=total)
+    yield lambda n: bar.advance(task, n)
+    bar.remove_task(task)
+
+
+def _decide(
+    options: Options,
+    comparer: Comparer,
+    arrivals: Sequence[stream.Arrival],
+    progress: stream.Progress,
+) -> list[stream.Decision]:
+    """The methods of a crawl go through the real deduplicator, the others through the same
+    candidates."""
+    options = attrs.evolve(options, index_url="memory:")
+    if isinstance(comparer, MethodComparer):
+        chosen = attrs.evolve(options, method=comparer.name)
+        return stream.deduplicate(chosen, arrivals, progress)
+    return stream.compare_stream(comparer, arrivals, options, progress)
+
+
+def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    seen: dict[tuple[Any, ...], int] = {}
+    chosen = []
+    for record in lost:
+        run = (record["method"], record["order"], record["workers"])
+        seen[run] = seen.get(run, 0) + 1
+        if seen[run] <= count:
+            chosen.append(record)
+    return chosen
+
+
+def _with_workers(
+    run: Run, name: str, arrivals: Sequence[stream.Arrival], truth: stream.Truth
+) -> stream.StreamResult:
+    options = attrs.evolve(run.options, method=name, timeout=60.0)
+    workers = run.arguments.workers
+    with tempfile.TemporaryDirectory() as folder:
+        decisions, seconds = stream.timed(
+            lambda: stream.deduplicate_with_workers(options, arrivals, workers, Path(folder))
+        )
+    return truth.score(decisions, name, "arrival", workers, seconds)
+
+
+def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
+    return {
+        "method": result.method,
+        "order": result.order,
+        "workers": result.workers,
+        "documents": result.documents,
+        "dropped": result.dropped,
+        "right": result.right,
+        "losses": result.losses,
+        "extras": result.extras,
+        "cost": result.cost,
+        "pages_a_second": result.documents / max(result.seconds, 1e-9),
+    }
+
+
+def run_li(run: Run) -> None:
+    """The protocol of LI, and its times."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
+    pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
+    comparers = run.comparers(protocols.LI_METHODS)
+    with run.progress() as bar:
+        task = bar.add_task("", total=None)
+        told = lambda what: bar.update(task, description=what)  # noqa: E731
+        table = protocols.li(pages, comparers, told)
+        sizes = [n for n in protocols.LI_TIMES if n <= 2 * arguments.size]
+        times = protocols.li_times([*pages.samples, *pages.others], comparers, sizes, told)
+    records = [
+        {
+            **attrs.asdict(row),
+            "accuracy_percent": row.accuracy,
+            "recall_percent": row.recall,
+        }
+        for row in table
+    ]
+    run.report("li", "protocol of LI", records)
+    run.report("li-times", "seconds for n pages, each compared with all others", times)
+
+
+def run_zhou(run: Run) -> None:
+    """The protocol of ZHOU, with the ablation of the weights."""
+    arguments = run.arguments
+    documents = []
+    for path in arguments.files:
+        for source in read_documents([path], arguments.limit):
+            # A file without categories is a class of its own.
+            documents.append(attrs.evolve(source, category=source.category or path.name))
+    arrivals = protocols.zhou_documents(
+        documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
+    )
+    comparers = run.comparers(("content", "jaccard", "simhash"))
+    if not arguments.methods:
+        comparers.update(protocols.weight_ablation(run.options))
+    with run.progress() as bar:
+        task = bar.add_task("", total=None)
+        told = lambda what: bar.update(task, description=what)  # noqa: E731
+        table = protocols.zhou(arrivals, comparers, run.options, told)
+    records = [
+        {**attrs.asdict(row), "precision": row.precision, "recall": row.recall, "F1": row.f1}
+        for row in table
+    ]
+    run.report("zhou", "protocol of ZHOU", records)
+
+
+def run_candidates(run: Run) -> None:
+    """Recall of the tables."""
+    arguments = run.arguments
+    steps = arguments.count * len(candidate_recall.JACCARDS)
+    with run.progress() as bar, _task(bar, "pairs", steps) as told:
+        rows = candidate_recall.measure(
+            run.options,
+            pairs=arguments.count,
+            size=arguments.shingles,
+            seed=arguments.seed,
+            progress=told,
+        )
+    tables = f"{run.options.bands} bands of {run.options.rows} rows"
+    records = [attrs.asdict(row, recurse=False) for row in rows]
+    run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
+    run.plot("candidates", plots.candidate_recall, rows)
+
+
+def run_surface(run: Run) -> None:
+    """The recall surface of one method."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
+    names = arguments.methods or ["content"]
+    for name, comparer in methods_available(run.options, names).items():
+        steps = len(KINDS) * len(surface.INTENSITIES) * len(surface.LENGTHS)
+        with run.progress() as bar, _task(bar, name, steps) as told:
+            cells = surface.surface(
+                documents,
+                comparer,
+                per_cell=arguments.per_cell,
+                seed=arguments.seed,
+                progress=told,
+            )
+        run.write(f"surface-{name}", [attrs.asdict(cell) for cell in cells])
+        output.show(run.console, f"edited copies found by {name}", _surface_records(cells))
+        run.plot(f"surface-{name}", plots.heat_map, cells)
+
+
+def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:
+    table: dict[tuple[str, int], dict[str, Any]] = {}
+    for cell in cells:
+        row = table.setdefault(
+            (cell.kind, cell.length), {"kind": cell.kind, "characters": f">= {cell.length}"}
+        )
+        row[f"{cell.intensity:g}"] = cell.recall
+    return list(table.values())

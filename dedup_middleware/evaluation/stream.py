@@ -1,0 +1,274 @@
+"""Every method on a stream: documents in the order in which they arrive, each against those kept.
+
+What is kept becomes the reference for what comes later, so mistakes have consequences, unlike on
+pairs. A drop is **right** if a kept document tells the same story, a **loss** if not; a document
+that is kept although its story is there already is an **extra** copy. A loss can't be made good,
+an extra copy only costs room, so the cost is ``extras + 10 * losses``.
+
+Which documents tell one story is known of those that were planted (:func:`planted`) or are
+labelled. Natural duplicates are not labelled: a drop is right also if the kept document that
+matched holds 95 % of its shingles, counted exactly, and all of its figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.evaluation.comparers import Comparer, SignatureComparer
+from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.fingerprint import Document, Fingerprinter
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.reading import Signature
+from dedup_middleware.options import Options
+
+LOSS_COST: Final = 10
+ORDERS: Final = ("arrival", "reversed", "shuffled")
+HELD: Final = 0.95  # share of the shingles that a natural duplicate has in the one kept
+#: edits of planted copies, kind and intensity: small changes that leave the story what it is
+COPIES: Final = (
+    ("agency-note", 0.3),
+    ("timestamps", 0.3),
+    ("characters-changed", 0.005),
+    ("words-changed", 0.01),
+    ("words-deleted", 0.02),
+    ("sentence-order", 0.1),
+    ("full-width", 1.0),
+    ("truncation", 0.1),
+)
+#: the same of planted documents that are other pages
+OTHERS: Final = (("figures-changed", 0.5),)
+
+Progress = Callable[[int], None]
+
+
+@attrs.frozen
+class Arrival:
+    """A document of the stream; documents with one ``story`` are copies of each other."""
+
+    document: Document
+    story: str
+
+
+@attrs.frozen
+class Decision:
+    """What became of a document: the key of the kept one it was dropped for, or None."""
+
+    arrival: Arrival
+    match: str | None
+
+
+@attrs.frozen
+class StreamResult:
+    """How a method did on a stream; ``lost`` lists the keys of a loss and of its match."""
+
+    method: str
+    order: str
+    workers: int
+    documents: int
+    dropped: int
+    right: int
+    losses: int
+    extras: int
+    seconds: float
+    lost: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+
+    @property
+    def cost(self) -> int:
+        """Extra copies, and ten times the losses."""
+        return self.extras + LOSS_COST * self.losses
+
+
+def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arrival]:
+    """A stream with an edited copy of a share of the documents behind each of them.
+
+    A quarter of what is planted are other pages on the same template, with other figures.
+    """
+    rng = random.Random(seed)
+    later: list[tuple[float, int, Arrival]] = []
+    for i, document in enumerate(documents):
+        later.append((i, 0, Arrival(document, document.key)))
+        if rng.random() >= share:
+            continue
+        other = rng.random() < 0.25
+        kinds = OTHERS if other else COPIES
+        kind, intensity = kinds[int(rng.random() * len(kinds))]
+        text = edit(document.text or "", kind, intensity, seed + i)
+        place = i + rng.random() * (len(documents) - i)
+        if other and text == document.text:
+            continue  # no figure to change
+        key = f"{document.key}#{kind}"
+        story = key if other else document.key
+        later.append((place, 1, Arrival(attrs.evolve(document, key=key, text=text), story)))
+    return [arrival for _, _, arrival in sorted(later, key=lambda entry: entry[:2])]
+
+
+def reordered(arrivals: Sequence[Arrival], order: str, seed: int = 1) -> list[Arrival]:
+    """The stream in one of :data:`ORDERS`.
+
+    :raises ValueError: no such order
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
+    result = list(arrivals)
+    if order == "reversed":
+        result.reverse()
+    elif order == "shuffled":
+        random.Random(seed).shuffle(result)
+    return result
+
+
+async def _through(
+    options: Options, arrivals: Iterable[Arrival], progress: Progress | None
+) -> list[Decision]:
+    decisions = []
+    async with Deduplicator(options) as dedup:
+        for arrival in arrivals:
+            verdict = await dedup.decide(arrival.document)
+            match = verdict.match.key if verdict.is_duplicate and verdict.match else None
+            if not verdict.is_duplicate:
+                await dedup.commit(verdict)
+            decisions.append(Decision(arrival, match))
+            if progress is not None:
+                progress(1)
+    return decisions
+
+
+def deduplicate(
+    options: Options, arrivals: Iterable[Arrival], progress: Progress | None = None
+) -> list[Decision]:
+    """Send a stream through the real :class:`.Deduplicator`."""
+    return asyncio.run(_through(options, arrivals, progress))
+
+
+def deduplicate_with_workers(
+    options: Options, arrivals: Sequence[Arrival], workers: int, folder: Path
+) -> list[Decision]:
+    """The same by several processes on one SQLite index, each with its share of the stream.
+
+    :param folder: where the index is made
+    """
+    shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}")
+    parts = [arrivals[i::workers] for i in range(workers)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        results = list(pool.map(deduplicate, [shared] * workers, parts))
+    return [decision for result in results for decision in result]
+
+
+class _Kept:
+    """The documents kept so far, found by the method's own keys or by the common tables."""
+
+    def __init__(self, comparer: Comparer, options: Options) -> None:
+        self._own = isinstance(comparer, SignatureComparer)
+        self._places: dict[Any, list[int]] = {}
+        self._fingerprinter = Fingerprinter(options)
+        self._method = choose_method(options)
+
+    def places(self, document: Document, signed: Any) -> list[Any]:
+        """Where a document is looked for and put."""
+        if self._own and isinstance(signed, Signature) and signed.keys:
+            return list(signed.keys)
+        # The first slot is the document's key, which says nothing of its content.
+        return [
+            (slot.bucket, None if slot.wide else slot.head)
+            for slot in self._method.slots(self._fingerprinter(document))[1:]
+        ]
+
+    def candidates(self, places: Iterable[Any]) -> list[int]:
+        """Numbers of the kept documents at these places, ascending."""
+        return sorted({n for place in places for n in self._places.get(place, ())})
+
+    def add(self, places: Iterable[Any], number: int) -> None:
+        """Keep a document."""
+        for place in places:
+            self._places.setdefault(place, []).append(number)
+
+
+def compare_stream(
+    comparer: Comparer,
+    arrivals: Iterable[Arrival],
+    options: Options,
+    progress: Progress | None = None,
+) -> list[Decision]:
+    """Send a stream through any method: each document against its candidates among those kept,
+    dropped for the most similar one that makes it a duplicate, the oldest of equals."""
+    kept = _Kept(comparer, options)
+    signatures: list[Any] = []
+    keys: list[str] = []
+    decisions = []
+    for arrival in arrivals:
+        signed = comparer.sign(arrival.document)
+        places = [] if signed is None else kept.places(arrival.document, signed)
+        best: tuple[float, int] | None = None
+        for number in kept.candidates(places):
+            compared = comparer.compare(signed, signatures[number])
+            if compared.duplicate and (best is None or compared.similarity > best[0]):
+                best = (compared.similarity, number)
+        if best is None:
+            kept.add(places, len(keys))
+            signatures.append(signed)
+            keys.append(arrival.document.key)
+        decisions.append(Decision(arrival, None if best is None else keys[best[1]]))
+        if progress is not None:
+            progress(1)
+    return decisions
+
+
+class Truth:
+    """Tells right drops from losses."""
+
+    def __init__(self, arrivals: Iterable[Arrival]) -> None:
+        from dedup_middleware.text.shingle import Shingler
+
+        self._arrivals = {arrival.document.key: arrival for arrival in arrivals}
+        self._shingler = Shingler()
+
+    def holds(self, stored: Document, new: Document) -> bool:
+        """Whether a stored document has 95 % of the shingles of another and all its figures."""
+        a, b = self._shingler(new.text or ""), self._shingler(stored.text or "")
+        if not set(a.figures.tolist()) <= set(b.figures.tolist()):
+            return False
+        shared = len(set(a.features.tolist()) & set(b.features.tolist()))
+        return shared >= HELD * len(a.features)
+
+    def score(
+        self, decisions: Sequence[Decision], method: str, order: str, workers: int, seconds: float
+    ) -> StreamResult:
+        """Count right drops, losses and extra copies."""
+        kept = [d.arrival.story for d in decisions if d.match is None]
+        stories = set(kept)
+        lost = []
+        dropped = [(d.arrival, d.match) for d in decisions if d.match is not None]
+        for arrival, match in dropped:
+            if arrival.story in stories:
+                continue
+            if not self.holds(self._arrivals[match].document, arrival.document):
+                lost.append((arrival.document.key, match))
+        return StreamResult(
+            method,
+            order,
+            workers,
+            len(decisions),
+            len(dropped),
+            len(dropped) - len(lost),
+            len(lost),
+            len(kept) - len(stories),
+            seconds,
+            tuple(lost),
+        )
+
+
+def timed(work: Callable[[], list[Decision]]) -> tuple[list[Decision], float]:
+    """What ``work`` returns, and the seconds it took."""
+    started = time.perf_counter()
+    return work(), time.perf_counter() - started

@@ -1,0 +1,82 @@
+"""Which edits a method still sees through: kind of edit by intensity by length of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from dedup_middleware.evaluation.comparers import Comparer
+from dedup_middleware.evaluation.edits import KINDS, edit
+from dedup_middleware.fingerprint import Document
+
+INTENSITIES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+#: bounds of the lengths in characters: a page belongs to the last one that it reaches
+LENGTHS: Final = (100, 300, 800)
+
+
+@attrs.frozen
+class SurfaceCell:
+    """Share of the edited copies that are near-duplicates of their original.
+
+    ``length`` is the least number of characters of the pages; ``recall`` is None if no page of
+    this length changed under the edit.
+    """
+
+    kind: str
+    intensity: float
+    length: int
+    pages: int
+    recall: float | None
+
+
+def length_class(text: str, lengths: Sequence[int] = LENGTHS) -> int | None:
+    """The largest bound that a text reaches, None below all of them.
+
+    >>> length_class("x" * 350), length_class("x")
+    (300, None)
+    """
+    return max((bound for bound in lengths if len(text) >= bound), default=None)
+
+
+def surface(
+    documents: Sequence[Document],
+    comparer: Comparer,
+    *,
+    kinds: Sequence[str] = tuple(KINDS),
+    intensities: Sequence[float] = INTENSITIES,
+    lengths: Sequence[int] = LENGTHS,
+    per_cell: int = 50,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[SurfaceCell]:
+    """Edit pages and ask whether the copy is a near-duplicate of the page.
+
+    Copies that the edit left as they are do not count.
+
+    :param per_cell: pages of each length
+    """
+    classes: dict[int, list[Document]] = {bound: [] for bound in lengths}
+    for document in documents:
+        bound = length_class(document.text or "", lengths)
+        if bound is not None and len(classes[bound]) < per_cell:
+            classes[bound].append(document)
+    cells = []
+    for bound, pages in classes.items():
+        originals = [(page, comparer.sign(page)) for page in pages]
+        for kind in kinds:
+            for intensity in intensities:
+                found = changed = 0
+                for i, (page, signed) in enumerate(originals):
+                    text = edit(page.text or "", kind, intensity, seed + i)
+                    if text == page.text:
+                        continue
+                    changed += 1
+                    copy = attrs.evolve(page, key=f"{page.key}#copy", text=text)
+                    found += comparer.compare(comparer.sign(copy), signed).duplicate
+                recall = found / changed if changed else None
+                cells.append(SurfaceCell(kind, intensity, bound, changed, recall))
+                if progress is not None:
+                    progress(1)
+    return cells

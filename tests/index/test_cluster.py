@@ -1,0 +1,123 @@
+"""A Redis Cluster: a namespace lives in one slot, wherever that is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis
+
+from dedup_middleware.index.base import Claim
+from dedup_middleware.index.records import State
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS, entry, slots_of
+from tests.servers import RedisServer, free_port, running_redis
+
+SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+LEASE = 60.0
+
+
+@pytest.fixture
+def masters(tmp_path: Path) -> Iterator[list[RedisServer]]:
+    """Three masters that share all slots."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for name in "abc":
+            (tmp_path / name).mkdir()
+            servers.append(
+                stack.enter_context(
+                    running_redis(tmp_path / name, "--cluster-enabled", "yes", port=_port())
+                )
+            )
+        clients = [stack.enter_context(server.client()) for server in servers]
+        bounds = [0, 5461, 10923, 16384]
+        for i, client in enumerate(clients):
+            client.execute_command("CLUSTER ADDSLOTS", *range(bounds[i], bounds[i + 1]))
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", i + 1)
+        for server in servers[1:]:
+            clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port)
+        deadline = time.monotonic() + 30
+        while not all(_ready(client) for client in clients):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield servers
+
+
+def _port() -> int:
+    # Nodes talk to each other on the port 10,000 above.
+    while (port := free_port()) > 55_000:
+        pass
+    return port
+
+
+def _ready(client: redis.Redis) -> bool:
+    # Of its own slots every node knows at once; it must have heard of all others' too.
+    info = client.execute_command("CLUSTER INFO")
+    text = (
+        info
+        if isinstance(info, dict)
+        else dict(line.split(":") for line in info.decode().split("\r\n") if line)
+    )
+    return text["cluster_state"] == "ok" and text["cluster_slots_ok"] == "16384"
+
+
+@pytest.mark.parametrize("namespace", ["dedup", "news", "a"])
+async def test_any_node_leads_to_the_namespace(masters: list[RedisServer], namespace: str) -> None:
+    """Clients may name any node; all find the same index, and all its keys are on one node."""
+    clients = [RedisIndex(Options(index_url=server.url, namespace=namespace)) for server in masters]
+    stored = [await client.open(PARAMETERS) for client in clients]
+    assert stored[0] == stored[1] == stored[2]
+    claims = []
+    for client in clients:
+        outcome = await client.claim(entry(SLOTS), await client.read(SLOTS), LEASE)
+        assert isinstance(outcome, Claim)
+        claims.append(outcome)
+    assert await clients[0].renew(claims, LEASE) == [True] * 3
+    for client, claim in zip(clients, reversed(claims), strict=True):
+        assert await client.commit(claim)
+    assert [await client.count() for client in clients] == [3] * 3
+    assert await clients[1].forget([claims[0].number]) == 1
+    assert await clients[2].compact() == len(SLOTS)
+    sizes = []
+    for server in masters:
+        with server.client() as admin:
+            sizes.append(admin.dbsize())
+    assert sorted(sizes)[:2] == [0, 0]
+    for client in clients:
+        await client.close()
+
+
+async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
+    """When the slot is given to another node, work goes on there."""
+    index = RedisIndex(Options(index_url=masters[0].url, retries=20))
+    await index.open(PARAMETERS)
+    claim = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
+    assert isinstance(claim, Claim)
+    clients = [server.client() for server in masters]
+    slot = clients[0].execute_command("CLUSTER KEYSLOT", "{dedup}")
+    source = next(client for client in clients if client.dbsize())
+    target = next(client for client in clients if client is not source)
+    ids = {client: client.execute_command("CLUSTER MYID").decode() for client in (source, target)}
+    target.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[source])
+    source.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[target])
+    port = masters[clients.index(target)].port
+    work = asyncio.ensure_future(index.commit(claim))
+    for key in list(source.scan_iter()):
+        source.migrate("127.0.0.1", port, key, 0, 5000)
+        await asyncio.sleep(0.005)
+    for client in (target, source):
+        client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[target])
+    assert await work
+    assert await index.count() == 1
+    assert source.dbsize() == 0
+    found = await index.fetch(np.array([claim.number], np.uint64))
+    assert found.states.tolist() == [State.COMMITTED]
+    for client in clients:
+        client.close()
+    await index.close()

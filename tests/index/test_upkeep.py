@@ -1,0 +1,193 @@
+"""Walking through an index, forgetting pages, and taking their records out of the buckets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.compaction import Living, compacted
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.tables import neighbours
+from tests.index.harness import Harness, entry, slots_of
+
+LEASE = 1000.0
+SLOTS = slots_of(0, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+
+
+async def claimed(index: Index, key: int, address: str | None = None) -> Claim:
+    """A claim; all pages share all buckets but that of the key."""
+    slots = slots_of(key, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+    outcome: Claim | Reading = await index.read(slots)
+    while isinstance(outcome, Reading):
+        outcome = await index.claim(entry(slots, size=key, address=address), outcome, LEASE)
+    return outcome
+
+
+async def stored(index: Index, key: int, address: str | None = None) -> int:
+    """Number of a committed page."""
+    claim = await claimed(index, key, address)
+    assert await index.commit(claim)
+    return claim.number
+
+
+async def walk(index: Index) -> dict[int, tuple[int, int]]:
+    """Size and state of every page, by its number."""
+    found: dict[int, tuple[int, int]] = {}
+    async for pages in index.pages():
+        for number, content, state in zip(
+            pages.numbers.tolist(), pages.content, pages.states.tolist(), strict=True
+        ):
+            assert number > max(found, default=0)
+            found[number] = (int(content["size"]), state)
+    return found
+
+
+async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> None:
+    """Every page is met once, in the order of the numbers, with the state of this moment."""
+    assert await walk(index) == {}
+    one, two = await stored(index, 1), await claimed(index, 2)
+    late = await claimed(index, 3)
+    await index.release(late)
+    assert await walk(index) == {
+        one: (1, State.COMMITTED),
+        two.number: (2, State.PENDING),
+        late.number: (3, State.RELEASED),
+    }
+    harness.advance(LEASE + 1)
+    assert (await walk(index))[two.number] == (2, State.RELEASED)
+
+
+async def test_walk_over_many_pages(index: Index) -> None:
+    """A walk meets all pages where the storage behind them is divided."""
+    numbers = [await stored(index, key) for key in range(1, 301)]
+    assert list(await walk(index)) == numbers
+
+
+async def test_forgotten_pages_can_be_stored_again(index: Index) -> None:
+    """A forgotten page reads as released; others, and pages that are not committed, stay."""
+    one, two = await stored(index, 1), await stored(index, 2)
+    held = await claimed(index, 3)
+    assert await index.forget([one, held.number, 999, one]) == 1
+    assert await index.forget([]) == 0
+    assert await walk(index) == {
+        one: (1, State.RELEASED),
+        two: (2, State.COMMITTED),
+        held.number: (3, State.PENDING),
+    }
+    assert await index.count() == 1
+    assert await index.commit(held)
+    assert (await index.stats()).released == 1
+
+
+async def test_a_host_is_forgotten(index: Index) -> None:
+    """All pages with an address of one host can be forgotten at once."""
+    addresses = ["https://a/1", "https://b/1", "https://a/2", None]
+    numbers = [await stored(index, i, address) for i, address in enumerate(addresses, 1)]
+    assert await index.forget_addresses(lambda address: address.startswith("https://a/")) == 2
+    found = await index.fetch(np.array(numbers, np.uint64))
+    assert found.states.tolist() == [3, 2, 3, 2]
+    assert await index.count() == 2
+
+
+async def test_compaction(harness: Harness, index: Index) -> None:
+    """After it the buckets hold records of pending and committed pages alone."""
+    kept = [await stored(index, key) for key in range(1, 4)]
+    gone = [await stored(index, 4), (await claimed(index, 5)).number]
+    harness.advance(LEASE + 1)
+    await index.forget(gone[:1])
+    released = await claimed(index, 6)
+    await index.release(released)
+    held = await claimed(index, 7)
+    before = await index.stats()
+    assert await index.compact() == 3 * len(SLOTS)
+    reading = await index.read(SLOTS)
+    assert neighbours(SLOTS, reading.data, 0).numbers.tolist() == [*kept, held.number]
+    after = await index.stats()
+    assert after.buckets == before.buckets - 3
+    assert (after.committed, after.pending) == (3, 1)
+    assert await index.compact() == 0
+    assert await index.commit(held)
+    assert await stored(index, 8) > held.number
+
+
+async def test_compaction_repairs_buckets(harness: Harness, index: Index) -> None:
+    """Bytes that are no whole record, and records of no page, are taken out."""
+    number = await stored(index, 1)
+    good = record(SLOTS[1], number)
+    harness.put_bucket(SLOTS[1].bucket, good + b"junk")
+    harness.put_bucket(SLOTS[5].bucket, record(SLOTS[5], 0) + record(SLOTS[5], number))
+    assert await index.compact() == 1
+    reading = await index.read(SLOTS)
+    assert reading.data[1] == good
+    assert reading.data[5] == record(SLOTS[5], number)
+
+
+async def test_claim_over_a_compaction(index: Index) -> None:
+    """A claim whose buckets were compacted meanwhile is given them whole, even if they have grown
+    back to the same length."""
+    one, two = await stored(index, 1), await stored(index, 2)
+    slots = slots_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+    reading = await index.read(slots)
+    await index.forget([one])
+    await index.compact()
+    three = await stored(index, 3)
+    outcome = await index.claim(entry(slots), reading, LEASE)
+    assert isinstance(outcome, Reading)
+    assert outcome.lengths[1:] == reading.lengths[1:]
+    assert neighbours(slots[1:], outcome.data[1:], 0).numbers.tolist() == [two, three]
+    assert isinstance(await index.claim(entry(slots), outcome, LEASE), Claim)
+
+
+async def test_compaction_beside_other_work(harness: Harness) -> None:
+    """Pages stored while an index is compacted lose no record."""
+    index, other = await harness.client(), await harness.client()
+    await index.forget([await stored(index, key) for key in range(1, 40)])
+
+    async def store() -> list[int]:
+        return [await stored(other, key) for key in range(100, 160)]
+
+    numbers, *_ = await asyncio.gather(store(), index.compact(), index.compact())
+    reading = await index.read(SLOTS)
+    found = neighbours(SLOTS, reading.data, 0)
+    assert set(numbers) <= set(found.numbers.tolist())
+    assert len(set(found.tables[np.isin(found.numbers, numbers)].tolist())) == 1
+    await index.compact()
+    reading = await index.read(SLOTS)
+    assert neighbours(SLOTS, reading.data, 0).numbers.tolist() == numbers
+
+
+@given(
+    st.lists(st.integers(1, 30)), st.sets(st.integers(1, 20)), st.booleans(), st.binary(max_size=7)
+)
+def test_compacted_bucket(numbers: list[int], alive: set[int], wide: bool, junk: bytes) -> None:
+    """Records of living pages, and of those numbered later, stay in their order."""
+    slot = SLOTS[1 if wide else 0]
+    living = Living(20)
+    pages = np.array(sorted(alive), np.uint64)
+    states = np.full(len(pages), State.COMMITTED, np.uint8)
+    assert living.add(Satellites(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
+    bucket = b"".join(record(slot, number) for number in numbers) + junk
+    kept = [number for number in numbers if number in alive or number > 20]
+    expected = b"".join(record(slot, number) for number in kept)
+    found = compacted(bucket, living, wide=wide)
+    if found is None:
+        assert expected == bucket
+    else:
+        assert found == (expected, len(numbers) - len(kept))
+
+
+@pytest.mark.parametrize("harness", ["redis"], indirect=True)
+async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> None:
+    """On Redis a chunk of satellites is removed when all its pages are gone."""
+    numbers = [await stored(index, key) for key in range(1, 301)]
+    await index.forget(numbers[:280])
+    assert await index.compact() == 280 * len(SLOTS)
+    assert list(await walk(index)) == numbers[272:]
+    assert (await index.stats()).committed == await index.count() == 20
+    assert (await index.stats()).released == 8
