@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import attrs
-
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.availability import Backlog, Breaker, Unsettled
 from dedup_middleware.errors import IndexUnavailableError
@@ -129,13 +127,9 @@ class Deduplicator:
         if document.text is not None or document.html is None:
             return document
         started = time.perf_counter()
-        from dedup_middleware.text.extract import extract
-
-        page = await asyncio.to_thread(
-            extract, document.html, charset=document.charset, url=document.key
-        )
+        document = await asyncio.to_thread(fp.read, document, self.options.extractor)
         self._count("seconds/extraction", time.perf_counter() - started)
-        return attrs.evolve(document, text=page.text, title=document.title or page.title, html=None)
+        return document
 
     async def decide(self, document: Document) -> Verdict:
         """Whether what a page says is stored already.

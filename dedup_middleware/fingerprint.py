@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.errors import OptionsError
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
@@ -124,10 +126,21 @@ class Verdict:
         return f"{self.outcome} of {page} ({share}, {self.reason})"
 
 
+def read(document: Document, extractor: str) -> Document:
+    """The document with its text: extracted from the HTML where there is none. Slow."""
+    if document.text is not None or document.html is None:
+        return document
+    from dedup_middleware.text.extract import extract
+
+    page = extract(document.html, charset=document.charset, url=document.key, extractor=extractor)
+    return attrs.evolve(document, text=page.text, title=document.title or page.title, html=None)
+
+
 class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
     :param options: how pages are compared
+    :raises OptionsError: a dictionary can't be read, or a package is missing
     :param hash_key: key of all hashes; an index brings its own, so that nobody who does not know
         it can write pages that fall into one bucket
     """
@@ -139,12 +152,21 @@ class Fingerprinter:
 
         self.options = options
         self.hash_key = hash_key
-        self._shingler = Shingler(
-            segmenter=options.segmenter,
-            width=options.shingle_width,
-            hash_key=hash_key,
-            max_chars=options.max_chars,
-        )
+        try:
+            self._shingler = Shingler(
+                segmenter=options.segmenter,
+                width=options.shingle_width,
+                hash_key=hash_key,
+                max_chars=options.max_chars,
+                user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
+                traditional=options.fold_traditional,
+            )
+        except ImportError as error:
+            raise OptionsError("DEDUP_FOLD_TRADITIONAL", True, str(error)) from error
+        except (OSError, ValueError) as error:
+            raise OptionsError(
+                "DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)
+            ) from error
         self._minhasher = MinHasher(options.num_perm)
 
     @property
@@ -158,15 +180,6 @@ class Fingerprinter:
             "method": self.options.method,
         }
 
-    def read(self, document: Document) -> Document:
-        """The document with its text: extracted from the HTML where there is none."""
-        if document.text is not None or document.html is None:
-            return document
-        from dedup_middleware.text.extract import extract
-
-        page = extract(document.html, charset=document.charset, url=document.key)
-        return attrs.evolve(document, text=page.text, title=document.title or page.title)
-
     def __call__(self, document: Document) -> Fingerprint:
         """Fingerprint of a document; never raises for any text."""
         # Kernels are imported late for the same reason as above.
@@ -174,7 +187,7 @@ class Fingerprinter:
         from dedup_middleware.signature.simhash import simhash
         from dedup_middleware.signature.sketch import figure_sketch, sketch
 
-        document = self.read(document)
+        document = read(document, self.options.extractor)
         shingles = self._shingler(document.text or "")
         minhash = self._minhasher.of_features(shingles.features)
         signed = simhash(shingles.features, shingles.counts)

@@ -174,6 +174,20 @@ class Options:
         "How words are found: `jieba`, `fmm`, `words` or `char`.",
         _one_of(*SEGMENTERS),
     )
+    user_dictionary: str = _option(
+        "", "str", "File with words of your own, in the format of jieba's user dictionaries."
+    )
+    fold_traditional: bool = _option(
+        False,
+        "bool",
+        "Compare traditional and simplified Chinese as one script (extra `traditional`).",
+    )
+    extractor: str = _option(
+        "balanced",
+        "str",
+        "How the body is found in HTML: `fast`, or `balanced`, which asks trafilatura in doubt.",
+        _one_of("balanced", "fast"),
+    )
     shingle_width: int = _option(3, "int", "Words in a shingle.", _between(1, 16, " words"))
     max_chars: int = _option(
         1_000_000,

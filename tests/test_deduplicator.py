@@ -117,11 +117,12 @@ async def test_other_page_is_new() -> None:
 
 async def test_excerpt_is_a_duplicate_but_the_longer_page_is_not() -> None:
     """What adds nothing is dropped; a page that says much more than the stored one is kept."""
-    long, short = article(5, 40), article(5, 18)
-    assert long.startswith(short)
+    long, excerpt, short = article(5, 40), article(5, 36), article(5, 28)
+    assert long.startswith(excerpt)
+    assert excerpt.startswith(short)
     async with Deduplicator(OPTIONS) as dedup:
         await stored(dedup, page("a/long", long))
-        assert (await dedup.decide(page("b/short", short))).is_duplicate
+        assert (await dedup.decide(page("b/excerpt", excerpt))).is_duplicate
     async with Deduplicator(OPTIONS) as dedup:
         await stored(dedup, page("a/short", short))
         await stored(dedup, page("b/long", long))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import dedup_middleware
 from dedup_middleware.methods import content, simhash
@@ -43,3 +48,62 @@ def test_every_reason_is_documented() -> None:
     assert reasons
     for reason in reasons:
         assert f"`{reason}`" in text
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Every code block of a language in the README and the docs, with the file it is in."""
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.M | re.S)
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [
+        (file.name, block)
+        for file in files
+        for block in pattern.findall(file.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(("name", "code"), blocks("python"))
+def test_python_in_the_docs_runs(name: str, code: str, tmp_path: Path) -> None:
+    """Each Python block runs as it stands, in an empty directory."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if "Deduplicator" in code:
+        assert "https://two.example/9 is dropped: https://one.example/1 1.0" in done.stdout
+
+
+# Each command of the docs, and what runs it: a test, CI, or the same command elsewhere in full.
+RUN_BY = {
+    "make crawl": "tests/test_quickstart.py",
+    "make test": ".ci/run",
+    "python3 -m venv .venv": "Makefile",
+    ".venv/bin/pip install -e '.[crawler,dev]'": "Makefile",
+    ".venv/bin/scrapy crawl news": "tests/test_sample_crawl.py",
+    ".venv/bin/python -m pytest": "Makefile",
+    ".venv/bin/scrapy crawl news -a start=https://one.example/,https://two.example/ "
+    "-a pages=500": "tests/crawler/test_news.py",
+    "pip install dedup-middleware": "tests/test_wheel.py",
+    "SCRAPY_PROJECT=shared scrapy crawl news": "tests/test_compose.py",
+    "scrapy crawl news -s DEDUP_INDEX_URL=redis://127.0.0.1:6379/0": "tests/test_sharing.py",
+    "DEDUP_REDIS_PASSWORD=... docker compose up --build --scale crawler=4": (
+        "tests/test_compose.py"
+    ),
+}
+
+
+def test_every_command_in_the_docs_is_run_somewhere() -> None:
+    """No command is shown that nothing runs."""
+    shown = {
+        line.removeprefix("$ ")
+        for _, block in blocks("console")
+        for line in block.splitlines()
+        if line.startswith("$ ")
+    }
+    assert shown == set(RUN_BY)
+    for place in RUN_BY.values():
+        assert (ROOT / place).exists(), place

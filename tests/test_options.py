@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import attrs
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from dedup_middleware.errors import OptionsError
+from dedup_middleware.fingerprint import Fingerprinter
 from dedup_middleware.options import Options, hide_password, setting_name
 from dedup_middleware.scrapysettings import options_from_settings, setting_names
 
@@ -110,3 +112,21 @@ def test_refused_address_hides_its_password() -> None:
     with pytest.raises(OptionsError) as caught:
         Options(index_url="http://user:secret@host/")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_unusable_user_dictionary_is_named(content: bytes | None, tmp_path: Path) -> None:
+    """A dictionary that is missing or broken is an error of the setting that names it."""
+    path = tmp_path / "words.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(OptionsError, match="DEDUP_USER_DICTIONARY"):
+        Fingerprinter(Options(user_dictionary=str(path)))
+
+
+def test_words_of_the_user_are_known(tmp_path: Path) -> None:
+    """A user's dictionary changes the segmentation, and with it the parameters of an index."""
+    path = tmp_path / "words.txt"
+    path.write_text("云泊晨报社 9000\n", encoding="utf-8")
+    with_words = Fingerprinter(Options(user_dictionary=str(path)))
+    assert with_words.parameters != Fingerprinter(Options()).parameters

@@ -201,7 +201,7 @@ def test_feed_holds_exactly_these_pages(out: Path) -> None:
 def test_database_holds_the_same(out: Path) -> None:
     """What the feed has, the storage pipeline has too, each with its text."""
     with sqlite3.connect(out / "news.db") as database:
-        rows = dict(database.execute("SELECT url, text FROM article").fetchall())
+        rows = dict(database.execute("SELECT url, text FROM articles").fetchall())
     database.close()
     assert set(rows) == addresses()
     assert all(rows.values())

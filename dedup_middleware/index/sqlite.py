@@ -123,6 +123,8 @@ class SQLiteIndex(Index):
         check_schema(str(schema), f"sqlite:{self._path}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
+        db.execute("PRAGMA wal_autocheckpoint = 8000")
         db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
         return dict(db.execute("SELECT name, value FROM parameter").fetchall())
 

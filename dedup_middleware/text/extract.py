@@ -14,7 +14,7 @@ import attrs
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extraction import blocks, metadata, quick, source
 from dedup_middleware.text.extraction.bodies import flat_body, thorough_body
-from dedup_middleware.text.extraction.cleanup import tidy, without_links
+from dedup_middleware.text.extraction.cleanup import tidy, vetted
 
 Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
@@ -66,7 +66,7 @@ def extract(
     visible = source.without_unseen(html)
     title = metadata.title(visible)
     if source.is_markup(html):
-        text, used = _body(html, visible, extractor, url)
+        text, used = _body(html, visible, title, extractor, url)
     else:
         text, used = html, "plain"
     text = tidy(text, title)
@@ -75,7 +75,9 @@ def extract(
     return Page(title, text, codec, used, metadata.language(visible))
 
 
-def _body(html: str, visible: str, mode: Mode, url: str | None) -> tuple[str, str]:
+def _body(
+    html: str, visible: str, title: str, mode: Mode, url: str | None
+) -> tuple[str, str]:
     """Raw body of a page and the name of what found it."""
     if not source.survey(visible).has_tree:
         return flat_body(visible), "flat"
@@ -86,9 +88,9 @@ def _body(html: str, visible: str, mode: Mode, url: str | None) -> tuple[str, st
     if not page.blocks:
         # The parser stops at 256 levels and loses what is deeper.
         return flat_body(visible), "flat"
-    found = quick.find_body(page, thread=metadata.is_thread(html))
+    found = quick.find_body(page, title=title, thread=metadata.is_thread(html))
     if found.sure or mode == "fast" or not source.survey(html).is_ordinary:
         return found.text, "quick"
     text = thorough_body(html, url=url, comments=found.discussion, full=mode == "best")
-    text = without_links(text, page)
+    text = vetted(text, page)
     return (text, "thorough") if text else (found.text, "quick")

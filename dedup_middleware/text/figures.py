@@ -234,12 +234,11 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     if _at(codes, i) == _PERMILLE_SIGN:
         return PERMILLE
     word, end = numerals.word_after(codes, i)
-    if word == 0:
-        return PLAIN
+    percent = word != 0 and _among_words(word, numerals.PERCENT_WORDS)
     if word == numerals.PER and _at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
-        return PERCENT if word == numerals.CENT else PLAIN
-    return PERCENT if _among_words(word, numerals.PERCENT_WORDS) else PLAIN
+        percent = word == numerals.CENT
+    return PERCENT if percent else PLAIN
 
 
 @subkernel

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import unicodedata
 
 import numpy as np
@@ -81,11 +80,9 @@ def test_known_forms(before: str, after: str) -> None:
 
 
 def test_marks_are_bounded() -> None:
-    """A million combining marks in an order that makes reordering quadratic take no time."""
-    started = time.perf_counter()
+    """Of a million combining marks, whose reordering would take an hour, thirty stay."""
     form = folded("a" + "\u0315\u0300" * 500_000)
-    assert len(form) <= 31
-    assert time.perf_counter() - started < 30  # quadratic: an hour
+    assert len(form) == 30  # one of the thirty marks that stay composes with the letter
 
 
 def test_expansion_beyond_the_first_buffer() -> None:

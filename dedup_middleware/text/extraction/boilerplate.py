@@ -22,7 +22,8 @@ _LEGAL_RATE = 120
 _LEGAL_LEAST = 2
 # Longer blocks are never notices.
 _LEGAL_SIZE = 1_200
-_SEPARATOR = re.compile(r"\s*[|｜┊·•»›／]\s*|\s+[-–—>/]+\s+|>{1,2}|\u3000+|\s{2,}")
+_SEPARATOR = re.compile(r"\s*[|｜┊·•»›／>]+\s*|\s+[-–—/]+\s+")
+_GAP = re.compile(r"\s*[|｜┊·•»›／>]+\s*|\s+")
 _SENTENCE = re.compile(r"[。！？；!?;]|[.…][\s”\"')]|[.…]$")
 _MENU_PARTS = 4
 # Mean weight of an entry of a menu.
@@ -40,7 +41,9 @@ def is_notice(text: str, weight: int) -> bool:
 
 def is_menu(text: str, weight: int) -> bool:
     """Whether a block is a row of short entries with marks between them, and no sentence."""
-    parts = len(_SEPARATOR.findall(text)) + 1
+    # Words of languages without spaces stand apart in menus only.
+    spaceless = weight > 2 * len(text)
+    parts = len((_GAP if spaceless else _SEPARATOR).findall(text)) + 1
     if parts < _MENU_PARTS or weight > _MENU_ENTRY * parts:
         return False
     return _SENTENCE.search(text) is None

@@ -3,6 +3,7 @@
 import re
 
 from dedup_middleware.text.extraction.blocks import Blocks
+from dedup_middleware.text.extraction.boilerplate import is_menu, is_notice, is_sentence
 
 _SPACE = re.compile(r"[^\S\n]+")
 _NOT_WORD = re.compile(r"\W+")
@@ -21,13 +22,16 @@ _NOTE = re.compile(
     | [上下]一[篇页条] | 分享[到至]
     | (?:关闭|打印|返回|收藏|举报|纠错)(?:窗口|本页|此页|列表|首页|顶部|反馈)? \s*[\]】)）]
     | 当前位置 | 您的位置 | 版权声明 | 免责声明 | 特别声明 | 扫一扫 | 点击下载
-    | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}(?!.*[。！？])
+    | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}(?!.*(?:[。！？]|[.!?]$))
     | (?:published|updated|posted|last\ (?:updated|modified))\b | share\ (?:this|on)\b
     | advertisement\b | \d+\s+comments?\b | tags?\s*: | read\ (?:more|also)\b | filed\ under\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NOTE_SIZE = 80
+_HEADLINE_SIZE = 400
+# UTF-8 bytes of a sentence; a line of twice as many may lack its end.
+_TEXT = 40
 # Lines at either end that may be notes.
 _NOTES = 6
 
@@ -36,9 +40,9 @@ def tidy(text: str, title: str) -> str:
     """Body with one paragraph a line, without headline and notes at its start and its end."""
     lines = [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
     lines = [line for line in lines if line]
-    headline = _key(title)
+    headline = letters(title)
     start, end = 0, len(lines)
-    while start < min(_NOTES, end) and (is_note(lines[start]) or _is_title(lines[start], headline)):
+    while start < min(_NOTES, end) and (is_note(lines[start]) or is_headline(lines[start], headline)):
         start += 1
     while end > max(start, len(lines) - _NOTES) and is_note(lines[end - 1]):
         end -= 1
@@ -47,24 +51,36 @@ def tidy(text: str, title: str) -> str:
 
 def is_note(line: str) -> bool:
     """Whether a line is about the page rather than part of the report."""
-    return len(line) <= _NOTE_SIZE and (_NOTE.match(line) is not None or not _key(line))
+    return len(line) <= _NOTE_SIZE and (_NOTE.match(line) is not None or not letters(line))
 
 
-def _is_title(line: str, headline: str) -> bool:
-    """Whether a line repeats the headline, or the part of it that is no site name."""
-    key = _key(line)
+def is_headline(line: str, headline: str) -> bool:
+    """Whether a line repeats the headline (its `letters`), or the part that is no site name."""
+    if len(line) > _HEADLINE_SIZE:
+        return False
+    key = letters(line)
     return key == headline or (len(key) >= 8 and key in headline)
 
 
-def without_links(text: str, page: Blocks) -> str:
+def vetted(text: str, page: Blocks) -> str:
     """The body of another extractor without the lines that are nothing but links on the page.
 
-    Extractors that find little take the text of the whole page, its menus first.
+    Extractors that find little take the text of the whole page, its menus first. What is left must
+    hold a sentence or a paragraph, else there is no body.
     """
-    links = {_key(block.text) for block in page.blocks if block.link > 0.8}
-    return "\n".join(line for line in text.split("\n") if _key(line) not in links)
+    links = {letters(block.text) for block in page.blocks if block.link > 0.8}
+    lines = [line for line in text.split("\n") if letters(line) not in links]
+    return "\n".join(lines) if any(map(_is_text, lines)) else ""
 
 
-def _key(line: str) -> str:
+def _is_text(line: str) -> bool:
+    """Whether a line may be part of a report."""
+    weight = len(line.encode())
+    if weight < _TEXT or is_note(line) or is_notice(line, weight) or is_menu(line, weight):
+        return False
+    return weight >= 2 * _TEXT or is_sentence(line)
+
+
+def letters(line: str) -> str:
     """Letters and digits of a line."""
     return _NOT_WORD.sub("", line).casefold()

@@ -3,7 +3,8 @@
 import attrs
 
 from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
-from dedup_middleware.text.extraction.cleanup import is_note
+from dedup_middleware.text.extraction.boilerplate import is_menu, is_notice, is_sentence
+from dedup_middleware.text.extraction.cleanup import is_note, letters
 from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FURNITURE
 
 # A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
@@ -21,12 +22,23 @@ _SENTENCE_END = frozenset("。！？…”.!?:：")
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
 _DISCUSSION = 0.5
+# Letters a headline has at least.
+_HEADLINE = 4
 # A body below this weight is in doubt.
 _LEAST = 600
 # Down to this weight it is not when there is hardly any other prose on the page.
 _SHORT = 240
-# Furniture that holds more of the prose than this is no furniture.
+# Furniture that holds more of the prose than this, and more than a footer does, is no furniture.
 _FURNITURE_LIMIT = 0.5
+_FURNITURE_LEAST = 300
+# Furniture whose own paragraphs weigh this many times those of any other container is none either.
+_OUTWEIGHS = 2
+# Notices that weigh more than this, and more than half of the prose, are the report itself.
+_NOTICES_LIMIT = 2_000
+# A headline has at most this share of the prose before it.
+_BEFORE_HEADLINE = 0.25
+# A line that is the whole body weighs at least this, a sentence of some words.
+_CAPTION = 24
 
 
 @attrs.frozen
@@ -38,22 +50,31 @@ class Found:
     discussion: bool = False
 
 
-def find_body(page: Blocks, *, thread: bool = False) -> Found:
-    """Body of a page, one block a line. In a forum thread the comments are the body."""
-    prose = [_prose(block) for block in page.blocks]
-    dropped = _dropped(page, prose, FURNITURE if thread else FURNITURE | COMMENT)
+def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
+    """Body of a page, one block a line. In a forum thread the comments are the body.
+
+    The body of an article stands behind the headline, which is found by ``title``.
+    """
+    prose = [_prose(block) for block in page.blocks] if thread else prose_weights(page.blocks)
+    dropped = _dropped(page, prose, FURNITURE if thread else FURNITURE | COMMENT, thread=thread)
     kept = [0 if dropped[b.container] else w for b, w in zip(page.blocks, prose, strict=True)]
+    first = 0 if thread else _after_headline(page.blocks, kept, title)
+    kept[:first] = [0] * first
+    if not any(kept) and not thread:
+        return Found("\n".join(_caption(page, first, dropped)), False, any(prose))
     good = _totals(page, kept)
     direct, rich = _rich(page, kept)
     core = _core(page, direct)
     if thread:
         return _thread(page, core, good, dropped)
     chosen, named = _frame(page, core, good, rich)
-    lines = _lines(page, chosen, dropped)
+    lines = _lines(page, chosen, dropped, first)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
     sure = weight >= _LEAST and share >= (0.5 if named else 0.75)
     sure = sure or (weight >= _SHORT and share >= 0.9)
+    # A caption, when no more prose than that stands anywhere behind the headline.
+    sure = sure or (first > 0 and _CAPTION <= weight and sum(prose[first:]) <= 1.5 * weight)
     if not named:
         sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
     sure = sure and not _is_list(page, good, chosen)
@@ -134,10 +155,61 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
 
 
 def _prose(block: Block) -> int:
-    """Weight of a block when it reads like prose, else 0."""
-    if block.weight < _PROSE_WEIGHT or block.link > _PROSE_LINK:
+    """Weight of a block that is long and has few links, 0 for others."""
+    return 0 if block.weight < _PROSE_WEIGHT or block.link > _PROSE_LINK else block.weight
+
+
+def prose_weights(blocks: list[Block]) -> list[int]:
+    """Weight of each block that reads like prose, 0 for the others."""
+    weights, notices = [], []
+    for position, block in enumerate(blocks):
+        weight = _prose(block)
+        if weight and is_notice(block.text, weight):
+            notices.append(position)
+        elif weight and (is_note(block.text) or is_menu(block.text, weight)):
+            weight = 0
+        weights.append(weight)
+    total = sum(weights[i] for i in notices)
+    if total <= max(_NOTICES_LIMIT, sum(weights) / 2):
+        for position in notices:
+            weights[position] = 0
+    return weights
+
+
+def _after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
+    """Position of the first block behind the headline; 0 when there is none to be sure of."""
+    headline = letters(title)
+    if len(headline) < _HEADLINE:
         return 0
-    return block.weight
+    limit = sum(kept) * _BEFORE_HEADLINE
+    before, first = 0, 0
+    for position, block in enumerate(blocks):
+        if (block.tag in HEADINGS or block.link < 0.5) and letters(block.text) == headline:
+            first = position + 1
+        before += kept[position]
+        # The text begins behind the last mention of the headline above it, not at a later one.
+        if kept[position] and first or before > limit:
+            break
+    return first
+
+
+def _caption(page: Blocks, first: int, dropped: list[bool]) -> list[str]:
+    """The sentences behind the headline of a page that has no prose."""
+    lines: list[str] = []
+    container = -1
+    for block in page.blocks[first:] if first else ():
+        if (
+            block.weight >= _CAPTION
+            and block.link == 0
+            and not dropped[block.container]
+            and is_sentence(block.text)
+            and not is_note(block.text)
+            and not is_notice(block.text, block.weight)
+            and container in (-1, block.container)
+        ):
+            container = block.container
+            lines.append(block.text)
+    return lines
 
 
 def _totals(page: Blocks, weights: list[int]) -> list[int]:
@@ -150,33 +222,56 @@ def _totals(page: Blocks, weights: list[int]) -> list[int]:
     return totals
 
 
-def _dropped(page: Blocks, prose: list[int], mask: int) -> list[bool]:
+def _dropped(page: Blocks, prose: list[int], mask: int, *, thread: bool = False) -> list[bool]:
     """For each container whether it has one of the flags, or is inside one that has."""
     totals = _totals(page, prose)
-    limit = totals[0] * _FURNITURE_LIMIT
+    limit = max(totals[0] * _FURNITURE_LIMIT, 0 if thread else _FURNITURE_LEAST)
+    spared = frozenset() if thread else _spared(page, prose)
     dropped = [False] * len(page.parent)
     for index in range(1, len(dropped)):
-        named = page.flags[index] & mask != 0 and totals[index] <= limit
+        flags = page.flags[index] & mask
+        if index in spared:
+            flags &= ~FURNITURE
+        named = flags != 0 and totals[index] <= limit
         dropped[index] = named or dropped[page.parent[index]]
     return dropped
 
 
-def _inside(page: Blocks, chosen: int, dropped: list[bool]) -> list[Block]:
-    """The blocks inside a container that are not dropped."""
+def _spared(page: Blocks, prose: list[int]) -> frozenset[int]:
+    """Containers that are no furniture, whatever their names: the text of the page is in them."""
+    direct = [0] * len(page.parent)
+    for block, weight in zip(page.blocks, prose, strict=True):
+        direct[block.container] += weight
+    most = max(range(len(direct)), key=direct.__getitem__)
+    rest = max((w for i, w in enumerate(direct) if i != most), default=0)
+    if direct[most] < max(_LEAST, _OUTWEIGHS * rest):
+        return frozenset()
+    return frozenset(ancestors(page, most))
+
+
+def _inside(page: Blocks, chosen: int, dropped: list[bool], first: int = 0) -> list[Block]:
+    """The blocks inside a container, from a position on, that are not dropped."""
     last = page.last[chosen]
-    return [b for b in page.blocks if chosen <= b.container <= last and not dropped[b.container]]
+    blocks = page.blocks[first:] if first else page.blocks
+    return [b for b in blocks if chosen <= b.container <= last and not dropped[b.container]]
 
 
-def _lines(page: Blocks, chosen: int, dropped: list[bool]) -> list[str]:
+def _lines(page: Blocks, chosen: int, dropped: list[bool], first: int) -> list[str]:
     """Lines of the body inside the chosen container."""
-    kept = [block for block in _inside(page, chosen, dropped) if not _is_link_line(block)]
+    kept = [block for block in _inside(page, chosen, dropped, first) if not _is_link_line(block)]
     while kept and kept[-1].tag in HEADINGS:
         kept.pop()
     end = len(kept)
-    while end and (_is_label(kept[end - 1]) or is_note(kept[end - 1].text)):
+    while end and _is_tail(kept[end - 1]):
         end -= 1
     # One or two short lines are a signature, more are the titles of boxes below the body.
     return [block.text for block in (kept[:end] if len(kept) - end > _SIGNATURE else kept)]
+
+
+def _is_tail(block: Block) -> bool:
+    """Whether a block at the end is about the page: a label, a note, a notice."""
+    text = block.text
+    return _is_label(block) or is_note(text) or is_notice(text, block.weight)
 
 
 def _is_label(block: Block) -> bool:
