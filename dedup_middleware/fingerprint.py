@@ -132,7 +132,12 @@ def read(document: Document, extractor: str) -> Document:
         return document
     from dedup_middleware.text.extract import extract
 
-    page = extract(document.html, charset=document.charset, url=document.key, extractor=extractor)
+    page = extract(
+        document.html,
+        charset=document.charset,
+        url=document.key,
+        extractor="fast" if extractor == "fast" else "balanced",
+    )
     return attrs.evolve(document, text=page.text, title=document.title or page.title, html=None)
 
 

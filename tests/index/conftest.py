@@ -39,3 +39,10 @@ async def harness(
 async def index(harness: Harness) -> Index:
     """A client of a fresh store of each kind."""
     return await harness.client()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that a test may damage."""
+    with running_redis(tmp_path) as server:
+        yield server

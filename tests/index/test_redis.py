@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import redis
 
-from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.index.base import Claim, Reading
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_expiry import remove_expired
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS, RedisHarness, entry, slots_of
 from tests.index.proxy import Proxy
+from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
 from tests.servers import RedisServer, free_port, running_redis
-
-SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-LEASE = 60.0
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that a test may damage."""
-    with running_redis(tmp_path) as server:
-        yield server
 
 
 @pytest.fixture
@@ -44,37 +31,6 @@ async def proxied(redis_server: RedisServer) -> AsyncIterator[tuple[Proxy, Redis
     async with Proxy(redis_server.port) as proxy:
         yield proxy, harness
     await harness.close()
-
-
-async def opened(url: str, **options: object) -> RedisIndex:
-    """An open index with quick timeouts."""
-    chosen = {"timeout": 1.0, "retries": 2, **options}
-    index = RedisIndex(Options(index_url=url, **chosen))  # type: ignore[arg-type]
-    await index.open(PARAMETERS)
-    return index
-
-
-async def claimed(index: Index, slots=SLOTS) -> Claim:
-    """A claim on whatever the buckets hold now."""
-    outcome = await index.claim(entry(slots), await index.read(slots), LEASE)
-    assert isinstance(outcome, Claim)
-    return outcome
-
-
-async def states(index: Index, *numbers: int) -> list[int]:
-    """States of pages."""
-    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
-
-
-async def refusal(url: str, **options: object) -> str:
-    """Message of the refusal to open an index."""
-    index = RedisIndex(Options(index_url=url, **options))  # type: ignore[arg-type]
-    try:
-        with pytest.raises(IndexRefusedError) as caught:
-            await index.open(PARAMETERS)
-    finally:
-        await index.close()
-    return str(caught.value)
 
 
 async def test_keys_stay_in_the_namespace(redis_server: RedisServer) -> None:
@@ -340,80 +296,6 @@ async def test_replica(own_server: RedisServer) -> None:
     await index.close()
 
 
-@pytest.mark.parametrize("policy", ["wrong password", "no password", "unknown user"])
-async def test_refused_sign_on(
-    tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A refused password is told at once, and no message or log line holds the secret."""
-    caplog.set_level(logging.DEBUG)
-    user = {"wrong password": ":s3cret@", "no password": "", "unknown user": "bob:s3cret@"}[policy]
-    with running_redis(tmp_path, "--requirepass", "right") as server:
-        message = await refusal(f"redis://{user}127.0.0.1:{server.port}/0", retries=100)
-    assert "DEDUP_INDEX_URL" in message
-    assert "password" in message
-    assert "s3cret" not in message + caplog.text
-
-
-# The smallest set of rights; docs/redis.md lists the same.
-RIGHTS = (
-    "+evalsha +eval +mget +mset +get +set +append +getrange +setrange +exists +incr "
-    "+hget +hset +hdel +hkeys +hgetall +time"
-)
-
-
-async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
-    """The rights that the documentation lists are enough for everything but the size."""
-    with own_server.client() as admin:
-        admin.execute_command(
-            "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
-        )
-    index = await opened(f"redis://crawler:pw@127.0.0.1:{own_server.port}/0")
-    held, given_back = await claimed(index), await claimed(index)
-    assert await index.renew([held], LEASE) == [True]
-    assert await index.commit(held)
-    assert await index.release(given_back)
-    assert await index.addresses([held.number]) == [None]
-    stats = await index.stats()
-    assert (stats.committed, stats.released) == (1, 1)
-    assert stats.bytes > 0
-    await index.close()
-
-
-async def test_rights_for_upkeep(own_server: RedisServer) -> None:
-    """A window, forgetting and compacting need five more rights."""
-    with own_server.client() as admin:
-        rights = [*RIGHTS.split(), "+scan", "+unlink", "+decrby", "+strlen", "+hexists"]
-        admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *rights)
-    url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
-    index = RedisIndex(Options(index_url=url), window=1000.0)
-    await index.open(PARAMETERS)
-    claim = await claimed(index)
-    await index.commit(claim)
-    assert await index.expiring([claim.number]) == [False]
-    assert await index.forget([claim.number]) == 1
-    assert await index.compact() == len(SLOTS)
-    await remove_expired(index, 1 << 31)
-    assert (await index.stats()).buckets == 0
-    await index.close()
-
-
-async def test_user_without_a_right(own_server: RedisServer) -> None:
-    """A missing right is named; at start it is a refusal, later the index is unavailable."""
-    with own_server.client() as admin:
-        admin.execute_command(
-            "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
-        )
-        url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
-        index = await opened(url)
-        admin.execute_command("ACL", "SETUSER", "crawler", "-mset")
-        with pytest.raises(IndexUnavailableError, match="lacks a right"):
-            await claimed(index)
-        await index.close()
-        admin.execute_command("ACL", "SETUSER", "crawler", "-eval", "-evalsha")
-        assert "lacks a right" in await refusal(url)
-        assert "lacks a right" in await refusal(url, namespace="elsewhere")
-
-
 async def test_foreign_keys(redis_server: RedisServer) -> None:
     """Keys of another program under the namespace are refused, with the way out."""
     harness = RedisHarness(redis_server)
@@ -454,46 +336,6 @@ async def test_unix_socket(tmp_path: Path) -> None:
         await index.open(PARAMETERS)
         assert isinstance(await claimed(index), Claim)
         await index.close()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for localhost, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem".split(),
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
-    return folder
-
-
-async def test_tls(tmp_path: Path, certificates: Path) -> None:
-    """``rediss://`` works with the right certificate; a wrong one, or a name that is not in it,
-    is refused at once."""
-    cert, key = certificates / "cert.pem", certificates / "key.pem"
-    server = RedisServer(
-        tmp_path,
-        ["--tls-cert-file", str(cert), "--tls-key-file", str(key), "--tls-auth-clients", "no"],
-    )
-    port = free_port()
-    server._arguments += ["--tls-port", str(port)]
-    server.start()
-    try:
-        trusted = f"ssl_ca_certs={cert}"
-        index = await opened(f"rediss://localhost:{port}/0?{trusted}")
-        assert isinstance(await claimed(index), Claim)
-        await index.close()
-        index = await opened(f"rediss://127.0.0.1:{port}/0?{trusted}&ssl_check_hostname=false")
-        await index.close()
-        assert "certificate" in await refusal(f"rediss://localhost:{port}/0", retries=50)
-        assert "certificate" in await refusal(f"rediss://127.0.0.1:{port}/0?{trusted}", retries=50)
-        missing = f"rediss://localhost:{port}/0?ssl_ca_certs={tmp_path / 'none.pem'}"
-        assert "can't be read" in await refusal(missing, retries=50)
-    finally:
-        server.kill()
 
 
 async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> None:

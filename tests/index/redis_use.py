@@ -1,0 +1,46 @@
+"""Short ways to use a Redis index in a test."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.index.base import Claim, Index
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS, entry, slots_of
+
+SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+LEASE = 60.0
+
+
+async def opened(url: str, **options: object) -> RedisIndex:
+    """An open index with quick timeouts."""
+    chosen = {"timeout": 1.0, "retries": 2, **options}
+    index = RedisIndex(Options(index_url=url, **chosen))  # type: ignore[arg-type]
+    await index.open(PARAMETERS)
+    return index
+
+
+async def claimed(index: Index, slots=SLOTS) -> Claim:
+    """A claim on whatever the buckets hold now."""
+    outcome = await index.claim(entry(slots), await index.read(slots), LEASE)
+    assert isinstance(outcome, Claim)
+    return outcome
+
+
+async def states(index: Index, *numbers: int) -> list[int]:
+    """States of pages."""
+    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
+
+
+async def refusal(url: str, **options: object) -> str:
+    """Message of the refusal to open an index."""
+    index = RedisIndex(Options(index_url=url, **options))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(IndexRefusedError) as caught:
+            await index.open(PARAMETERS)
+    finally:
+        await index.close()
+    return str(caught.value)
