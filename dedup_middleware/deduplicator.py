@@ -16,6 +16,7 @@ from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.tables import Slot
 from dedup_middleware.judging import Judge, Ruling
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
@@ -179,6 +180,7 @@ class Deduplicator:
         while True:
             ruling = await search.rule()
             if ruling.match is not None:
+                await self._keep_alive(ruling.match.number, search.slots)
                 return self._dropped(page, ruling)
             if ruling.pending:
                 if time.monotonic() >= deadline:
@@ -197,6 +199,12 @@ class Deduplicator:
                 )
             self._count("claim/retry", 1)
             search.extend(claim)
+
+    async def _keep_alive(self, number: int, slots: tuple[Slot, ...]) -> None:
+        """Enter a stored page anew that was seen again and would be the next to expire."""
+        if self.options.window and (await self._index.expiring([number]))[0]:
+            self._count("renewed", 1)
+            await self._index.refresh(number, slots)
 
     def _dropped(self, page: Fingerprint, ruling: Ruling) -> Verdict:
         outcome = fp.REVISIT if ruling.same_key else fp.DUPLICATE

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dedup_middleware.fingerprint import Fingerprint, Match, is_content_key
 from dedup_middleware.index.base import Index, Reading
 from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.tables import KEY_TABLE, Neighbours, Slot, neighbours, table_name
+from dedup_middleware.index.tables import KEY_TABLE, Neighbours, Slot, table_name
 from dedup_middleware.methods.base import Judgement, Method
 
 MAX_CANDIDATES = 2048
@@ -68,6 +68,8 @@ class Search:
 
     def extend(self, reading: Reading) -> None:
         """Take in what a reading holds beyond the former one."""
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
         self.reading = reading
         found = neighbours(reading.slots, reading.data, self._judge.method.scan_distance)
         if found.corrupt:

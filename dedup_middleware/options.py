@@ -60,6 +60,12 @@ def _text(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
         raise _fail(attribute, value, "use a name of at least one character")
 
 
+def _window(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
+    # Shorter than a minute, pages would expire while copies of them are still on their way.
+    if value != 0 and not 60 <= value <= 1e10:
+        raise _fail(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
+
+
 def _namespace(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     # Braces would move the keys of one namespace into several cluster slots.
     if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
@@ -198,7 +204,7 @@ class Options:
     num_perm: int = _option(
         512, "int", "MinHash permutations: 128, 256, 512 or 1024.", _between(128, 1024)
     )
-    bands: int = _option(8, "int", "MinHash bands; each is one more table.", _between(0, 64))
+    bands: int = _option(8, "int", "MinHash bands; each is one more table.", _between(0, 58))
     rows: int = _option(3, "int", "Minima in a band.", _between(1, 32))
 
     # What happens
@@ -237,6 +243,12 @@ class Options:
         "float",
         "Seconds to wait for a like page that is being stored at this moment.",
         _between(0, 86_400, " seconds"),
+    )
+    window: float = _option(
+        0.0,
+        "float",
+        "Seconds after which a stored page is forgotten unless it was seen again; 0: never.",
+        _window,
     )
     timeout: float = _option(
         5.0, "float", "Seconds an answer of the index may take.", _between(0.05, 600, " seconds")

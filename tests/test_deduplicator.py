@@ -354,3 +354,22 @@ async def test_hash_key_is_the_indexs_own() -> None:
             fingerprints.append(verdict.fingerprint)
     assert fingerprints[0].simhash != fingerprints[1].simhash
     assert fingerprints[0].key_hash != fingerprints[1].key_hash
+
+
+async def test_pages_expire_unless_they_are_seen_again() -> None:
+    """With DEDUP_WINDOW a page is forgotten after its time; a copy in between renews it."""
+    now = [1_000_000.0]
+    options = Options(index_url="memory:", window=100.0)
+    index = MemoryIndex(window=100.0, clock=lambda: now[0])
+    counts = Counts()
+    dedup = Deduplicator(options, index=index, count=counts)
+    await dedup.open()
+    await stored(dedup, page("a/seen", article(1)))
+    await stored(dedup, page("a/unseen", article(2)))
+    now[0] += 110
+    assert (await dedup.decide(page("b/seen", article(1)))).is_duplicate
+    assert counts.of["renewed"] == 1
+    now[0] += 90
+    assert (await dedup.decide(page("c/seen", article(1)))).is_duplicate
+    await stored(dedup, page("c/unseen", article(2)))
+    await dedup.close()

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dedup_middleware.evaluation.scores import Interval, wilson
 from dedup_middleware.fingerprint import Fingerprint
 from dedup_middleware.index.layout import record
-from dedup_middleware.index.tables import SIMHASH_TABLES, neighbours
+from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import SIMHASH_TABLES
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options

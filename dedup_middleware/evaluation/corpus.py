@@ -120,7 +120,7 @@ def read_pairs(path: Path) -> list[Pair]:
     """
     found = []
     for number, line in read_lines(path):
-        if "label" not in line or line["label"] not in {0, 1, None}:
+        if "label" not in line or line["label"] not in (0, 1, None):
             raise InputError(f"{path}, line {number}: give 'label' 1, 0 or null")
         if line["label"] is None:
             continue

@@ -12,6 +12,9 @@ A **sentence** ends with its full stop, question or exclamation mark and the quo
 behind it, or at the end of a line. A **word** is a run of letters and digits; in Chinese and
 Japanese, which need a dictionary to find words, it is two ideographs, which most words are. A
 **letter** is a character of a word.
+
+Numerals are no letters, and words with numerals are neither deleted nor replaced: a page with
+other figures is another page, which is what ``figures-changed`` makes.
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ from typing import Final
 from dedup_middleware.evaluation.material import CHINESE, LATIN, TRADITIONAL, Material
 
 _HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff"
+_NUMERALS: Final = "零〇一二三四五六七八九十百千万亿两"
 _WORD: Final = re.compile(f"[{_HAN}]{{1,2}}|[^\\W_{_HAN}]+")
-_LETTER: Final = re.compile(r"[^\W_]")
+_LETTER: Final = re.compile(f"[^\\W\\d_{_NUMERALS}]")
+_NUMERAL: Final = re.compile(f"[\\d{_NUMERALS}]")
 _IDEOGRAPH: Final = re.compile(f"[{_HAN}]")
 # A sentence, and the white space behind it.
 _SENTENCE: Final = re.compile(
@@ -100,6 +105,11 @@ def _material(text: str) -> Material:
     return CHINESE if _IDEOGRAPH.search(text) else LATIN
 
 
+def _plain_words(parts: Sequence[str]) -> list[int]:
+    """Places of the words without a numeral in what :func:`split_words` gives."""
+    return [i for i in range(1, len(parts), 2) if not _NUMERAL.search(parts[i])]
+
+
 def _join(sentences: Sequence[tuple[str, str]]) -> str:
     return "".join(sentence + gap for sentence, gap in sentences)
 
@@ -158,22 +168,25 @@ def _other(dice: _Dice, choices: Sequence[str], old: str) -> str:
 
 def _replace_words(text: str, share: float, material: Material, dice: _Dice) -> str:
     parts = split_words(text)
-    for i in dice.some(len(parts) // 2, share):
-        parts[2 * i + 1] = _other(dice, material.words, parts[2 * i + 1])
+    places = _plain_words(parts)
+    for i in dice.some(len(places), share):
+        parts[places[i]] = _other(dice, material.words, parts[places[i]])
     return "".join(parts)
 
 
 def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
     parts, material = split_words(text), _material(text)
-    for i in dice.some(len(parts) // 2, intensity):
-        parts[2 * i + 1] = dice.pick(material.words) + material.between + parts[2 * i + 1]
+    places = _plain_words(parts)
+    for i in dice.some(len(places), intensity):
+        parts[places[i]] = dice.pick(material.words) + material.between + parts[places[i]]
     return "".join(parts)
 
 
 def _words_deleted(text: str, intensity: float, dice: _Dice) -> str:
     parts = split_words(text)
-    for i in dice.some(len(parts) // 2, intensity):
-        parts[2 * i + 1] = ""
+    places = _plain_words(parts)
+    for i in dice.some(len(places), intensity):
+        parts[places[i]] = ""
     return "".join(parts)
 
 

@@ -15,11 +15,11 @@ def open_index(options: Options) -> Index:
     if scheme == "memory":
         from dedup_middleware.index.memory import MemoryIndex
 
-        return MemoryIndex()
+        return MemoryIndex(window=options.window)
     if scheme == "sqlite":
         from dedup_middleware.index.sqlite import SQLiteIndex
 
-        return SQLiteIndex(rest, timeout=options.timeout)
+        return SQLiteIndex(rest, timeout=options.timeout, window=options.window)
     from dedup_middleware.index.redis import RedisIndex
 
-    return RedisIndex(options)
+    return RedisIndex(options, window=options.window)

@@ -1,7 +1,6 @@
 """Who stands beside a page: all buckets of a reading scanned by one kernel.
 
-The same as :func:`.tables.neighbours`, which scans bucket by bucket. Most buckets are short, so
-that what a call costs is the number of calls, not the bytes.
+Most buckets are short, so that what a scan costs is the number of calls, not the bytes.
 """
 
 from __future__ import annotations
@@ -74,9 +73,7 @@ def _words(values: list[int]) -> NDArray[np.uint64]:
 
 
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
-def _scan(  # noqa: PLR0917 - kernels have no keyword-only parameters
-    words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any
-) -> Any:
+def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any) -> Any:
     found = 0
     at = 0
     for i in range(len(heads)):

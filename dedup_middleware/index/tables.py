@@ -8,21 +8,13 @@ short for anything else, tables 2 to 5 the SimHash rotated left by 0, 16, 32 and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import (
-    NARROW,
-    NARROW_RECORD,
-    NUMBER_BITS,
-    NUMBER_MASK,
-    REMAINDER_BITS,
-    WIDE,
-    WIDE_RECORD,
-)
+from dedup_middleware.index.records import NARROW, REMAINDER_BITS, WIDE
 
 KEY_TABLE = 0
 EXACT_TABLE = 1
@@ -115,40 +107,3 @@ class Neighbours:
 
     def __len__(self) -> int:
         return len(self.numbers)
-
-
-def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:
-    """Scan what was read from the buckets of ``slots``.
-
-    Wide records survive within ``distance`` bits of the SimHash, narrow ones when the remainder
-    is equal. Bytes behind the last whole record are counted as corrupt and skipped.
-    """
-    from dedup_middleware.signature.hamming import within
-
-    numbers: list[NDArray[np.uint64]] = []
-    tables: list[NDArray[np.uint64]] = []
-    corrupt = 0
-    for slot, raw in zip(slots, data, strict=True):
-        whole = len(raw) - len(raw) % slot.width
-        corrupt += len(raw) - whole
-        if not whole:
-            continue
-        if slot.wide:
-            records = np.frombuffer(raw, WIDE_RECORD, count=whole // WIDE)
-            hits = within(np.ascontiguousarray(records["simhash"]), slot.head, distance)
-            found = records["number"][hits] & np.uint64(NUMBER_MASK)
-        else:
-            values = np.frombuffer(raw, NARROW_RECORD, count=whole // NARROW)
-            equal = values >> np.uint64(NUMBER_BITS) == np.uint64(slot.head)
-            found = values[equal] & np.uint64(NUMBER_MASK)
-        if len(found):
-            numbers.append(found.astype(np.uint64))
-            tables.append(np.full(len(found), 1 << slot.table, np.uint64))
-    if not numbers:
-        empty = np.empty(0, np.uint64)
-        return Neighbours(empty, empty, corrupt)
-    every = np.concatenate(numbers)
-    unique, inverse = np.unique(every, return_inverse=True)
-    masks = np.zeros(len(unique), np.uint64)
-    np.bitwise_or.at(masks, inverse, np.concatenate(tables))
-    return Neighbours(unique, masks, corrupt)

@@ -65,7 +65,8 @@ class Content(Method):
 
         exact = is_exact(page, candidates)
         sizes = candidates["size"].astype(np.float64)
-        jaccard = np.where(exact, 1.0, jaccards(page.sketch, candidates["sketch"], self.sketch_bits))
+        estimates = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
+        jaccard = np.where(exact, 1.0, estimates)
         similarity = np.where(exact, 1.0, containment(jaccard, page.size, sizes))
         long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
         more = np.any(page.figures & ~candidates["figures"], axis=1)

@@ -56,6 +56,5 @@ class SimHashMethod(Method):
             for i in range(len(candidates))
         )
         similarity = np.where(exact, 1.0, 1.0 - bits.astype(np.float64) / 64.0)
-        return Judgement(
-            exact | near, similarity, jaccards(page.sketch, candidates["sketch"], self.sketch_bits), reasons
-        )
+        jaccard = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
+        return Judgement(exact | near, similarity, jaccard, reasons)

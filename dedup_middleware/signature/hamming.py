@@ -146,7 +146,7 @@ def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
 
 
 @inlined
-def _gather(  # noqa: PLR0917 - kernels have no keyword-only parameters
+def _gather(
     codes: NDArray[np.uint64],
     start: Word,
     stop: Word,
@@ -174,7 +174,7 @@ def _gather(  # noqa: PLR0917 - kernels have no keyword-only parameters
 
 
 @inlined
-def scan(  # noqa: PLR0917 - kernels have no keyword-only parameters
+def scan(
     codes: NDArray[np.uint64],
     start: Word,
     stop: Word,

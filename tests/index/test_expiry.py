@@ -13,7 +13,8 @@ import pytest
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index.base import Claim, Index, Reading
 from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.tables import narrow_slot, neighbours
+from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import narrow_slot
 from tests.index.harness import (
     PARAMETERS,
     Harness,

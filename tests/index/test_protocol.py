@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 
 from dedup_middleware.index.base import Claim, Index, Reading
 from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.tables import neighbours
+from dedup_middleware.index.scan import neighbours
 from tests.index.harness import (
     Harness,
     MemoryHarness,

@@ -13,7 +13,7 @@ from dedup_middleware.index.base import Claim, Index, Reading
 from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.records import CONTENT, Satellites, State
-from dedup_middleware.index.tables import neighbours
+from dedup_middleware.index.scan import neighbours
 from tests.index.harness import Harness, entry, slots_of
 
 LEASE = 1000.0

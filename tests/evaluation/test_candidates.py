@@ -1,0 +1,76 @@
+"""Recall of the tables, measured and computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware import Options
+from dedup_middleware.evaluation.candidates import (
+    JACCARDS,
+    fingerprint_of,
+    measure,
+    proposal,
+    set_pair,
+    tables_that_find,
+)
+from dedup_middleware.index.tables import SIMHASH_TABLES
+from dedup_middleware.methods.choose import choose_method
+
+
+@given(size=st.integers(10, 500), jaccard=st.floats(0, 1), seed=st.integers(0, 99))
+def test_pairs_have_the_jaccard_index_asked_for(size: int, jaccard: float, seed: int) -> None:
+    """As near as whole numbers of shingles allow."""
+    a, b = set_pair(size, jaccard, np.random.default_rng(seed))
+    assert len(np.unique(a)) == len(np.unique(b)) == size
+    found = len(np.intersect1d(a, b)) / len(np.union1d(a, b))
+    assert found == pytest.approx(jaccard, abs=1.2 / size)
+
+
+def test_page_finds_itself_in_every_table() -> None:
+    """Equal pages meet in the four SimHash tables and in all bands, unrelated ones in none."""
+    options = Options()
+    a, b = set_pair(300, 0.0, np.random.default_rng(1))
+    method = choose_method(options)
+    one, other = fingerprint_of(a, options), fingerprint_of(b, options)
+    tables = tables_that_find(method, one, one)
+    assert tables.bit_count() == len(SIMHASH_TABLES) + options.bands
+    assert tables_that_find(method, one, other) == 0
+
+
+def test_measured_recall_of_bands_is_that_of_the_formula() -> None:
+    """Within the error of the sample; it rises with the Jaccard index, and all tables together
+    find at least what either sort does."""
+    rows = measure(Options(), jaccards=(0.5, 0.7, 0.9), pairs=300)
+    for row in rows:
+        error = 4 * (row.formula * (1 - row.formula) / row.pairs) ** 0.5 + 0.01
+        assert row.by_bands == pytest.approx(row.formula, abs=error)
+        assert row.found.value >= max(row.by_bands, row.by_simhash)
+    found = [row.found.value for row in rows]
+    assert found == sorted(found)
+
+
+def test_default_tables_find_what_they_promise() -> None:
+    """At least .99 of the pairs at Jaccard .8 and .95 at .7, but for the error of the sample."""
+    rows = {row.jaccard: row for row in measure(Options(), jaccards=(0.7, 0.8), pairs=1000)}
+    assert rows[0.8].found.high >= 0.99
+    assert rows[0.8].found.value >= 0.985
+    assert rows[0.7].found.value >= 0.94
+
+
+def test_without_bands_simhash_is_alone() -> None:
+    """No band tables: what is found is found by the SimHash tables, and the formula is 0."""
+    (row,) = measure(Options(bands=0), jaccards=(0.9,), pairs=50)
+    assert row.found.value == row.by_simhash
+    assert row.by_bands == row.formula == 0
+
+
+def test_proposal_fits_the_permutations() -> None:
+    """datasketch spends at most the permutations given, and more rows for higher thresholds."""
+    proposals = [proposal(jaccard, 128) for jaccard in JACCARDS]
+    assert all(bands * rows <= 128 for bands, rows in proposals)
+    rows_of = [rows for _, rows in proposals]
+    assert rows_of == sorted(rows_of)
+    assert rows_of[-1] > rows_of[0]

@@ -1,0 +1,115 @@
+"""The two papers' experiments on made-up documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_middleware import Document, Options
+from dedup_middleware.evaluation.comparers import methods_available
+from dedup_middleware.evaluation.corpus import InputError, SourceDocument
+from dedup_middleware.evaluation.protocols import (
+    LI_EDITS,
+    ZHOU_EDITS,
+    li,
+    li_pages,
+    li_times,
+    weight_ablation,
+    zhou,
+    zhou_documents,
+)
+from tests.evaluation.lines import page
+
+DOCUMENTS = [Document(key=f"d{i}", title=f"第{i}篇", text=page(i, 40)) for i in range(100)]
+OPTIONS = Options(index_url="memory:")
+
+
+def test_li_pages_are_samples_copies_and_others() -> None:
+    """The first half of the copies is unchanged, the second edited in every way; the others are
+    no sample."""
+    pages = li_pages(DOCUMENTS, size=44)
+    assert len(pages.samples) == len(pages.copies) == len(pages.others) == 44
+    pairs = list(zip(pages.samples, pages.copies, strict=True))
+    assert all(copy.text == sample.text for sample, copy in pairs[:22])
+    assert all(copy.text != sample.text for sample, copy in pairs[22:])
+    texts = {d.text for d in pages.samples}
+    assert not texts & {d.text for d in pages.others}
+    assert len(LI_EDITS) == 11
+    assert pages == li_pages(DOCUMENTS, size=44)
+
+
+def test_li_wants_enough_long_documents() -> None:
+    """Copies of one text count once; the message says how many there are and what to lower."""
+    with pytest.raises(InputError, match="1 different documents"):
+        li_pages(DOCUMENTS[:1] * 50, size=10)
+    with pytest.raises(InputError, match="--min-chars"):
+        li_pages(DOCUMENTS, size=10, min_chars=100_000)
+
+
+def test_li_orders_the_methods_as_the_paper_does() -> None:
+    """MD5 finds the unchanged half alone; the character vectors and the default rule find all and
+    flag nothing that is different."""
+    pages = li_pages(DOCUMENTS, size=44)
+    names = ("md5", "charset", "structure-tree", "content")
+    rows = {row.method: row for row in li(pages, methods_available(OPTIONS, names))}
+    assert (rows["md5"].identical, rows["md5"].edited, rows["md5"].recall) == (22, 0, 50.0)
+    assert all(row.identical == 22 for row in rows.values())
+    assert rows["charset"].edited == rows["content"].edited == 22
+    assert rows["structure-tree"].edited > 0
+    assert rows["content"].flagged == rows["md5"].flagged == 0
+    assert rows["content"].accuracy == rows["content"].recall == 100.0
+
+
+def test_li_times_grow_with_the_pages() -> None:
+    """One column a size, as far as there are documents."""
+    (row,) = li_times(DOCUMENTS, methods_available(OPTIONS, ["jaccard"]), (10, 100, 1000))
+    assert list(row) == ["method", "10", "100"]
+    assert row["method"] == "jaccard"
+    assert 0 < float(row["10"]) < float(row["100"])
+
+
+def sources() -> list[SourceDocument]:
+    """Documents of three classes, 50, 40 and 10 of them."""
+    return [
+        SourceDocument(d, "a" if i < 50 else "b" if i < 90 else "c")
+        for i, d in enumerate(DOCUMENTS)
+    ]
+
+
+def test_zhou_plants_copies_in_the_largest_classes() -> None:
+    """So many documents a class, of which so many are edited copies behind their originals."""
+    stream = zhou_documents(sources(), classes=2, size=40, planted=20)
+    assert len(stream) == 80
+    copies = [a for a in stream if a.document.key != a.story]
+    assert len(copies) == 20
+    assert not any(int(a.story[1:]) >= 90 for a in stream)
+    keys = [a.document.key for a in stream]
+    assert len(set(keys)) == 80
+    assert all(keys.index(a.story) < keys.index(a.document.key) for a in copies)
+    assert {a.document.key.partition("#")[2] for a in copies} == {kind for kind, _ in ZHOU_EDITS}
+
+
+def test_zhou_wants_enough_documents() -> None:
+    """The message names the class and how many it needs."""
+    with pytest.raises(InputError, match="class 'a' has 50 different documents: give 190"):
+        zhou_documents(sources(), classes=2, size=200, planted=20)
+
+
+def test_zhou_counts_what_was_planted() -> None:
+    """The default rule drops the planted copies and nothing else; MD5 finds none of them."""
+    stream = zhou_documents(sources(), classes=2, size=40, planted=20)
+    comparers = methods_available(OPTIONS, ["content", "md5"])
+    content, md5 = zhou(stream, comparers, OPTIONS)
+    assert (content.documents, content.planted) == (80, 20)
+    assert content.precision == 1
+    assert content.recall > 0.8
+    assert (md5.dropped, md5.precision, md5.recall, md5.f1) == (0, 0, 0, 0)
+
+
+def test_ablation_leaves_out_one_factor_at_a_time() -> None:
+    """Five variants, no two of which sign all pages alike."""
+    variants = weight_ablation(OPTIONS)
+    signed = {
+        name: tuple(variant.sign(document).payload for document in DOCUMENTS)
+        for name, variant in variants.items()
+    }
+    assert len(signed) == len(set(signed.values())) == 5

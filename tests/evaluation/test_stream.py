@@ -1,0 +1,157 @@
+"""Streams: what is dropped, rightly or not, in any order and by several processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import attrs
+import pytest
+
+from dedup_middleware import Document, Options
+from dedup_middleware.evaluation.comparers import methods_available
+from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.evaluation.stream import (
+    LOSS_COST,
+    ORDERS,
+    Arrival,
+    Decision,
+    Truth,
+    compare_stream,
+    deduplicate,
+    deduplicate_with_workers,
+    planted,
+    reordered,
+)
+from tests.evaluation.lines import page
+
+OPTIONS = Options(index_url="memory:")
+
+
+def documents(count: int) -> list[Document]:
+    """Made-up documents, all different."""
+    return [Document(key=f"d{i}", title=f"第{i}篇", text=page(i)) for i in range(count)]
+
+
+def with_copies(count: int) -> list[Arrival]:
+    """Each document, and later a lightly edited copy of it."""
+    originals = documents(count)
+    copies = [
+        attrs.evolve(d, key=f"{d.key}#copy", text=edit(d.text or "", "words-changed", 0.01, i))
+        for i, d in enumerate(originals)
+    ]
+    return [
+        *(Arrival(d, d.key) for d in originals),
+        *(Arrival(c, d.key) for c, d in zip(copies, originals, strict=True)),
+    ]
+
+
+def test_planted_copies_come_behind_their_originals() -> None:
+    """The stream keeps its order; copies carry the story of the original, other pages their own."""
+    stream = planted(documents(200), 0.5, seed=1)
+    keys = [arrival.document.key for arrival in stream]
+    originals = [key for key in keys if "#" not in key]
+    extra = [arrival for arrival in stream if "#" in arrival.document.key]
+    assert originals == [f"d{i}" for i in range(200)]
+    assert 70 < len(extra) < 130
+    for arrival in extra:
+        original, kind = arrival.document.key.split("#")
+        assert keys.index(arrival.document.key) > keys.index(original)
+        assert arrival.story == (arrival.document.key if "figures" in kind else original)
+        assert arrival.document.text != page(int(original[1:])) or kind == "full-width"
+    assert 0.1 < sum("figures" in a.story for a in extra) / len(extra) < 0.4
+    assert stream == planted(documents(200), 0.5, seed=1)
+    assert stream != planted(documents(200), 0.5, seed=2)
+
+
+def test_orders_hold_the_same_documents() -> None:
+    """Nothing is lost by reordering; an unknown order is refused."""
+    stream = with_copies(10)
+    for order in ORDERS:
+        assert Counter(a.document.key for a in reordered(stream, order)) == Counter(
+            a.document.key for a in stream
+        )
+    assert reordered(stream, "arrival") == stream
+    assert reordered(stream, "reversed") == stream[::-1]
+    assert reordered(stream, "shuffled", 1) != reordered(stream, "shuffled", 2)
+    with pytest.raises(ValueError, match="arrival, reversed, shuffled"):
+        reordered(stream, "backwards")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_real_deduplicator_keeps_one_of_each(order: str) -> None:
+    """Of a document and its copy one is kept, whatever comes first."""
+    stream = reordered(with_copies(20), order)
+    told: list[int] = []
+    decisions = deduplicate(OPTIONS, stream, told.append)
+    result = Truth(stream).score(decisions, "content", order, 1, 1.0)
+    assert (result.documents, result.dropped, result.right) == (40, 20, 20)
+    assert (result.losses, result.extras, result.cost) == (0, 0, 0)
+    assert sum(told) == 40
+
+
+@pytest.mark.parametrize("name", ["jaccard", "minhash", "random-projection", "csu", "content"])
+def test_other_methods_see_the_same_stream(name: str) -> None:
+    """With candidates of their own or the common ones they drop copies only."""
+    comparer = methods_available(OPTIONS, [name])[name]
+    stream = with_copies(20)
+    decisions = compare_stream(comparer, stream, OPTIONS)
+    result = Truth(stream).score(decisions, name, "arrival", 1, 1.0)
+    assert result.losses == 0
+    assert result.right == result.dropped > 10
+    for decision in decisions:
+        if decision.match is not None:
+            assert decision.arrival.document.key == f"{decision.match}#copy"
+
+
+def test_content_decides_alike_alone_and_in_the_deduplicator() -> None:
+    """The comparison with candidates drops what the real deduplicator drops."""
+    stream = planted(documents(60), 0.5, seed=3)
+    comparer = methods_available(OPTIONS, ["md5"])["md5"]
+    assert not any(d.match for d in compare_stream(comparer, documents_only(stream), OPTIONS))
+    content = methods_available(OPTIONS, ["content"])["content"]
+    alone = [d.arrival.document.key for d in compare_stream(content, stream, OPTIONS) if d.match]
+    real = [d.arrival.document.key for d in deduplicate(OPTIONS, stream) if d.match]
+    # The index has a random hash key, so estimates near the threshold may fall on either side.
+    assert len(set(alone) ^ set(real)) <= 0.1 * len(stream)
+
+
+def documents_only(stream: list[Arrival]) -> list[Arrival]:
+    """The stream without what was planted."""
+    return [arrival for arrival in stream if "#" not in arrival.document.key]
+
+
+def test_workers_share_one_index(tmp_path: Path) -> None:
+    """Several processes keep one of each as well."""
+    stream = reordered(with_copies(12), "shuffled")
+    decisions = deduplicate_with_workers(attrs.evolve(OPTIONS, timeout=60), stream, 2, tmp_path)
+    result = Truth(stream).score(decisions, "content", "arrival", 2, 1.0)
+    assert (result.documents, result.dropped, result.losses, result.extras) == (24, 12, 0, 0)
+
+
+def test_losses_cost_ten_times_an_extra_copy() -> None:
+    """A story that is nowhere among those kept is lost; one kept twice is an extra copy."""
+    stream = with_copies(3)
+    a, b, c, a2, b2, c2 = stream
+    decisions = [
+        Decision(a, None),
+        Decision(b, "d0"),  # lost: neither b nor its copy is kept
+        Decision(c, None),
+        Decision(a2, "d0"),
+        Decision(b2, "d0"),  # lost
+        Decision(c2, None),  # extra
+    ]
+    result = Truth(stream).score(decisions, "any", "arrival", 1, 1.0)
+    assert (result.dropped, result.right, result.losses, result.extras) == (3, 1, 2, 1)
+    assert result.cost == 1 + 2 * LOSS_COST
+    assert result.lost == (("d1", "d0"), ("d1#copy", "d0"))
+
+
+def test_natural_duplicates_are_right_if_nothing_is_lost() -> None:
+    """Unlabelled documents may be dropped for one that holds their words and figures."""
+    whole, part = Document(key="w", text=page(1)), Document(key="p", text=page(1)[:300])
+    other = attrs.evolve(part, key="o", text=page(1)[:300].replace("共1003人", "共5人"))
+    truth = Truth([Arrival(d, d.key) for d in (whole, part, other)])
+    assert truth.holds(whole, part)
+    assert not truth.holds(part, whole)
+    assert not truth.holds(whole, other)
