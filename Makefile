@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: crawl test lint bench docs clean
+.PHONY: crawl test lint bench bench-fingerprint docs clean
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -17,10 +17,12 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench
+bench: bench-fingerprint $(VENV)/.bench
+	$(BIN)/python -m benchmarks.index
+
+bench-fingerprint: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.signature
 	$(BIN)/python -m benchmarks.text
-	$(BIN)/python -m benchmarks.index
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -90,13 +90,26 @@ class Deduplicator:
     async def _ready(self) -> Fingerprinter:
         async with self._opening:
             if self._fingerprinter is None:
-                plain = await asyncio.to_thread(Fingerprinter, self.options)
+                plain = await asyncio.to_thread(self._warm)
                 stored = await self._index.open(plain.parameters)
                 self._fingerprinter = await asyncio.to_thread(
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
                 self._heartbeat = asyncio.create_task(self._beat())
             return self._fingerprinter
+
+    def _warm(self) -> Fingerprinter:
+        """Load or compile every kernel now, in a thread, and not while the first page waits."""
+        from dedup_middleware.index.scan import neighbours
+
+        fingerprinter = Fingerprinter(self.options)
+        page = fingerprinter(
+            Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4)
+        )
+        self._method.judge(page, content_record(page))
+        slots = self._method.slots(page)
+        neighbours(slots, [b"\0" * slot.width for slot in slots], self._method.scan_distance)
+        return fingerprinter
 
     async def close(self) -> None:
         """Check what went by unchecked, give back open claims, close the index."""
