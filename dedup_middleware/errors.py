@@ -27,4 +27,4 @@ class IndexUnavailableError(DedupError):
 
 
 class IndexRefusedError(DedupError):
-    """The index must not be used as it is: other parameters, a foreign file, no right to it."""
+    """The index must not be used as it is: other parameters, another schema, a foreign file."""

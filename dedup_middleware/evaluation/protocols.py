@@ -22,7 +22,7 @@ import attrs
 
 from dedup_middleware.evaluation.comparers import Comparer, Readers, SignatureComparer
 from dedup_middleware.evaluation.corpus import InputError, SourceDocument
-from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.evaluation.edits import edit, split_sentences
 from dedup_middleware.evaluation.stream import Arrival, Truth, compare_stream, timed
 from dedup_middleware.fingerprint import Document
 from dedup_middleware.options import Options
@@ -59,6 +59,8 @@ LI_METHODS: Final = (
 )
 LI_TIMES: Final = (50, 100, 200, 500, 1000)
 
+_SENTENCES: Final = 10
+
 Progress = Callable[[str], None]
 
 
@@ -94,20 +96,27 @@ class LiPages:
     others: tuple[Document, ...]
 
 
+def _is_article(text: str, min_chars: int) -> bool:
+    return len(text) >= min_chars and len(split_sentences(text)) >= _SENTENCES
+
+
 def li_pages(
     documents: Sequence[Document], size: int = 500, min_chars: int = 400, seed: int = 1
 ) -> LiPages:
     """Draw the pages: ``size`` samples, as many copies of which the second half is edited, and
     as many others.
 
-    :param min_chars: shorter documents are left out; the paper took whole articles
+    The paper took whole articles, so short documents are left out: of a few sentences one is a
+    large part, and a page of which a large part is another is no near-duplicate.
+
+    :param min_chars: characters of a page, at least; it has ten sentences too
     :raises InputError: too few documents
     """
-    distinct = {d.text: d for d in documents if len(d.text or "") >= min_chars}
+    distinct = {d.text: d for d in documents if _is_article(d.text or "", min_chars)}
     if len(distinct) < 2 * size:
         raise InputError(
-            f"{len(distinct)} different documents of at least {min_chars} characters: give "
-            f"{2 * size}, or lower --size or --min-chars"
+            f"{len(distinct)} different documents of at least {min_chars} characters and "
+            f"{_SENTENCES} sentences: give {2 * size}, or lower --size or --min-chars"
         )
     drawn = list(distinct.values())
     random.Random(seed).shuffle(drawn)

@@ -114,7 +114,7 @@ def _pair_summary(row: pairs.Row) -> dict[str, Any]:
 
 
 def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair]) -> None:
-    records = []
+    records: list[dict[str, Any]] = []
     for result in results:
         for wrong in pairs.wrong_pairs(result, chosen):
             records.append(

@@ -38,10 +38,9 @@ from dedup_middleware.index.records import NUMBER_MASK, Satellites, State
 from dedup_middleware.index.redis_expiry import first_numbers, remove_expired
 from dedup_middleware.index.redis_link import Answer, Call, RedisLink
 from dedup_middleware.index.redis_scripts import COUNTER, COUNTERS, ROW, ROWS, script
+from dedup_middleware.index.redis_servers import Reply
 from dedup_middleware.index.redis_size import estimate_bytes
 from dedup_middleware.index.redis_upkeep import chunks, compact_buckets
-from dedup_middleware.index.redis_url import parse_redis_url
-from dedup_middleware.index.redis_wire import Reply
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
 from dedup_middleware.index.window import Moment, Window, window_parameter
@@ -62,7 +61,11 @@ class RedisIndex(Index):
         self._where = options.safe_index_url.partition("?")[0]
         self.prefix = b"{" + options.namespace.encode() + b"}"
         self._link = RedisLink(
-            parse_redis_url(options.index_url), self._where, options.timeout, options.retries
+            options.index_url,
+            self._where,
+            self.prefix.decode(),
+            options.timeout,
+            options.retries,
         )
         self._parameters: dict[str, str] = {}
         self._window = Window(window)

@@ -2,54 +2,81 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from enum import Enum
 
 import attrs
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    InvalidResponse,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    SlotNotCoveredError,
+    TryAgainError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from dedup_middleware.errors import DedupError, IndexRefusedError, IndexUnavailableError
 
 
 class Remedy(Enum):
-    """What may help after an error reply."""
+    """What may help after an error."""
 
     NONE = "nothing that this process could do"
     WAIT = "time"
     RECONNECT = "another connection"
-    REDIRECT = "another server, which the reply names"
+    REDIRECT = "another server of the cluster"
     SCRIPT = "sending the whole script"
     OPEN = "opening the index again"
 
 
 @attrs.frozen
 class Complaint:
-    """An error reply understood."""
+    """An error understood."""
 
     text: str
     remedy: Remedy = Remedy.NONE
     refused: bool = False  # not to be used as it is, however often one tries
 
 
-_MEMORY = "it is out of memory and may not evict (raise maxmemory, or use another server)"
+_MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
+_DOWN = Complaint("the cluster is down", Remedy.WAIT)
+_LOADING = Complaint("it is still loading its data", Remedy.WAIT)
+_READONLY = Complaint("it is a replica, which can't be written to", Remedy.RECONNECT)
+_OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use another server)")
+_AUTH = Complaint("it does not accept this user and password: correct them in DEDUP_INDEX_URL")
+_NOPERM = Complaint("its user lacks a right: grant those listed in docs/redis.md")
+# redis-py has classes of its own for some errors and leaves the code out of their texts.
+_CLASSES: dict[type[Exception], Complaint] = {
+    NoScriptError: Complaint("it has forgotten a script", Remedy.SCRIPT),
+    MovedError: Complaint("the namespace is on another server of the cluster", Remedy.REDIRECT),
+    AskError: _MOVES,
+    TryAgainError: _MOVES,
+    ClusterDownError: _DOWN,
+    SlotNotCoveredError: _DOWN,
+    BusyLoadingError: _LOADING,
+    MasterDownError: Complaint("it is a replica that has lost its master", Remedy.RECONNECT),
+    ReadOnlyError: _READONLY,
+    OutOfMemoryError: _OOM,
+    NoPermissionError: _NOPERM,
+    AuthenticationError: _AUTH,
+}
+# All others, and those of commands inside a script in Redis 6.
 _CODES: dict[str, Complaint] = {
-    "NOSCRIPT": Complaint("it has forgotten a script", Remedy.SCRIPT),
-    "MOVED": Complaint("the namespace is on another server of the cluster", Remedy.REDIRECT),
-    "ASK": Complaint("the namespace is being moved to another server", Remedy.WAIT),
-    "TRYAGAIN": Complaint("the namespace is being moved to another server", Remedy.WAIT),
-    "CLUSTERDOWN": Complaint("the cluster is down", Remedy.WAIT),
-    "LOADING": Complaint("it is still loading its data", Remedy.WAIT),
+    "OOM": _OOM,
+    "READONLY": _READONLY,
     "BUSY": Complaint("it is busy with somebody's script", Remedy.WAIT),
-    "MASTERDOWN": Complaint("it is a replica that has lost its master", Remedy.RECONNECT),
-    "READONLY": Complaint("it is a replica, which can't be written to", Remedy.RECONNECT),
     "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.WAIT),
     "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
-    "OOM": Complaint(_MEMORY),
-    "NOAUTH": Complaint("it wants a password: put one in DEDUP_INDEX_URL", refused=True),
-    "WRONGPASS": Complaint(
-        "it does not know this user and password: correct them in DEDUP_INDEX_URL", refused=True
-    ),
-    "NOPERM": Complaint(
-        "its user lacks a right: grant those listed in docs/redis.md", refused=True
-    ),
     "WRONGTYPE": Complaint(
         "another program keeps its data under these keys: choose another DEDUP_NAMESPACE",
         refused=True,
@@ -61,33 +88,47 @@ _CODES: dict[str, Complaint] = {
     "GONE": Complaint("the index was removed from it", Remedy.OPEN),
     "FULL": Complaint("it has no page number left: choose another DEDUP_NAMESPACE"),
 }
-
-# Complaints without a code.
+# Without a code.
 _PHRASES = (
-    ("invalid password", "WRONGPASS"),
-    ("AUTH <password> called without", "WRONGPASS"),
-    ("unauthenticated", "NOAUTH"),  # a call of more than ten words before signing on
-    ("can't run this command", "NOPERM"),  # by a script
-    ("can't access at least one of the keys", "NOPERM"),
-    ("No permissions to access a key", "NOPERM"),
+    ("unauthenticated", _AUTH),  # a call of more than ten words before signing on
+    ("can't run this command", _NOPERM),  # by a script
+    ("ACL failure in script", _NOPERM),
+    ("can't access at least one of the keys", _NOPERM),
+    ("No permissions to access a key", _NOPERM),
 )
 
 
-def understand(reply: Exception) -> Complaint:
-    """Meaning of an error reply; one that is not known is passed on as it is.
+def understand(error: Exception, timeout: float = 0.0) -> Complaint:
+    """Meaning of an error of redis-py; a text that is not known is passed on as it is.
 
-    >>> understand(Exception("LOADING Redis is loading the dataset in memory")).text
+    :param timeout: seconds that an answer may take, for the message
+
+    >>> understand(BusyLoadingError("Redis is loading the dataset in memory")).text
     'it is still loading its data'
     """
-    text = str(reply)
+    if type(error) in _CLASSES:
+        return _CLASSES[type(error)]
+    text = str(error)
+    if isinstance(error, ResponseError):
+        return _understand_text(text)
+    if isinstance(error, (RedisTimeoutError, asyncio.TimeoutError)):
+        return Complaint(f"no answer within {timeout:g} seconds", Remedy.RECONNECT)
+    if isinstance(error, InvalidResponse):
+        text = f"its answer is not that of a Redis server ({text[:200]})"
+    if isinstance(error.__context__, ssl.SSLCertVerificationError):
+        return Complaint(text)
+    return Complaint(text or type(error).__name__, Remedy.RECONNECT)
+
+
+def _understand_text(text: str) -> Complaint:
     # Inside a script, Redis 6 puts the place of the error before the code of the error.
     for word in text.replace("@user_script:", "@user_script: ").split():
         complaint = _CODES.get(word.lstrip("-").rstrip(":"))
         if complaint is not None:
             return complaint
-    for part, code in _PHRASES:
+    for part, complaint in _PHRASES:
         if part in text:
-            return _CODES[code]
+            return complaint
     return Complaint(f"it answers {text[:200]!r}")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.index.redis_scripts import ADDRESS_CHUNK, ROWS
-from dedup_middleware.index.redis_wire import Reply
+from dedup_middleware.index.redis_servers import Reply
 
 _SCAN = 1000  # keys looked at, and at most removed, by one call
 _BUCKET_NAME = 7  # bytes behind the prefix: table, prefix of the hash, generation

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
-import hiredis
+from redis.asyncio.connection import AbstractConnection
 
 from dedup_middleware.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis_errors import Complaint, Remedy, as_error, understand
 from dedup_middleware.index.redis_scripts import Script
-from dedup_middleware.index.redis_url import Address
-from dedup_middleware.index.redis_wire import Reply, Wire, WireError, pack
+from dedup_middleware.index.redis_servers import (
+    Failures,
+    RedisServers,
+    Reply,
+    ask,
+    connection_options,
+    pack,
+)
 
 BATCH = 64
 _FIRST_PAUSE = 0.05  # seconds
@@ -36,9 +42,9 @@ class Call:
     def packed(self, *, in_full: bool) -> bytes:
         """The bytes to send. ``in_full``: with the text of the script."""
         if self.script is None:
-            return pack(*self.arguments)
-        send = self.script.call_in_full if in_full else self.script.call
-        return send(list(self.keys), *self.arguments)
+            return pack(self.arguments)
+        how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
+        return pack((*how, len(self.keys), *self.keys, *self.arguments))
 
 
 @attrs.frozen(eq=False)
@@ -63,20 +69,21 @@ class _Try:
 class RedisLink:
     """Sends calls to the server that holds the namespace.
 
-    :param where: address for messages, without its password
+    :param url: address of the server
+    :param where: the same for messages, without its password
+    :param key: any key of the namespace
     ``introduce`` gives the call that goes first over every new connection, if any, and
     ``check_introduction`` looks at its reply and may raise IndexRefusedError.
     """
 
-    def __init__(self, address: Address, where: str, timeout: float, retries: int) -> None:
+    def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
         self.opening = True  # whether a refusal is told as such; later calls only tell "not now"
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
-        self._home = address
         self._where = where
         self._timeout = timeout
         self._retries = retries
-        self._wire = Wire(address, timeout)
+        self._servers = RedisServers(connection_options(url), key, timeout, self._greet)
         self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH)
 
     def submit(
@@ -86,9 +93,9 @@ class RedisLink:
         return self._batcher.submit(call, undo)
 
     async def close(self) -> None:
-        """Finish what is under way and drop the connection."""
+        """Finish what is under way and disconnect."""
         await self._batcher.join()
-        await self._wire.wait_closed()
+        await self._servers.close()
 
     async def _run(self, calls: list[Call]) -> list[Answer | Exception]:
         tries = [_Try(call) for call in calls]
@@ -106,73 +113,52 @@ class RedisLink:
         for _ in range(3):
             todo = [one for one in tries if one.answer is None and not _hopeless(one)]
             await self._exchange(todo)
-            if not any(
-                one.trouble and one.trouble.remedy in _FREE for one in todo if one.answer is None
-            ):
+            remedies = {one.trouble.remedy for one in todo if one.trouble and not one.answer}
+            await self._prepare(remedies)
+            if not remedies & _FREE:
                 return
 
     async def _exchange(self, todo: list[_Try]) -> None:
-        if not self._wire.connected:
-            trouble = await self._connect()
-            if trouble is not None:
-                for one in todo:
-                    one.trouble = trouble
-                return
         try:
-            replies = await self._wire.exchange(
-                [one.call.packed(in_full=one.in_full) for one in todo]
-            )
-        except WireError as error:
-            self._go_home()
-            replies = error.replies
-            for one in todo[len(replies) :]:
-                one.trouble = Complaint(str(error), Remedy.RECONNECT)
-                one.again = True
-        for one, reply in zip(todo, replies, strict=False):
-            self._take(one, reply)
-
-    def _take(self, one: _Try, reply: Reply) -> None:
-        if not isinstance(reply, hiredis.ReplyError):
-            one.answer = Answer(reply, one.again)
-            return
-        one.trouble = understand(reply)
-        remedy = one.trouble.remedy
-        if remedy is Remedy.SCRIPT:
-            one.in_full = True
-        elif remedy is Remedy.REDIRECT:
-            self._wire.close()
-            self._wire = Wire(_moved(self._home, str(reply)), self._timeout)
-        elif remedy in {Remedy.RECONNECT, Remedy.OPEN}:
-            # A new connection is introduced, and so opens the index again.
-            self._go_home()
-
-    async def _connect(self) -> Complaint | None:
-        """Connect and introduce oneself; what went wrong, if anything did."""
-        try:
-            await self._wire.connect()
-            call = self.introduce()
-            if call is None:
-                return None
-            (reply,) = await self._wire.exchange([call.packed(in_full=True)])
-            if isinstance(reply, hiredis.ReplyError):
-                raise reply
-            self.check_introduction(reply)
-        except WireError as error:
-            trouble = Complaint(
-                str(error), Remedy.NONE if error.final else Remedy.RECONNECT, refused=error.final
-            )
-        except hiredis.ReplyError as error:
-            trouble = understand(error)
+            async with self._servers.connection() as connection:
+                replies, failure = await self._servers.exchange(
+                    connection, [one.call.packed(in_full=one.in_full) for one in todo]
+                )
         except IndexRefusedError as error:
-            trouble = Complaint(str(error), refused=True)
-        else:
-            return None
-        self._go_home()
-        return trouble
+            _trouble(todo, Complaint(str(error), refused=True))
+            return
+        except Failures as error:
+            _trouble(todo, understand(error, self._timeout))
+            return
+        for one, reply in zip(todo, replies, strict=False):
+            if not isinstance(reply, Exception):
+                one.answer = Answer(reply, one.again)
+                continue
+            one.trouble = understand(reply)
+            one.in_full = one.in_full or one.trouble.remedy is Remedy.SCRIPT
+        if failure is not None:
+            lost = todo[len(replies) :]
+            _trouble(lost, understand(failure, self._timeout))
+            for one in lost:
+                one.again = True
 
-    def _go_home(self) -> None:
-        self._wire.close()
-        self._wire = Wire(self._home, self._timeout)
+    async def _prepare(self, remedies: set[Remedy]) -> None:
+        """Do for the next exchange what the errors of the last one ask for."""
+        if Remedy.REDIRECT in remedies:
+            self._servers.moved()
+        elif remedies & {Remedy.RECONNECT, Remedy.OPEN}:
+            # A new connection is greeted, and so opens the index again.
+            await self._servers.drop()
+
+    async def _greet(self, connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        call = self.introduce()
+        if call is not None:
+            try:
+                self.check_introduction(await ask(connection, call.packed(in_full=True)))
+            except IndexRefusedError:
+                await connection.disconnect(nowait=True)
+                raise
 
     def _error(self, trouble: Complaint | None) -> DedupError:
         assert trouble is not None
@@ -182,6 +168,11 @@ class RedisLink:
 _FREE = {Remedy.SCRIPT, Remedy.REDIRECT, Remedy.OPEN}
 
 
+def _trouble(tries: Iterable[_Try], trouble: Complaint) -> None:
+    for one in tries:
+        one.trouble = trouble
+
+
 def _hopeless(one: _Try) -> bool:
     return one.trouble is not None and one.trouble.remedy is Remedy.NONE
 
@@ -189,9 +180,3 @@ def _hopeless(one: _Try) -> bool:
 def _pause(attempt: int) -> float:
     """Seconds before an attempt: doubled each time, and random, so that processes spread out."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * float(2**attempt)) * random.uniform(0.5, 1)
-
-
-def _moved(home: Address, reply: str) -> Address:
-    """The address in ``MOVED 3999 10.0.0.1:6381``; an empty host means the one that answered."""
-    host, _, port = reply.rsplit(maxsplit=1)[-1].rpartition(":")
-    return attrs.evolve(home, host=host.strip("[]") or home.host, port=int(port))

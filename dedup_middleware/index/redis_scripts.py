@@ -12,7 +12,6 @@ import numpy as np
 from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import BUCKET_LIMIT
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, State
-from dedup_middleware.index.redis_wire import pack
 
 # A satellite as Redis keeps it. Its rows are packed into strings (chunks), so that a page costs
 # no key of its own.
@@ -53,14 +52,6 @@ class Script:
 
     text: bytes
     sha: bytes
-
-    def call(self, keys: list[bytes], *arguments: bytes | int) -> bytes:
-        """Packed call by digest."""
-        return pack(b"EVALSHA", self.sha, len(keys), *keys, *arguments)
-
-    def call_in_full(self, keys: list[bytes], *arguments: bytes | int) -> bytes:
-        """Packed call that also teaches the server the script."""
-        return pack(b"EVAL", self.text, len(keys), *keys, *arguments)
 
 
 @cache

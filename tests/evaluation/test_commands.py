@@ -13,6 +13,7 @@ from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
 from tests.evaluation.lines import documents, labelled, page, write_lines
+from tests.texts import english
 
 
 @pytest.fixture
@@ -78,7 +79,9 @@ def test_li_and_zhou_commands(tmp_path: Path, pages: Path) -> None:
     out = tmp_path / "out"
     common = [str(pages), "--out", str(out)]
     assert main(["li", *common, "--size", "10", "--methods", "md5", "content"]) == 0
-    assert [row["recall_percent"] for row in rows(out, "li")] == ["50.0", "100.0"]
+    md5, content = (float(row["recall_percent"]) for row in rows(out, "li"))
+    assert md5 == 50
+    assert content >= 90
     assert [row["method"] for row in rows(out, "li-times")] == ["md5", "content"]
     assert main(["zhou", *common, "--size", "30", "--planted", "6", "--methods", "content"]) == 0
     (row,) = rows(out, "zhou")
@@ -104,7 +107,7 @@ def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
 def test_settings_reach_the_methods(tmp_path: Path) -> None:
     """A threshold given as in a Scrapy project decides."""
     text = page(3)
-    lines = [{"label": 1, "a_text": text, "b_text": text[: len(text) // 2] + page(77)[:300]}]
+    lines = [{"label": 1, "a_text": text, "b_text": text[: len(text) // 2] + english(5)}]
     file = write_lines(tmp_path / "pairs.jsonl", lines)
     for threshold, recall in (("0.9", "0.0"), ("0.1", "1.0")):
         out = tmp_path / threshold

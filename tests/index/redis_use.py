@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import Claim, Index
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.options import Options
@@ -13,6 +13,12 @@ from tests.index.harness import PARAMETERS, entry, slots_of
 
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
+
+# The smallest set of rights; docs/redis.md lists the same.
+RIGHTS = (
+    "+evalsha +eval +mget +mset +get +set +append +getrange +setrange +exists +incr "
+    "+hget +hset +hdel +hkeys +hgetall +time"
+)
 
 
 async def opened(url: str, **options: object) -> RedisIndex:
@@ -35,11 +41,11 @@ async def states(index: Index, *numbers: int) -> list[int]:
     return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
 
 
-async def refusal(url: str, **options: object) -> str:
-    """Message of the refusal to open an index."""
+async def refusal(url: str, kind: type[DedupError] = IndexRefusedError, **options: object) -> str:
+    """Message with which an index can't be opened."""
     index = RedisIndex(Options(index_url=url, **options))  # type: ignore[arg-type]
     try:
-        with pytest.raises(IndexRefusedError) as caught:
+        with pytest.raises(kind) as caught:
             await index.open(PARAMETERS)
     finally:
         await index.close()

@@ -17,6 +17,7 @@ from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS, entry, slots_of
+from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer, free_port, running_redis
 
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -121,3 +122,38 @@ async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
     for client in clients:
         client.close()
     await index.close()
+
+
+async def test_node_of_the_address_goes_down(masters: list[RedisServer]) -> None:
+    """Once the namespace was found, all nodes that are up tell where it has gone."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for server in masters]
+        slot = clients[0].execute_command("CLUSTER KEYSLOT", "{dedup}")
+        holder = sum(slot >= bound for bound in (5461, 10923))
+        target, address = (holder + 1) % 3, (holder + 2) % 3
+        index = RedisIndex(Options(index_url=masters[address].url, timeout=1))
+        await index.open(PARAMETERS)
+        ids = [client.execute_command("CLUSTER MYID").decode() for client in clients]
+        clients[target].execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[holder])
+        for key in list(clients[holder].scan_iter()):
+            clients[holder].migrate("127.0.0.1", masters[target].port, key, 0, 5000)
+        for client in (clients[target], clients[holder]):
+            client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[target])
+        masters[address].kill()
+        assert isinstance(await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE), Claim)
+        assert clients[holder].dbsize() == 0
+        await index.close()
+
+
+async def test_rights_in_a_cluster(masters: list[RedisServer]) -> None:
+    """Finding the node of a namespace needs two more rights."""
+    rights = [*RIGHTS.split(), "+cluster|slots", "+command"]
+    for server in masters:
+        with server.client() as admin:
+            admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *rights)
+    for server in masters:
+        url = f"redis://crawler:pw@127.0.0.1:{server.port}/0"
+        index = RedisIndex(Options(index_url=url))
+        await index.open(PARAMETERS)
+        assert await index.count() == 0
+        await index.close()

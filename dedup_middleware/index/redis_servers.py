@@ -1,0 +1,218 @@
+"""Connections to the server that holds the namespace; redis-py makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import hiredis
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.connection import AbstractConnection, ConnectionPool, SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
+
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.options import hide_password
+
+Reply = Any  # bytes, int, None, list, dict (RESP3) or an error reply
+Words = Sequence[bytes | str | int]
+Greet = Callable[[AbstractConnection], Awaitable[None]]
+
+# What a connection or a cluster may fail with; TimeoutError is another class before Python 3.11.
+Failures = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
+# Replies, although redis-py counts two of them among the errors of the connection.
+_ERROR_REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
+
+_OPTIONS = ("db", "username", "password", "protocol", "client_name")
+_TLS_OPTIONS = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+)
+
+
+def connection_options(url: str) -> dict[str, Any]:
+    """Arguments of a redis-py pool for an address, as redis-py reads it.
+
+    An option of redis-py that would change how replies look, or wait longer than
+    ``DEDUP_TIMEOUT``, is not among those that an address may hold.
+
+    :raises OptionsError: the address can't be used; the message hides its password
+    """
+    parts = _split(url)
+    known = _OPTIONS + (_TLS_OPTIONS if parts.scheme == "rediss" else ())
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            raise _fail(url, f"it has no option {name!r}; there are {', '.join(known)}")
+    if parts.scheme == "unix" and not parts.path:
+        raise _fail(url, "name the socket, for example unix:///run/redis.sock")
+    database = "" if parts.scheme == "unix" else parts.path.strip("/")
+    if database and not database.isdecimal():  # redis-py would take the first one
+        raise _fail(url, "the database behind the port is a number")
+    try:
+        options: dict[str, Any] = {"protocol": 2, **parse_url(url)}
+        connection = ConnectionPool(**options).make_connection()  # type: ignore[no-untyped-call]
+        if isinstance(connection, SSLConnection):
+            connection.ssl_context.get()
+    except (RedisError, ValueError) as error:
+        raise _fail(url, f"one of its options has a value that can't be used: {error}") from None
+    except OSError as error:
+        raise _fail(url, f"its certificate files can't be read: {error}") from error
+    return options
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port_is_known = parts.port != 0  # reading it raises ValueError where it is no number
+    except ValueError:
+        port_is_known = False
+    # Such a character leaves the rest of the password where the path or the options should be, so
+    # nothing of them is shown.
+    if not port_is_known or "@" in parts.path + parts.query + parts.fragment:
+        fix = (
+            "write it as redis://USER:PASSWORD@HOST:PORT/DATABASE, and in it / ? # @ of a password"
+        )
+        raise _fail(url, f"{fix} as %2F %3F %23 %40")
+    return parts
+
+
+def _fail(url: str, fix: str) -> OptionsError:
+    # An option may hold the password as well, so nothing behind the question mark is shown.
+    return OptionsError("DEDUP_INDEX_URL", hide_password(url).partition("?")[0], fix)
+
+
+class RedisServers:
+    """Leads to the server named in the address or, in a cluster, to the master of the namespace.
+
+    :param key: any key of the namespace
+    :param timeout: seconds that connecting, and each exchange, may take
+    :param greet: signs on over every new connection, before anything else goes over it
+    """
+
+    def __init__(self, options: dict[str, Any], key: str, timeout: float, greet: Greet) -> None:
+        # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
+        limits = {"socket_timeout": None, "socket_connect_timeout": timeout}
+        self._options = options | limits
+        self._key = key
+        self._timeout = timeout
+        self._greet = greet
+        self._pool = self._make_pool()
+        self._cluster: RedisCluster | None = None
+        self._moved = False
+
+    def _make_pool(self, **node: Any) -> ConnectionPool:
+        return ConnectionPool(**self._options | node, redis_connect_func=self._greet)
+
+    def moved(self) -> None:
+        """The namespace is on another server of the cluster: look for it before the next use."""
+        self._moved = True
+
+    async def drop(self) -> None:
+        """Use no connection made so far again; in a cluster, look for the namespace anew."""
+        self._moved = self._cluster is not None
+        await self._close_pool()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[AbstractConnection]:
+        """A connection that has been greeted.
+
+        :raises Failures: none can be had; or whatever ``greet`` raises
+        """
+        if self._moved:
+            await self._find_node()
+        pool = self._pool
+        getting = pool.get_connection()  # type: ignore[no-untyped-call]
+        connection = await asyncio.wait_for(getting, self._timeout)
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def exchange(
+        self, connection: AbstractConnection, commands: Sequence[bytes]
+    ) -> tuple[list[Reply], Exception | None]:
+        """Send packed commands in one go and read their replies.
+
+        Returns the replies, error replies among them, and what broke the connection, if anything
+        did: nobody knows whether the commands without a reply were carried out.
+        """
+        replies: list[Reply] = []
+        try:
+            await asyncio.wait_for(_exchange(connection, commands, replies), self._timeout)
+        except Failures as error:
+            await connection.disconnect(nowait=True)
+            return replies, error
+        except BaseException:
+            # Replies still under way would be taken for those of the next exchange.
+            await connection.disconnect(nowait=True)
+            raise
+        return replies, None
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._close_pool()
+
+    async def _close_pool(self) -> None:
+        with contextlib.suppress(*Failures):  # of a server that is gone
+            await self._pool.aclose()
+
+    async def _find_node(self) -> None:
+        if self._cluster is None:
+            options = dict(self._options)
+            if options.pop("connection_class", None) is SSLConnection:
+                options["ssl"] = True
+            # Replies of a server that does not answer are waited for here, too.
+            options["socket_timeout"] = self._timeout
+            self._cluster = RedisCluster(
+                **options, require_full_coverage=False, retry=Retry(NoBackoff(), 0)
+            )
+        try:
+            # From the second time on it asks all nodes it has heard of, not only the address.
+            await self._cluster.initialize()
+            node = self._cluster.get_node_from_key(self._key)
+        finally:
+            await self._cluster.aclose()
+        assert node is not None  # it is for replicas only
+        await self._close_pool()
+        self._pool = self._make_pool(host=node.host, port=node.port)
+        self._moved = False
+
+
+async def _exchange(
+    connection: AbstractConnection, commands: Sequence[bytes], replies: list[Reply]
+) -> None:
+    await connection.send_packed_command(b"".join(commands), check_health=False)
+    for _ in commands:
+        try:
+            replies.append(await connection.read_response(disconnect_on_error=False))
+        except _ERROR_REPLIES as error:
+            replies.append(error)
+
+
+async def ask(connection: AbstractConnection, command: bytes) -> Reply:
+    """One command over a connection that is being greeted.
+
+    :raises RedisError: an error reply, or the connection broke
+    """
+    await connection.send_packed_command(command, check_health=False)
+    return await connection.read_response()
+
+
+def pack(words: Words) -> bytes:
+    """A command in the form in which it is sent."""
+    # Half of a call's time goes into packing where redis-py does it, which is in Python.
+    packed: bytes = hiredis.pack_command(tuple(words))  # type: ignore[arg-type]  # its stub takes one word
+    return packed
