@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import attrs
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from dedup_middleware.errors import DedupError
 from dedup_middleware.index.opening import open_index
@@ -42,7 +43,7 @@ class Command(ScrapyCommand):
         if args != ["stats"]:
             raise UsageError(f"use: scrapy dedup {self.syntax()}")
         try:
-            options = options_from_settings(self.settings)
+            options = options_from_settings(self.settings or Settings())
             state = asyncio.run(read_stats(options))
         except DedupError as error:
             self.exitcode = 1
@@ -61,7 +62,9 @@ async def read_stats(options: Options) -> IndexStats:
     """
     async with open_index(options) as index:
         await index.attach()
-        return await index.stats()
+        state = await index.stats()
+    shown = {name: value for name, value in state.parameters.items() if name != "hash_key"}
+    return attrs.evolve(state, parameters=shown)
 
 
 def show(options: Options, state: IndexStats) -> None:
@@ -79,7 +82,7 @@ def show(options: Options, state: IndexStats) -> None:
         "bytes a page": f"{state.bytes / max(1, state.committed):,.0f}",
         "records left out of full buckets": f"{state.overflow:,}",
         "damaged satellites seen": f"{state.corrupt:,}",
-        **{k: v for k, v in sorted(state.parameters.items()) if k != "hash_key"},
+        **dict(sorted(state.parameters.items())),
     }
     for name, value in rows.items():
         table.add_row(name, str(value))

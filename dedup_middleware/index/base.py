@@ -95,6 +95,14 @@ class Index(ABC):
         """
 
     @abstractmethod
+    async def attach(self) -> dict[str, str]:
+        """Connect to an index that exists, whatever its parameters are; nothing is created.
+
+        :returns: its parameters
+        :raises IndexRefusedError: there is none, or it is none
+        """
+
+    @abstractmethod
     async def close(self) -> None:
         """Give back connections and files. Claims stay as they are."""
 

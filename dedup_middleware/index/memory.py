@@ -21,7 +21,7 @@ from dedup_middleware.index.growth import (
     reading_of_generations,
 )
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
-from dedup_middleware.index.parameters import agree, complete
+from dedup_middleware.index.parameters import agree, complete, missing
 from dedup_middleware.index.records import CONTENT, Satellites, State
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
@@ -67,6 +67,12 @@ class MemoryIndex(Index):
         if not self._parameters:
             self._parameters = complete(wanted)
         return agree(self._parameters, wanted, "memory:")
+
+    async def attach(self) -> dict[str, str]:
+        """Its parameters; see :meth:`.Index.attach`."""
+        if not self._parameters:
+            raise missing("memory:")
+        return dict(self._parameters)
 
     async def close(self) -> None:
         """Nothing to give back."""

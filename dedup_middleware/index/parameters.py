@@ -45,3 +45,10 @@ def check_schema(found: str, where: str) -> None:
             f"schema {SCHEMA}: use the version that made it, or another index (DEDUP_NAMESPACE "
             "or DEDUP_INDEX_URL)."
         )
+
+
+def missing(where: str) -> IndexRefusedError:
+    """What to say when an index that should exist does not."""
+    return IndexRefusedError(
+        f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
+    )

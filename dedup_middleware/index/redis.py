@@ -33,7 +33,7 @@ from dedup_middleware.index.growth import (
     reading_of_generations,
 )
 from dedup_middleware.index.layout import cut_address, head
-from dedup_middleware.index.parameters import agree, check_schema, complete
+from dedup_middleware.index.parameters import agree, check_schema, complete, missing
 from dedup_middleware.index.records import NUMBER_MASK, Satellites, State
 from dedup_middleware.index.redis_expiry import first_numbers, remove_expired
 from dedup_middleware.index.redis_link import Answer, Call, RedisLink
@@ -47,6 +47,8 @@ from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.options import Options
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
+
+_SCHEMA = str(SCHEMA).encode()
 
 
 class RedisIndex(Index):
@@ -104,18 +106,28 @@ class RedisIndex(Index):
         link.check_introduction = self._check
         return dict(self._parameters)
 
-    def _open_call(self, parameters: Mapping[str, str]) -> Call:
+    async def attach(self) -> dict[str, str]:
+        """Connect to an index that exists; see :meth:`.Index.attach`."""
+        answer = await self._link.submit(self._open_call({}, schema=b""))
+        if not answer.reply[0]:
+            raise missing(f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})")
+        self._parameters = self._agreed(answer.reply, None)
+        return dict(self._parameters)
+
+    def _open_call(self, parameters: Mapping[str, str], schema: bytes = _SCHEMA) -> Call:
         names = ("leases", "schema", "parameters", "counters")
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
-        return self._script("open", names, str(SCHEMA).encode(), *pairs)
+        return self._script("open", names, schema, *pairs)
 
-    def _agreed(self, reply: Any, parameters: Parameters) -> dict[str, str]:
+    def _agreed(self, reply: Any, parameters: Parameters | None) -> dict[str, str]:
         schema, fields, milliseconds = reply
         where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
         check_schema(schema.decode("utf-8", "replace"), where)
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
-        stored = agree(dict(zip(texts[::2], texts[1::2], strict=True)), parameters, where)
+        stored = dict(zip(texts[::2], texts[1::2], strict=True))
+        if parameters is not None:
+            stored = agree(stored, parameters, where)
         self._ahead = milliseconds / 1000 - time.monotonic()
         return stored
 

@@ -21,7 +21,7 @@ from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters,
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.compaction import Living
 from dedup_middleware.index.growth import check_slots
-from dedup_middleware.index.parameters import agree, check_schema, complete
+from dedup_middleware.index.parameters import agree, check_schema, complete, missing
 from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.sqlite_errors import as_error, retryable
 from dedup_middleware.index.stats import IndexStats
@@ -74,17 +74,26 @@ class SQLiteIndex(Index):
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
+        wanted = {**parameters, **window_parameter(self._window.seconds)}
+        return await self._opened(wanted)
+
+    async def attach(self) -> dict[str, str]:
+        """Open a file that exists; see :meth:`.Index.attach`."""
+        return await self._opened(None)
+
+    async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
         try:
-            wanted = {**parameters, **window_parameter(self._window.seconds)}
             self._parameters = await self._in_thread(lambda: self._open(wanted))
         except BaseException:
             await self.close()
             raise
         return dict(self._parameters)
 
-    def _open(self, parameters: Parameters) -> dict[str, str]:
+    def _open(self, parameters: Parameters | None) -> dict[str, str]:
+        if parameters is None and not Path(self._path).exists():
+            raise missing(f"sqlite:{self._path}")
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -95,9 +104,9 @@ class SQLiteIndex(Index):
                 if not retryable(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        return agree(stored, parameters, f"sqlite:{self._path}")
+        return stored if parameters is None else agree(stored, parameters, f"sqlite:{self._path}")
 
-    def _connect(self, parameters: Parameters) -> dict[str, str]:
+    def _connect(self, parameters: Parameters | None) -> dict[str, str]:
         path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if self._db is None:
@@ -107,6 +116,8 @@ class SQLiteIndex(Index):
             with _Transaction(db, writes=True):
                 # Somebody else may have made the tables in the meantime.
                 if not _is_ours(db):
+                    if parameters is None:
+                        raise missing(f"sqlite:{self._path}")
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         raise IndexRefusedError(
                             f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
