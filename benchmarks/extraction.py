@@ -1,6 +1,6 @@
 """Compare extraction libraries with ours: body F1 and mean time a page.
 
-    python benchmarks/extraction.py DATA [--sample N] [--only NAME ...] [--sets NAME ...]
+    python -m benchmarks.extraction DATA [--sample N] [--only NAME ...] [--sets NAME ...]
 
 ``DATA`` holds four folders, each optional: ``extraction-en`` (human article bodies),
 ``extraction-forum`` (human main content), ``extraction-multilingual`` (snippets that must and must
@@ -238,7 +238,6 @@ def extractors() -> dict[str, Extractor]:
     """Every extractor whose library is installed, by the name in the table."""
     plain = {"include_comments": False}
     rows: list[tuple[str, str, Callable[[], Extractor]]] = [
-        ("ours, best", "trafilatura", lambda: _ours("best")),
         ("ours, balanced", "trafilatura", lambda: _ours("balanced")),
         ("ours, fast", "trafilatura", lambda: _ours("fast")),
         ("trafilatura", "trafilatura", _trafilatura),

@@ -103,9 +103,7 @@ class Deduplicator:
         from dedup_middleware.index.scan import neighbours
 
         fingerprinter = Fingerprinter(self.options)
-        page = fingerprinter(
-            Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4)
-        )
+        page = fingerprinter(Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4))
         self._method.judge(page, content_record(page))
         slots = self._method.slots(page)
         neighbours(slots, [b"\0" * slot.width for slot in slots], self._method.scan_distance)

@@ -2,8 +2,8 @@
 
 The body is what fingerprints are made of, so it must not depend on the page around it: a toolbar
 taken for a body makes all pages of a site alike, a related-links list taken along makes two
-reprints differ. Three extractors are behind one function; `docs/decisions.md` has their measured F1
-and time.
+reprints differ. Our own rules read the page in one pass; where they are unsure they ask
+trafilatura. `docs/decisions.md` has the measured F1 and time of both ways.
 """
 
 import re
@@ -13,11 +13,11 @@ import attrs
 
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extraction import blocks, metadata, quick, source
-from dedup_middleware.text.extraction.bodies import flat_body, thorough_body
+from dedup_middleware.text.extraction.bodies import thorough_body
 from dedup_middleware.text.extraction.cleanup import tidy, vetted
 
-Mode = Literal["balanced", "fast", "best"]
-MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
+Mode = Literal["balanced", "fast"]
+MODES: tuple[Mode, ...] = ("balanced", "fast")
 
 _LETTER = re.compile(r"\w")
 
@@ -46,11 +46,11 @@ def extract(
 ) -> Page:
     """Find title and body of a page in HTML, XHTML, XML or plain text.
 
-    ``extractor`` is how to go about doubtful pages, about one in ten: ``fast`` leaves them to our
-    own rules, ``balanced`` asks trafilatura, ``best`` asks it to compare with other libraries too.
-    ``charset`` is the one of the Content-Type header; it may be missing or wrong. ``url`` is for
-    extractors that look at it. No input raises: a page without a body has the text ``""``. Input
-    longer than `source.MAX_SIZE` is cut there, not refused.
+    ``extractor`` is how to go about doubtful pages, about one article in fifteen and one forum page
+    in four: ``fast`` leaves them to our own rules, ``balanced`` asks trafilatura. ``charset`` is
+    the one of the Content-Type header; it may be missing or wrong. ``url`` is for extractors that
+    look at it. No input raises: a page without a body has the text ``""``. Input longer than
+    `source.MAX_SIZE` is cut there, not refused.
 
     Raises `ValueError` for an unknown ``extractor``.
     """
@@ -63,34 +63,29 @@ def extract(
     html = source.clean(html)
     if source.is_binary(html):
         return Page("", "", codec, "none")
-    visible = source.without_unseen(html)
-    title = metadata.title(visible)
-    if source.is_markup(html):
-        text, used = _body(html, visible, title, extractor, url)
-    else:
-        text, used = html, "plain"
+    if not source.is_markup(html):
+        return _page(html, "", codec, "plain", "")
+    page = blocks.read(html)
+    title = metadata.title(html, page)
+    text, used = _body(html, page, title, extractor, url)
+    return _page(text, title, codec, used, metadata.language(html))
+
+
+def _page(text: str, title: str, charset: str, extractor: str, language: str) -> Page:
+    """The page with its body tidied up."""
     text = tidy(text, title)
     if not _LETTER.search(text):
-        text, used = "", "none"
-    return Page(title, text, codec, used, metadata.language(visible))
+        text, extractor = "", "none"
+    return Page(title, text, charset, extractor, language)
 
 
 def _body(
-    html: str, visible: str, title: str, mode: Mode, url: str | None
+    html: str, page: blocks.Blocks, title: str, mode: Mode, url: str | None
 ) -> tuple[str, str]:
     """Raw body of a page and the name of what found it."""
-    if not source.survey(visible).has_tree:
-        return flat_body(visible), "flat"
-    tree = blocks.parse(visible)
-    if tree is None:
-        return "", "none"
-    page = blocks.read(tree)
-    if not page.blocks:
-        # The parser stops at 256 levels and loses what is deeper.
-        return flat_body(visible), "flat"
-    found = quick.find_body(page, title=title, thread=metadata.is_thread(html))
+    found = quick.find_body(page, title=title, thread=metadata.is_thread(html, page))
     if found.sure or mode == "fast" or not source.survey(html).is_ordinary:
         return found.text, "quick"
-    text = thorough_body(html, url=url, comments=found.discussion, full=mode == "best")
+    text = thorough_body(html, url=url, comments=found.discussion)
     text = vetted(text, page)
     return (text, "thorough") if text else (found.text, "quick")

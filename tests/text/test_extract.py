@@ -214,9 +214,11 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
     """A clear page and the mode ``fast`` never call it, a page of scattered text does."""
     calls: list[str] = []
 
+    answer = "What the other library found is a whole sentence, as long as any in the report."
+
     def spy(html: str, **_: object) -> str:
         calls.append(html)
-        return "found by the slow one"
+        return answer
 
     monkeypatch.setattr(module, "thorough_body", spy)
     scattered = "".join(f"<div><div><span>{p}</span></div></div>" for p in ENGLISH)
@@ -224,8 +226,26 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
     assert extract(modern(TITLE, PARAGRAPHS)).extractor == "quick"
     assert extract(doubtful, extractor="fast").extractor == "quick"
     assert not calls
-    assert extract(doubtful) == Page("", "found by the slow one", "", "thorough")
+    assert extract(doubtful) == Page("", answer, "", "thorough")
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "Home\nNews\nSport\nLog in",
+        f"{'Home News Sport Log in ' * 100}{ENGLISH[0]}",
+        "Copyright © 2020 Harbour Times. All rights reserved. No copying without permission.",
+    ],
+)
+def test_what_is_no_text_is_not_believed(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Menus, notices and the words of the whole page in one line are no body of any page."""
+    monkeypatch.setattr(module, "thorough_body", lambda *_, **__: answer)
+    scattered = "".join(f"<div><div><span>{p}</span></div></div>" for p in ENGLISH)
+    page = extract(f"<body><div>{scattered}</div><div>{scattered}</div></body>")
+    assert page.extractor == "quick"
+    assert "Log in" not in page.text
 
 
 def test_a_failing_library_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,45 +1,47 @@
-"""One walk over the tree of a page: its text blocks and the containers they stand in.
+"""The text blocks of a page and the containers they stand in, as short lists.
 
-The tree is thinned out in C first (scripts, hidden parts, inline markup), then walked once. The
-walk keeps nothing but numbers and strings, so that the choice of a body (`quick`) looks at short
-lists and never at the tree again.
+`markup` reads the page; here its tables become blocks and flags, so that the choice of a body
+(`quick`) looks at numbers and strings only.
 """
 
+import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from functools import lru_cache
+from html import unescape
+from typing import NamedTuple
 
 import attrs
-from lxml import etree
+import numpy as np
 
+from dedup_middleware.text.extraction import markup
 from dedup_middleware.text.extraction.names import (
     ARTICLE,
     BODY_NAME,
     COMMENT,
+    FIXED,
     FURNITURE,
     flags_of,
 )
 
-HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+HEADINGS = frozenset(markup.HEADINGS)
+_P = markup.TAGS.index("p")
+_BODY = markup.TAGS.index("body")
 
-_SKIPPED = (
-    "script style template svg iframe object embed applet select option textarea button "
-    "input audio video canvas map head figcaption picture math dialog img source link meta"
-).split()
-_INLINE = (
-    "span b i em strong u s small big font sup sub mark abbr acronym cite code q tt ins del strike "
-    "time label bdi bdo wbr nobr kbd samp var dfn figure tbody thead tfoot data output"
-).split()
-_FURNITURE_TAGS = frozenset({"nav", "footer", "aside", "menu", "noscript"})
-_CONTAINERS = (
-    frozenset("div section article main td th tr table ul ol dl li dd form body center".split())
-    | {"blockquote", "header", "details", "fieldset"}
-    | _FURNITURE_TAGS
-)
-_LINES = frozenset({"p", "br", "pre", "dt", "hr", "address", "summary", "legend"}) | HEADINGS
+_FIXED_TAGS = frozenset({"nav", "footer"})
+_FURNITURE_TAGS = frozenset({"aside", "menu", "noscript"})
 _NEVER_FURNITURE = frozenset({"body", "article", "main"})
 _FURNITURE_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "dialog", "complementary", "search"}
 )
+_ATTRIBUTE = re.compile(
+    r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
+)
+# Bytes of a title.
+_TITLE_SIZE = 4_000
+# Most tags have one attribute.
+_NAME_ALONE = re.compile(rb"""\s*(?:class|id)=["']([^"'&]*)["']\s*""")
+# Tags with more bytes of attributes have no names that matter.
+_ATTRIBUTES_SIZE = 1_000
 
 
 class Block(NamedTuple):
@@ -61,13 +63,16 @@ class Blocks:
     """Blocks in document order, and containers in document order, each before what it holds.
 
     ``parent``, ``flags`` and ``last`` run in parallel: parent of the container (-1 for the root),
-    its flags, and the last container inside it.
+    its flags, and the last container inside it. ``title`` is the content of the title element,
+    ``body`` the attributes of the body element.
     """
 
-    blocks: list[Block] = attrs.Factory(list)
-    parent: list[int] = attrs.Factory(lambda: [-1])
-    flags: list[int] = attrs.Factory(lambda: [0])
-    last: list[int] = attrs.Factory(lambda: [0])
+    blocks: list[Block]
+    parent: list[int]
+    flags: list[int]
+    last: list[int]
+    title: str = ""
+    body: str = ""
 
 
 def ancestors(page: Blocks, container: int) -> Iterator[int]:
@@ -77,122 +82,76 @@ def ancestors(page: Blocks, container: int) -> Iterator[int]:
         container = page.parent[container]
 
 
-def parse(html: str) -> Any:
-    """Tree of the page (at most 256 deep: libxml2 stops there), or None without any."""
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    try:
-        return etree.fromstring(html.encode("utf-8"), parser)
-    except (etree.LxmlError, ValueError):
-        return None
+def read(html: str) -> Blocks:
+    """Blocks and containers of a page."""
+    data = html.encode("utf-8")
+    text, rows, boxes, title = markup.read_markup(np.frombuffer(data, np.uint8))
+    parent, tags, last, starts, ends = boxes.T.tolist()
+    flags = [
+        _flags(markup.TAGS[tag], data[start:end] if end - start <= _ATTRIBUTES_SIZE else b"")
+        for tag, start, end in zip(tags, starts, ends, strict=True)
+    ]
+    # A paragraph is a box of its own only when its name says so.
+    boxed = list(range(len(parent)))
+    for index, tag in enumerate(tags):
+        if tag == _P and not flags[index] & (FURNITURE | COMMENT):
+            boxed[index] = boxed[parent[index]]
+            flags[index] = 0
+    lines = text.tobytes().decode("utf-8", "replace").split("\n")
+    blocks: list[Block] = []
+    for line, container, tag, linked in zip(lines, *rows.T.tolist(), strict=False):
+        plain, weight = _squeezed(line)
+        if weight:
+            share = min(1.0, linked / weight) if linked else 0.0
+            blocks.append(Block(plain, weight, share, boxed[container], markup.TAGS[tag]))
+    start, end = title.tolist()
+    # An element that is never closed holds the page.
+    name = data[start : min(end, start + _TITLE_SIZE)].decode("utf-8", "replace").split("<", 1)[0]
+    name = " ".join(unescape(name).split())
+    body = ""
+    if len(tags) > 1 and tags[1] == _BODY:
+        body = data[starts[1] : ends[1]].decode("utf-8", "replace")
+    return Blocks(blocks, parent, flags, last, name, body)
 
 
-def read(root: Any) -> Blocks:
-    """Blocks and containers of a tree. The tree is changed."""
-    _thin_out(root)
-    page = Blocks()
-    reader = _Reader(page)
-    reader.visit(root, 0, "body")
-    reader.flush(0, "body")
-    page.last[0] = len(page.parent) - 1
-    return page
+def _squeezed(line: str) -> tuple[str, int]:
+    """A line of `markup.read_markup` as plain text, and its weight."""
+    if "&" in line:
+        line = " ".join(unescape(line).split())
+        return line, len(line.encode("utf-8", "replace"))
+    if line.isascii():
+        # The white space of ASCII is squeezed already.
+        return line, len(line)
+    line = " ".join(line.split())
+    return line, len(line.encode("utf-8"))
 
 
-def _thin_out(root: Any) -> None:
-    """Remove what has no text that readers see, and inline markup but for links."""
-    etree.strip_elements(root, *_SKIPPED, with_tail=False)
-    etree.strip_tags(root, *_INLINE)
-
-
-class _Reader:
-    """State of the walk: the text of the block at hand, and how much of it is linked."""
-
-    def __init__(self, page: Blocks) -> None:
-        self.page = page
-        self.text: list[str] = []
-        self.linked = 0
-
-    def flush(self, container: int, tag: str) -> None:
-        """End the block at hand."""
-        text = self.text
-        line = " ".join("".join(text).split())
-        if line:
-            share = min(1.0, self.linked / len(line)) if self.linked else 0.0
-            weight = len(line) if line.isascii() else len(line.encode())
-            self.page.blocks.append(Block(line, weight, share, container, tag))
-        text.clear()
-        self.linked = 0
-
-    def visit(self, element: Any, container: int, line_tag: str) -> None:
-        """Read the content of an element; ``line_tag`` is the tag of the block it is in."""
-        text = self.text
-        if inner_text := element.text:
-            text.append(inner_text)
-        for child in element:
-            tag = child.tag
-            if tag == "a":
-                before = len(text)
-                self.visit(child, container, line_tag)
-                # A block inside the link has been flushed with the share it had.
-                for piece in text[before:]:
-                    self.linked += len(piece)
-            elif tag in _CONTAINERS:
-                if text:
-                    self.flush(container, line_tag)
-                inner = self.open(child, tag, container)
-                self.visit(child, inner, tag)
-                if text:
-                    self.flush(inner, tag)
-                self.page.last[inner] = len(self.page.parent) - 1
-            elif tag in _LINES:
-                if text:
-                    self.flush(container, line_tag)
-                if tag != "br":
-                    self.line(child, tag, container)
-            else:
-                self.visit(child, container, line_tag)
-            if tail := child.tail:
-                text.append(tail)
-
-    def line(self, element: Any, tag: str, container: int) -> None:
-        """Read a paragraph or a heading; one named like furniture is a container of its own."""
-        if tag == "p" and element.attrib and _flags(element, tag) & (FURNITURE | COMMENT):
-            container = self.open(element, tag, container)
-        self.visit(element, container, tag)
-        if self.text:
-            self.flush(container, tag)
-
-    def open(self, element: Any, tag: str, container: int) -> int:
-        """A new container."""
-        page = self.page
-        index = len(page.parent)
-        page.parent.append(container)
-        page.flags.append(_flags(element, tag))
-        page.last.append(index)
-        return index
-
-
-def _flags(element: Any, tag: str) -> int:
+@lru_cache(maxsize=4096)
+def _flags(tag: str, attributes: bytes) -> int:
     """Flags of a container by its tag and attributes."""
     flags = FURNITURE if tag in _FURNITURE_TAGS else ARTICLE if tag == "article" else 0
-    name = ""
-    for key, value in element.items():
+    if tag in _FIXED_TAGS:
+        flags = FIXED
+    named = 0
+    if (simple := _NAME_ALONE.fullmatch(attributes)) is not None:
+        named, attributes = flags_of(simple[1].decode("utf-8", "replace")), b""
+    for found in _ATTRIBUTE.finditer(attributes.decode("utf-8", "replace")):
+        key = found[1].lower()
+        value = found[2] or found[3] or found[4] or ""
         if key in ("class", "id"):
-            name = f"{name} {value}" if name else value
+            named |= flags_of(value)
         elif key == "style":
             if "none" in value and "display:none" in value.replace(" ", ""):
-                flags |= FURNITURE
+                flags |= FIXED
         elif (
             key == "hidden"
             or (key == "aria-hidden" and value == "true")
             or (key == "role" and value in _FURNITURE_ROLES)
         ):
-            flags |= FURNITURE
+            flags |= FIXED
         elif key == "itemprop" and value == "articleBody":
             flags |= BODY_NAME
-    if name:
-        named = flags_of(name)
-        if tag in _NEVER_FURNITURE:
-            # Sites put the kind of the whole page into the class of its body element.
-            named &= 0 if tag == "body" else ~(FURNITURE | COMMENT)
-        flags |= named
-    return flags
+    if tag in _NEVER_FURNITURE:
+        # Sites put the kind of the whole page into the class of its body element.
+        named &= 0 if tag == "body" else ~(FURNITURE | COMMENT)
+    return flags | named

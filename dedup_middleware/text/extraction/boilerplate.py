@@ -11,7 +11,17 @@ _LEGAL = (
     *("版权", "版權", "著作权", "著作權", "转载", "轉載", "授权", "授權", "镜像", "摘编", "备案"),
     *("许可证", "違法和不良", "违法和不良", "举报", "舉報", "本站", "本网", "本網", "不代表本"),
     *("责任自负", "侵权", "侵權", "免责", "免責", "网安备", "声明：", "聲明：", "热线", "客服"),
-    *("联系我们", "聯絡我們", "关于我们", "關於我們", "京icp", "icp备", "icp证", "登录后", "客户端"),
+    *(
+        "联系我们",
+        "聯絡我們",
+        "关于我们",
+        "關於我們",
+        "京icp",
+        "icp备",
+        "icp证",
+        "登录后",
+        "客户端",
+    ),
     *("copyright", "©", "(c)", "rights reserved", "registered in", "privacy policy"),
     *("terms of", "terms and conditions", "cookie", "sign up", "signing up", "newsletter"),
     *("subscribe", "unsubscribe", "log in", "your email", "contact us", "about us"),
@@ -24,10 +34,13 @@ _LEGAL_LEAST = 2
 _LEGAL_SIZE = 1_200
 _SEPARATOR = re.compile(r"\s*[|｜┊·•»›／>]+\s*|\s+[-–—/]+\s+")
 _GAP = re.compile(r"\s*[|｜┊·•»›／>]+\s*|\s+")
-_SENTENCE = re.compile(r"[。！？；!?;]|[.…][\s”\"')]|[.…]$")
+_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_HEAD = 40
+_SENTENCE = re.compile(r"[。！？；!?;।۔؟]|[.…][\s”\"')]|[.…]$")
 _MENU_PARTS = 4
-# Mean weight of an entry of a menu.
+# Mean weight of an entry of a menu, and the weight of a long menu.
 _MENU_ENTRY = 24
+_MENU_SIZE = 2_000
 
 
 def is_notice(text: str, weight: int) -> bool:
@@ -41,12 +54,12 @@ def is_notice(text: str, weight: int) -> bool:
 
 def is_menu(text: str, weight: int) -> bool:
     """Whether a block is a row of short entries with marks between them, and no sentence."""
-    # Words of languages without spaces stand apart in menus only.
-    spaceless = weight > 2 * len(text)
-    parts = len((_GAP if spaceless else _SEPARATOR).findall(text)) + 1
-    if parts < _MENU_PARTS or weight > _MENU_ENTRY * parts:
+    if weight > _MENU_SIZE or is_sentence(text):
         return False
-    return _SENTENCE.search(text) is None
+    # Words of Chinese and Japanese stand apart in menus only.
+    spaceless = _IDEOGRAPH.search(text, 0, _HEAD) is not None
+    parts = len((_GAP if spaceless else _SEPARATOR).findall(text)) + 1
+    return parts >= _MENU_PARTS and weight <= _MENU_ENTRY * parts
 
 
 def is_sentence(text: str) -> bool:

@@ -5,7 +5,6 @@ import re
 from dedup_middleware.text.extraction.blocks import Blocks
 from dedup_middleware.text.extraction.boilerplate import is_menu, is_notice, is_sentence
 
-_SPACE = re.compile(r"[^\S\n]+")
 _NOT_WORD = re.compile(r"\W+")
 
 
@@ -32,17 +31,19 @@ _NOTE_SIZE = 80
 _HEADLINE_SIZE = 400
 # UTF-8 bytes of a sentence; a line of twice as many may lack its end.
 _TEXT = 40
+_TEXT_SHARE = 0.25
 # Lines at either end that may be notes.
 _NOTES = 6
 
 
 def tidy(text: str, title: str) -> str:
     """Body with one paragraph a line, without headline and notes at its start and its end."""
-    lines = [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
-    lines = [line for line in lines if line]
+    lines = [" ".join(words) for line in text.split("\n") if (words := line.split())]
     headline = letters(title)
     start, end = 0, len(lines)
-    while start < min(_NOTES, end) and (is_note(lines[start]) or is_headline(lines[start], headline)):
+    while start < min(_NOTES, end) and (
+        is_note(lines[start]) or is_headline(lines[start], headline)
+    ):
         start += 1
     while end > max(start, len(lines) - _NOTES) and is_note(lines[end - 1]):
         end -= 1
@@ -65,12 +66,20 @@ def is_headline(line: str, headline: str) -> bool:
 def vetted(text: str, page: Blocks) -> str:
     """The body of another extractor without the lines that are nothing but links on the page.
 
-    Extractors that find little take the text of the whole page, its menus first. What is left must
-    hold a sentence or a paragraph, else there is no body.
+    Extractors that find little take the text of the whole page, its menus first. A quarter of
+    what is left must be sentences and paragraphs, else there is no body.
     """
     links = {letters(block.text) for block in page.blocks if block.link > 0.8}
-    lines = [line for line in text.split("\n") if letters(line) not in links]
-    return "\n".join(lines) if any(map(_is_text, lines)) else ""
+    # Libraries that give up return the words of the whole page in one line.
+    longest = 2 * max((block.weight for block in page.blocks), default=0) + _TEXT
+    lines = [
+        line
+        for line in text.split("\n")
+        if letters(line) not in links and len(line.encode()) <= longest
+    ]
+    total = sum(len(line.encode()) for line in lines)
+    texts = sum(len(line.encode()) for line in lines if _is_text(line))
+    return "\n".join(lines) if texts > _TEXT_SHARE * total else ""
 
 
 def _is_text(line: str) -> bool:

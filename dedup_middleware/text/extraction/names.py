@@ -8,11 +8,13 @@ regular expression of all alternatives.
 import re
 from functools import lru_cache
 
-# Flags of a container; FURNITURE and COMMENT are inherited by what is inside.
+# Flags of a container. What is inside furniture or comments belongs to them too. FURNITURE is named
+# so by its author, FIXED says so by its tag, its role or by being hidden.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
 ARTICLE = 8
+FIXED = 16
 
 _LONGEST = 300
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
@@ -46,21 +48,33 @@ _BODY = re.compile(
     r"|fulltext|field--?(?:name-)?body|wpb_text_column|article__container|single-(?:post|content)"
     r"|trs_editor|rich_media_content|post_inner|endtext|artibody"
 )
+_BODY_PARTS = ("con", "body", "text", "main", "entry", "detail", "single-", "editor", "_inner")
 
 
 @lru_cache(maxsize=4096)
 def flags_of(name: str) -> int:
-    """Flags for a class and an id, joined by a space."""
+    """Flags for the value of a class or an id."""
     name = name[:_LONGEST]
-    words = [word.lower() for word in _WORD.findall(name)]
-    lowered = name.lower()
-    flags = 0 if _BODY.search(lowered) is None else BODY_NAME
+    words = _WORD.findall(name)
+    flags = 0
     for word in words:
-        if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
-            flags |= FURNITURE
-        elif word in _COMMENT_WORDS or word.startswith(_COMMENT_STARTS):
-            flags |= COMMENT
-    if not flags & FURNITURE and _PAIRS.search(lowered) is not None:
-        flags |= FURNITURE
+        flags |= _word_flags(word)
+    lowered = name.lower()
+    # A pattern is searched only where a part that it can't do without is found.
+    if any(part in lowered for part in _BODY_PARTS) and _BODY.search(lowered) is not None:
+        flags |= BODY_NAME
+    if ("-" in lowered or "_" in lowered) and not flags & FURNITURE:
+        flags |= FURNITURE if _PAIRS.search(lowered) is not None else 0
     # Page builders call every box of a page a widget.
-    return flags & ~FURNITURE if "elementor" in words else flags
+    return flags & ~FURNITURE if flags and "elementor" in lowered else flags
+
+
+@lru_cache(maxsize=8192)
+def _word_flags(word: str) -> int:
+    """Flags for one word of a name."""
+    word = word.lower()
+    if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
+        return FURNITURE
+    if word in _COMMENT_WORDS or word.startswith(_COMMENT_STARTS):
+        return COMMENT
+    return 0

@@ -3,13 +3,20 @@
 import attrs
 
 from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
-from dedup_middleware.text.extraction.boilerplate import is_menu, is_notice, is_sentence
-from dedup_middleware.text.extraction.cleanup import is_note, letters
-from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FURNITURE
+from dedup_middleware.text.extraction.boilerplate import is_notice, is_sentence
+from dedup_middleware.text.extraction.cleanup import is_note
+from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FIXED, FURNITURE
+from dedup_middleware.text.extraction.weights import (
+    FURNITURE_LEAST,
+    after_headline,
+    direct_weights,
+    dropped,
+    long_weight,
+    prose_weights,
+    spared,
+    sums,
+)
 
-# A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
-_PROSE_WEIGHT = 80
-_PROSE_LINK = 0.35
 # A paragraph that stands alone counts as a teaser up to this weight.
 _TEASER = 400
 # The frame grows to a container around it that holds this much more prose.
@@ -22,21 +29,16 @@ _SENTENCE_END = frozenset("。！？…”.!?:：")
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
 _DISCUSSION = 0.5
-# Letters a headline has at least.
-_HEADLINE = 4
+# Less of the prose than this left by names, and this much weight lost, and names count no more.
+_NAMES_LIE = 0.25
+_NAMES_LEAST = 300
+_MOST = 0.75
+# Paragraphs that introduce a report.
+_LEAD = 2
 # A body below this weight is in doubt.
 _LEAST = 600
 # Down to this weight it is not when there is hardly any other prose on the page.
 _SHORT = 240
-# Furniture that holds more of the prose than this, and more than a footer does, is no furniture.
-_FURNITURE_LIMIT = 0.5
-_FURNITURE_LEAST = 300
-# Furniture whose own paragraphs weigh this many times those of any other container is none either.
-_OUTWEIGHS = 2
-# Notices that weigh more than this, and more than half of the prose, are the report itself.
-_NOTICES_LIMIT = 2_000
-# A headline has at most this share of the prose before it.
-_BEFORE_HEADLINE = 0.25
 # A line that is the whole body weighs at least this, a sentence of some words.
 _CAPTION = 24
 
@@ -55,44 +57,58 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
 
     The body of an article stands behind the headline, which is found by ``title``.
     """
-    prose = [_prose(block) for block in page.blocks] if thread else prose_weights(page.blocks)
-    dropped = _dropped(page, prose, FURNITURE if thread else FURNITURE | COMMENT, thread=thread)
-    kept = [0 if dropped[b.container] else w for b, w in zip(page.blocks, prose, strict=True)]
-    first = 0 if thread else _after_headline(page.blocks, kept, title)
-    kept[:first] = [0] * first
-    if not any(kept) and not thread:
-        return Found("\n".join(_caption(page, first, dropped)), False, any(prose))
-    good = _totals(page, kept)
-    direct, rich = _rich(page, kept)
-    core = _core(page, direct)
+    blocks = page.blocks
+    prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
+    everything = direct_weights(page, prose)
+    totals = sums(page, everything)
+    commented = dropped(page, totals, COMMENT, frozenset())
+    comments = sum(w for w, gone in zip(everything, commented, strict=True) if gone)
+    spare = frozenset[int]() if thread else spared(page, everything)
+    mask = FIXED | (0 if thread else COMMENT)
+    out = dropped(page, totals, mask | FURNITURE, spare, 0 if thread else FURNITURE_LEAST)
+    kept = [0 if out[b.container] else w for b, w in zip(blocks, prose, strict=True)]
+    misnamed = sum(kept) < _NAMES_LIE * (totals[0] - comments) - _NAMES_LEAST
+    if misnamed:
+        # Nearly all text is in boxes named like furniture: the names mean something else here.
+        out = dropped(page, totals, mask, spare)
+        kept = [0 if out[b.container] else w for b, w in zip(blocks, prose, strict=True)]
     if thread:
-        return _thread(page, core, good, dropped)
+        direct = direct_weights(page, kept)
+        return _thread(page, _core(page, direct), sums(page, direct), out)
+    first = after_headline(blocks, kept, title)
+    kept[:first] = [0] * first
+    if not any(kept):
+        return Found(
+            "\n".join(_caption(page, first, out)), False, comments >= (_LEAST if first else 1)
+        )
+    direct = direct_weights(page, kept)
+    good = sums(page, direct)
+    rich = _rich(page, kept, direct)
+    core = _core(page, direct)
     chosen, named = _frame(page, core, good, rich)
-    lines = _lines(page, chosen, dropped, first)
+    lines = _lead(page, chosen, kept, first) + _lines(page, chosen, out, kept, first)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
     sure = weight >= _LEAST and share >= (0.5 if named else 0.75)
     sure = sure or (weight >= _SHORT and share >= 0.9)
     # A caption, when no more prose than that stands anywhere behind the headline.
-    sure = sure or (first > 0 and _CAPTION <= weight and sum(prose[first:]) <= 1.5 * weight)
+    sure = sure or (first > 0 and weight >= _CAPTION and sum(prose[first:]) <= 1.5 * weight)
     if not named:
         sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
     sure = sure and not _is_list(page, good, chosen)
-    commented = _dropped(page, prose, COMMENT)
-    comments = sum(prose) - sum(
-        w for b, w in zip(page.blocks, prose, strict=True) if not commented[b.container]
-    )
+    if misnamed:
+        sure = sure and good[chosen] >= _MOST * (totals[0] - comments)
     sure = sure and (named or comments <= weight)
     return Found("\n".join(lines), sure, comments > _DISCUSSION * weight)
 
 
-def _thread(page: Blocks, core: int, good: list[int], dropped: list[bool]) -> Found:
+def _thread(page: Blocks, core: int, good: list[int], out: list[bool]) -> Found:
     """All posts of a thread: the core, and around it every container that adds a post."""
     node = core
     for index in ancestors(page, core):
         if good[index] >= _POST_GAIN * max(1, good[node]):
             node = index
-    kept = [block for block in _inside(page, node, dropped) if block.link <= 0.5]
+    kept = [block for block in _inside(page, node, out) if block.link <= 0.5]
     text = "\n".join(block.text for block in kept)
     return Found(text, len(text.encode()) >= _SHORT, True)
 
@@ -108,18 +124,15 @@ def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
     return sum(page.flags[i] & ARTICLE != 0 and good[i] >= 300 for i in inside) > 1
 
 
-def _rich(page: Blocks, kept: list[int]) -> tuple[list[int], list[int]]:
-    """Prose directly in each container; and summed inside it, single teasers left out."""
-    direct = [0] * len(page.parent)
+def _rich(page: Blocks, kept: list[int], direct: list[int]) -> list[int]:
+    """Prose in each container and inside it, single teasers left out."""
     count = [0] * len(page.parent)
     for block, weight in zip(page.blocks, kept, strict=True):
         if weight:
-            direct[block.container] += weight
             count[block.container] += 1
-    rich = [w if n > 1 or w >= _TEASER else 0 for w, n in zip(direct, count, strict=True)]
-    for index in range(len(rich) - 1, 0, -1):
-        rich[page.parent[index]] += rich[index]
-    return direct, rich
+    return sums(
+        page, [w if n > 1 or w >= _TEASER else 0 for w, n in zip(direct, count, strict=True)]
+    )
 
 
 def _core(page: Blocks, direct: list[int]) -> int:
@@ -154,46 +167,7 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
     return node, False
 
 
-def _prose(block: Block) -> int:
-    """Weight of a block that is long and has few links, 0 for others."""
-    return 0 if block.weight < _PROSE_WEIGHT or block.link > _PROSE_LINK else block.weight
-
-
-def prose_weights(blocks: list[Block]) -> list[int]:
-    """Weight of each block that reads like prose, 0 for the others."""
-    weights, notices = [], []
-    for position, block in enumerate(blocks):
-        weight = _prose(block)
-        if weight and is_notice(block.text, weight):
-            notices.append(position)
-        elif weight and (is_note(block.text) or is_menu(block.text, weight)):
-            weight = 0
-        weights.append(weight)
-    total = sum(weights[i] for i in notices)
-    if total <= max(_NOTICES_LIMIT, sum(weights) / 2):
-        for position in notices:
-            weights[position] = 0
-    return weights
-
-
-def _after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
-    """Position of the first block behind the headline; 0 when there is none to be sure of."""
-    headline = letters(title)
-    if len(headline) < _HEADLINE:
-        return 0
-    limit = sum(kept) * _BEFORE_HEADLINE
-    before, first = 0, 0
-    for position, block in enumerate(blocks):
-        if (block.tag in HEADINGS or block.link < 0.5) and letters(block.text) == headline:
-            first = position + 1
-        before += kept[position]
-        # The text begins behind the last mention of the headline above it, not at a later one.
-        if kept[position] and first or before > limit:
-            break
-    return first
-
-
-def _caption(page: Blocks, first: int, dropped: list[bool]) -> list[str]:
+def _caption(page: Blocks, first: int, out: list[bool]) -> list[str]:
     """The sentences behind the headline of a page that has no prose."""
     lines: list[str] = []
     container = -1
@@ -201,7 +175,7 @@ def _caption(page: Blocks, first: int, dropped: list[bool]) -> list[str]:
         if (
             block.weight >= _CAPTION
             and block.link == 0
-            and not dropped[block.container]
+            and not out[block.container]
             and is_sentence(block.text)
             and not is_note(block.text)
             and not is_notice(block.text, block.weight)
@@ -212,60 +186,46 @@ def _caption(page: Blocks, first: int, dropped: list[bool]) -> list[str]:
     return lines
 
 
-def _totals(page: Blocks, weights: list[int]) -> list[int]:
-    """Sum of the weights inside each container."""
-    totals = [0] * len(page.parent)
-    for block, weight in zip(page.blocks, weights, strict=True):
-        totals[block.container] += weight
-    for index in range(len(totals) - 1, 0, -1):
-        totals[page.parent[index]] += totals[index]
-    return totals
-
-
-def _dropped(page: Blocks, prose: list[int], mask: int, *, thread: bool = False) -> list[bool]:
-    """For each container whether it has one of the flags, or is inside one that has."""
-    totals = _totals(page, prose)
-    limit = max(totals[0] * _FURNITURE_LIMIT, 0 if thread else _FURNITURE_LEAST)
-    spared = frozenset() if thread else _spared(page, prose)
-    dropped = [False] * len(page.parent)
-    for index in range(1, len(dropped)):
-        flags = page.flags[index] & mask
-        if index in spared:
-            flags &= ~FURNITURE
-        named = flags != 0 and totals[index] <= limit
-        dropped[index] = named or dropped[page.parent[index]]
-    return dropped
-
-
-def _spared(page: Blocks, prose: list[int]) -> frozenset[int]:
-    """Containers that are no furniture, whatever their names: the text of the page is in them."""
-    direct = [0] * len(page.parent)
-    for block, weight in zip(page.blocks, prose, strict=True):
-        direct[block.container] += weight
-    most = max(range(len(direct)), key=direct.__getitem__)
-    rest = max((w for i, w in enumerate(direct) if i != most), default=0)
-    if direct[most] < max(_LEAST, _OUTWEIGHS * rest):
-        return frozenset()
-    return frozenset(ancestors(page, most))
-
-
-def _inside(page: Blocks, chosen: int, dropped: list[bool], first: int = 0) -> list[Block]:
-    """The blocks inside a container, from a position on, that are not dropped."""
+def _inside(page: Blocks, chosen: int, out: list[bool]) -> list[Block]:
+    """The blocks inside a container that are not dropped."""
     last = page.last[chosen]
-    blocks = page.blocks[first:] if first else page.blocks
-    return [b for b in blocks if chosen <= b.container <= last and not dropped[b.container]]
+    return [b for b in page.blocks if chosen <= b.container <= last and not out[b.container]]
 
 
-def _lines(page: Blocks, chosen: int, dropped: list[bool], first: int) -> list[str]:
+def _lines(page: Blocks, chosen: int, out: list[bool], kept: list[int], first: int) -> list[str]:
     """Lines of the body inside the chosen container."""
-    kept = [block for block in _inside(page, chosen, dropped, first) if not _is_link_line(block)]
-    while kept and kept[-1].tag in HEADINGS:
-        kept.pop()
-    end = len(kept)
-    while end and _is_tail(kept[end - 1]):
+    last = page.last[chosen]
+    inside = [
+        position
+        for position, block in enumerate(page.blocks)
+        if position >= first
+        and chosen <= block.container <= last
+        and not out[block.container]
+        and not _is_link_line(block)
+    ]
+    lines = [page.blocks[position] for position in inside]
+    while lines and lines[-1].tag in HEADINGS:
+        lines.pop()
+    end = len(lines)
+    while end and not kept[inside[end - 1]] and _is_tail(lines[end - 1]):
         end -= 1
     # One or two short lines are a signature, more are the titles of boxes below the body.
-    return [block.text for block in (kept[:end] if len(kept) - end > _SIGNATURE else kept)]
+    return [block.text for block in (lines[:end] if len(lines) - end > _SIGNATURE else lines)]
+
+
+def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
+    """Paragraphs between the headline and the frame: what introduces the report stands there."""
+    if not first:
+        return []
+    lead: list[str] = []
+    for position in range(first, len(page.blocks)):
+        block = page.blocks[position]
+        if chosen <= block.container <= page.last[chosen]:
+            # More than a few paragraphs are another text.
+            return lead if len(lead) <= _LEAD else []
+        if kept[position]:
+            lead.append(block.text)
+    return []
 
 
 def _is_tail(block: Block) -> bool:

@@ -22,17 +22,10 @@ _LONG_TAG = 4_096
 # can fail once "<a" is seen, so the pattern never goes back.
 _TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,4000}""")
 _ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']+))?""")
-# Spelt out, not IGNORECASE: only a pattern with a fixed first character is searched at full speed.
-_UNSEEN = re.compile(
-    r"<(?:!--|([sS][cC][rR][iI][pP][tT]|[sS][tT][yY][lL][eE]|[sS][vV][gG]"
-    r"|[tT][eE][mM][pP][lL][aA][tT][eE])\b)"
-)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
 _CDATA = "<![CDATA["
 _BINARY_SHARE = 0.1
-
-find = str.find
 
 
 @attrs.frozen
@@ -84,35 +77,6 @@ def is_binary(text: str) -> bool:
 def is_markup(text: str) -> bool:
     """Whether the text holds any tag."""
     return _MARKUP.search(text) is not None
-
-
-def without_unseen(html: str) -> str:
-    """The page without comments, scripts and styles: two thirds of what a parser has to read."""
-    kept: list[str] = []
-    position = 0
-    ends: dict[str, dict[str, int]] = {}
-    while (found := _UNSEEN.search(html, position)) is not None:
-        kept.append(html[position : found.start()])
-        name = (found[1] or "").lower()
-        start = found.end() if name else found.start() + 2
-        end = f"</{name}" if name else "-->"
-        # Each spelling of an end tag with its next place, so that the page is searched once for it.
-        places = ends.setdefault(name, dict.fromkeys((end, end.upper(), end.title()), 0))
-        for spelling, place in tuple(places.items()):
-            if place < start:
-                places[spelling] = find(html, spelling, start)
-                if places[spelling] < 0:
-                    del places[spelling]
-        if places:
-            position = min(places.values()) + (0 if name else 3)
-        elif name in ("script", "style"):
-            return "".join(kept)
-        else:
-            # Anything else unclosed hides nothing.
-            kept.append(f"<x-{name}" if name else "<!")
-            position = found.end()
-    kept.append(html[position:])
-    return "".join(kept)
 
 
 def survey(html: str) -> Survey:

@@ -1,0 +1,140 @@
+# ruff: noqa: E501 - Chinese takes two columns a character
+"""Pages with little text or none: captions come out alone, and navigation is never a body."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dedup_middleware.text.extract import MODES, Mode, extract
+
+Site = Callable[[str, str], str]
+
+TITLE = "图说：老码头的灯塔重新点亮"
+CAPTION = (
+    "6月12日傍晚，老码头的灯塔在停用二十年后再次亮起，附近居民沿着堤岸散步观看。"
+    "灯塔由志愿者集资修复，今后每天日落时点亮。"
+)
+SHORT = "老码头的灯塔今晚八点又亮了。"
+REPORT = [
+    "停用了二十年的老码头灯塔近日修复完工，从本周起每天日落时点亮，直到午夜熄灭。",
+    "修复工程历时八个月，工匠们按照旧图纸重做了铜质灯笼，并且换上了耗电更少的新光源。",
+    "港务部门说，灯塔不再承担导航任务，但会作为一处小型展馆向市民免费开放。",
+]
+MENU = "".join(
+    f'<li><a href="/{i}">{word}</a></li>'
+    for i, word in enumerate("头条 港口 渔业 天气 旅游".split())
+)
+TEASERS = "".join(
+    f'<li><a href="/{i}.html">{text}</a></li>'
+    for i, text in enumerate(
+        ["渔市清晨五点开市 三百多个摊位重新编号后首次迎客", "新渡轮试航 往返两岸只要十二分钟"]
+    )
+)
+
+
+def daily(title: str, body: str) -> str:
+    """A modern template: semantic tags, a legal footer of several sentences."""
+    return (
+        f"<html><head><title>{title} - 港口 - 潮汐日报</title></head><body><header><ul>{MENU}</ul>"
+        f"</header><main><nav>潮汐日报 / 港口 / 正文</nav><article><h1>{title}</h1>"
+        '<p class="info">2024-06-13 08:10　来源：潮汐日报　字号：大 中 小</p>'
+        f'<div class="entry-content">{body}</div><p>责任编辑：值班编辑</p></article>'
+        f"<section><h3>猜你喜欢</h3><ul>{TEASERS}</ul></section></main><div><p>友情链接 ｜ 诚聘英才 ｜"
+        " 广告刊例 ｜ 发行服务 ｜ 读者来信 ｜ 网站地图 ｜ 常见问题</p><p>潮汐日报社拥有本网全部内容的"
+        "著作权，任何媒体未经授权不得转载、复制或建立镜像，否则将追究法律责任。举报邮箱见首页。</p>"
+        "<p>Copyright © 2012-2024 Tide Daily. All rights reserved.</p></div></body></html>"
+    )
+
+
+def tables(title: str, body: str) -> str:
+    """An old template: layout tables, text menus, no name that says anything."""
+    return (
+        f"<HTML><TITLE>{title}_潮声网</TITLE><BODY><TABLE><TR><TD><a href=/>潮声网</a> | <a href=/n>"
+        "新闻</a> | 加入收藏 | 设为首页 | 会员注册 | 手机版 | 旧版回顾 | 站内搜索</TD></TR></TABLE>"
+        "<DIV><DIV><DIV>您现在的位置：<a href=/>首页</a> &gt; <a href=/n>港口</a> &gt; 内容</DIV>"
+        f"<H1>{title}</H1><TABLE><TR><TD>2024年06月13日 09:30 来源：潮汐日报 【字体：大 中 小】"
+        f"【打印】【关闭】</TD></TR></TABLE><DIV id=txt>{body}</DIV><DIV>【<a href=#c>发表评论</a>】"
+        f"【推荐】【收藏】</DIV></DIV><DIV><UL>{TEASERS}</UL></DIV></DIV><TABLE><TR><TD>关于潮声网 - "
+        "投放广告 - 联系站长 - 友情链接 - 网站律师<BR>潮声网络公司 版权所有 Copyright © 2001-2024"
+        "<BR>本站部分稿件转载自其他媒体，并不代表本站观点；如有侵权，请联系我们删除。</TABLE></BODY></HTML>"
+    )
+
+
+def portal(title: str, body: str) -> str:
+    """Boxes with class names, tools below the text, a disclaimer in the footer."""
+    return (
+        f"<html><title>{title}|海岸线</title><body><div class=top><span>海岸线，听见潮水的声音</span>"
+        f'<a href="#in">登录</a><a href="#up">注册</a></div><div class="wrap"><h1>{title}</h1>'
+        '<div class="sub">2024-06-13 12:00:00 海岸线综合 阅读 2077</div>'
+        f'<div class="article-content">{body}</div><div class="tools"><a href="#z">点赞</a></div></div>'
+        f'<div class="right"><div>出海钓鱼，一站预订</div><ol>{TEASERS}</ol></div><div class="footer">'
+        "<p>声明：海岸线登载此文出于传递更多信息之目的，并不代表本站赞同其观点或证实其描述，"
+        "若有侵权请告知，本站将尽快处理。</p><p>海岸线 版权所有</p></div></body></html>"
+    )
+
+
+SITES: list[Site] = [daily, tables, portal]
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_caption_comes_out_alone(site: Site, mode: Mode) -> None:
+    """A sentence or two under a headline are the body, the same on every site."""
+    assert extract(site(TITLE, f"<p>　　{CAPTION}</p>"), extractor=mode).text == CAPTION
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_sentence_of_some_words_is_a_body(site: Site) -> None:
+    """What is too short to count as prose is found by its place behind the headline."""
+    assert extract(site(TITLE, f"<p>{SHORT}</p>")).text == SHORT
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("body", ["", "<img src=a.jpg>", "<video src=a.mp4></video>", "<p> </p>"])
+def test_a_page_without_text_has_no_body(site: Site, mode: Mode, body: str) -> None:
+    """Menu, breadcrumb, date line, teasers and legal footer are no body."""
+    page = extract(site(TITLE, body), extractor=mode)
+    assert (page.text, page.extractor, page.title) == ("", "none", TITLE)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_short_report_brings_nothing_along(site: Site) -> None:
+    """A report that weighs no more than the frame around it is found without that frame."""
+    body = "".join(f"<P>　　{paragraph}" for paragraph in REPORT)
+    assert extract(site(TITLE, body)).text.split("\n") == REPORT
+
+
+def test_a_report_on_copyright_keeps_its_words() -> None:
+    """Words of notices make no notice of a long text, nor of its paragraphs."""
+    law = [
+        "法院认为，被告未经授权转载原告享有著作权的文章，侵犯了原告的信息网络传播权，应当停止侵权。"
+        f"第{number}起案件的判决还要求被告在其网站上刊登声明，版权方则撤回了举报。"
+        for number in "一二三四五六七八九"
+    ]
+    assert extract(daily(TITLE, "".join(f"<p>{p}</p>" for p in law))).text.split("\n") == law
+
+
+def test_a_lead_above_the_frame_belongs_to_the_body() -> None:
+    """A paragraph between headline and text is kept; more than two are another text."""
+    lead = "本报讯：修复后的灯塔今晚试灯，市民可以在堤岸上免费观看，活动将持续到本月底结束为止。"
+    text = "".join(f"<p>{p}</p>" for p in REPORT * 4)
+    page = daily(TITLE, text)
+    frame = '<div class="entry-content">'
+    assert extract(page.replace(frame, f"<p>{lead}</p>{frame}")).text.split("\n")[0] == lead
+    crowded = page.replace(frame, "".join(f"<p>{lead}{i}</p>" for i in range(3)) + frame)
+    assert extract(crowded).text.split("\n")[0] == REPORT[0]
+
+
+def test_a_dated_sentence_is_no_date_line() -> None:
+    """A caption that begins with a full date is text, a line that is a date is not."""
+    caption = "2024年6月12日，老码头的灯塔再次亮起，居民沿着堤岸散步观看。"
+    assert extract(portal(TITLE, f"<p>{caption}</p>")).text == caption
+    assert extract(portal(TITLE, "<p>2024年6月12日 18:00</p>")).text == ""
+
+
+def test_misleading_names_do_not_hide_a_report() -> None:
+    """When nearly all text is in boxes named like furniture the names count no more."""
+    boxes = "".join(f'<div class="widget"><p>{p}</p></div>' for p in REPORT * 4)
+    html = f"<title>{TITLE}</title><body><h1>{TITLE}</h1><div>{boxes}</div></body>"
+    assert extract(html, extractor="fast").text.split("\n") == REPORT * 4
