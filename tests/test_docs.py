@@ -90,6 +90,9 @@ RUN_BY = {
     "pip install dedup-middleware": "tests/test_wheel.py",
     "SCRAPY_PROJECT=shared scrapy crawl news": "tests/test_compose.py",
     "scrapy crawl news -s DEDUP_INDEX_URL=redis://127.0.0.1:6379/0": "tests/test_sharing.py",
+    ".venv/bin/python -m dedup_middleware.evaluation pairs FILE": (
+        "tests/evaluation/test_commands.py"
+    ),
     "scrapy dedup stats": "tests/test_commands.py",
     "scrapy dedup stats --json": "tests/test_wheel.py",
     "DEDUP_REDIS_PASSWORD=... docker compose up --build --scale crawler=4": (
