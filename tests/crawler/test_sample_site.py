@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
 
 from crawler.sample_site import SampleSite
-from crawler.sample_site.stories import COPIES, FIGURE, Story, load_stories
+from crawler.sample_site.stories import COPIES, FIGURE, Story
 from tests.crawler.sample_site_client import (
     Printed,
     grams,
     jaccard,
     printed,
 )
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[SampleSite]:
-    """The site on free ports, copies not held back."""
-    with SampleSite(lag=0) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def stories() -> dict[str, Story]:
-    """All stories by `outlet/path`."""
-    return {story.id: story for story in load_stories()}
 
 
 @pytest.fixture(scope="module")

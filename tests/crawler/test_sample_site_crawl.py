@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from urllib.parse import urljoin
 from xml.etree import ElementTree
 
@@ -13,7 +12,7 @@ from protego import Protego
 
 from crawler.sample_site import SampleSite
 from crawler.sample_site.outlets import OUTLETS
-from crawler.sample_site.stories import COPIES, Story, load_stories
+from crawler.sample_site.stories import COPIES, Story
 from tests.crawler.sample_site_client import (
     LINKS,
     MAP,
@@ -25,19 +24,6 @@ from tests.crawler.sample_site_client import (
     reachable,
     selector,
 )
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[SampleSite]:
-    """The site on free ports, copies not held back."""
-    with SampleSite(lag=0) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def stories() -> dict[str, Story]:
-    """All stories by `outlet/path`."""
-    return {story.id: story for story in load_stories()}
 
 
 @pytest.fixture(scope="module")

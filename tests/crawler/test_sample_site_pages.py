@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 
 from crawler.sample_site import SampleSite
 from crawler.sample_site.outlets import OUTLETS
-from crawler.sample_site.stories import Story, load_stories
+from crawler.sample_site.stories import Story
 from tests.crawler.sample_site_client import (
     LINKS,
     ask,
     selector,
 )
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[SampleSite]:
-    """The site on free ports, copies not held back."""
-    with SampleSite(lag=0) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def stories() -> dict[str, Story]:
-    """All stories by `outlet/path`."""
-    return {story.id: story for story in load_stories()}
 
 
 def test_pages_answer_as_the_manifest_says(site: SampleSite) -> None:
