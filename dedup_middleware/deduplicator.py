@@ -91,7 +91,10 @@ class Deduplicator:
         async with self._opening:
             if self._fingerprinter is None:
                 plain = await asyncio.to_thread(self._warm)
-                stored = await self._index.open(plain.parameters)
+                parameters = plain.parameters
+                if self.options.hash_key:
+                    parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
+                stored = await self._index.open(parameters)
                 self._fingerprinter = await asyncio.to_thread(
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
@@ -102,7 +105,8 @@ class Deduplicator:
         """Load or compile every kernel now, in a thread, and not while the first page waits."""
         from dedup_middleware.index.scan import neighbours
 
-        fingerprinter = Fingerprinter(self.options)
+        # The parameters must not depend on the key, which is the index's own.
+        fingerprinter = Fingerprinter(self.options, 0)
         page = fingerprinter(Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4))
         self._method.judge(page, content_record(page))
         slots = self._method.slots(page)

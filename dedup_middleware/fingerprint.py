@@ -150,11 +150,13 @@ class Fingerprinter:
         it can write pages that fall into one bucket
     """
 
-    def __init__(self, options: Options, hash_key: int = 0) -> None:
+    def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
         from dedup_middleware.signature.minhash import MinHasher
         from dedup_middleware.text.shingle import Shingler
 
+        if hash_key is None:
+            hash_key = int(options.hash_key or "0", 16)
         self.options = options
         self.hash_key = hash_key
         try:

@@ -6,6 +6,7 @@ The names of the settings are the names of the fields in upper case behind
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -64,6 +65,12 @@ def _window(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
     # Shorter than a minute, pages would expire while copies of them are still on their way.
     if value != 0 and not 60 <= value <= 1e10:
         raise _fail(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
+
+
+def _hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    if value and not re.fullmatch("[0-9a-fA-F]{1,16}", value):
+        # The value is a secret: it is not shown.
+        raise _fail(attribute, "...", "use 1 to 16 hexadecimal digits")
 
 
 def _namespace(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
@@ -146,6 +153,13 @@ class Options:
         "str",
         "Prefix of every key in Redis; indexes with different names do not see each other.",
         _namespace,
+    )
+
+    hash_key: str = _option(
+        "",
+        "str",
+        "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
+        _hexadecimal,
     )
 
     # How pages are compared

@@ -87,7 +87,7 @@ class Index(ABC):
         """Connect, and agree on the parameters of the fingerprints.
 
         A new index stores ``parameters`` (and a random ``hash_key`` unless one is given). One that
-        exists compares them: any difference is refused.
+        exists compares them, all but ``hash_key``: any difference is refused.
 
         :param parameters: names and values that decide whether two fingerprints can be compared
         :returns: the parameters stored in the index, ``hash_key`` among them

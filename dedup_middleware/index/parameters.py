@@ -22,8 +22,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     :param where: the index as the user knows it, without its password
     :raises IndexRefusedError: names each difference and the way out
     """
-    keyless = {k: v for k, v in stored.items() if k != HASH_KEY or k in wanted}
-    lines = differences(keyless, wanted)
+    # The key is the index's own: one that is given counts for a new index only.
+    lines = differences(_keyless(stored), _keyless(wanted))
     if lines:
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
@@ -32,6 +32,10 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             "DEDUP_INDEX_URL), or remove the index."
         )
     return dict(stored)
+
+
+def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if name != HASH_KEY}
 
 
 def check_schema(found: str, where: str) -> None:
