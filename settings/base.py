@@ -38,12 +38,10 @@ FEEDS: dict[str, dict[str, Any]] = {
     str(NEWS_DIR / "news.jsonl"): {"format": "jsonlines", "encoding": "utf8", "overwrite": False},
 }
 
-EXTENSIONS = {
-    "crawler.summary.Summary": 900,
-    # They listen on a port, and nobody asked for it.
-    "scrapy.extensions.telnet.TelnetConsole": None,
-    "scrapy.extensions.remote_control.RemoteControl": None,
-}
+EXTENSIONS = {"crawler.summary.Summary": 900}
+# They listen on a port, and nobody asked for it. Scrapy 2.18 knows the first one only.
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
 
 # A guest on other people's servers: named, slow, and out where robots.txt says so.
 USER_AGENT = "dedup-middleware-news/0.1 (Scrapy news crawler of the dedup-middleware project)"
