@@ -61,10 +61,6 @@ class Harness(ABC):
     def put_bucket(self, bucket: int, data: bytes) -> None:
         """Overwrite a bucket behind the index's back."""
 
-    def damage_page(self, number: int) -> None:
-        """Cut a page's satellite short."""
-        raise NotImplementedError
-
     async def client(self) -> Index:
         """Another client of the same store, opened."""
         index = self.connect()
@@ -76,6 +72,14 @@ class Harness(ABC):
         """Close all clients."""
         for index in self.clients:
             await index.close()
+
+
+class BytesHarness(Harness):
+    """A store whose satellites are bytes, which can be damaged."""
+
+    @abstractmethod
+    def damage_page(self, number: int) -> None:
+        """Cut a page's satellite short."""
 
 
 class MemoryHarness(Harness):
@@ -96,7 +100,7 @@ class MemoryHarness(Harness):
         self.index._buckets[bucket] = bytearray(data)
 
 
-class SQLiteHarness(Harness):
+class SQLiteHarness(BytesHarness):
     """All clients open one file."""
 
     def __init__(self, path: Path, window: float = 0.0) -> None:
@@ -123,7 +127,7 @@ class SQLiteHarness(Harness):
         self.execute("UPDATE page SET content = x'0102' WHERE number = ?", number)
 
 
-class RedisHarness(Harness):
+class RedisHarness(BytesHarness):
     """All clients use one namespace of a real server.
 
     The server's clock can't be moved, so the ends of the leases are moved instead.

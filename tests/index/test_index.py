@@ -12,7 +12,7 @@ from dedup_middleware.index.base import Claim, Index, Reading
 from dedup_middleware.index.growth import first_reading
 from dedup_middleware.index.layout import ADDRESS_LIMIT, BUCKET_LIMIT
 from dedup_middleware.index.records import State
-from tests.index.harness import PARAMETERS, Harness, entry, slots_of
+from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry, slots_of
 
 LEASE = 1000.0
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -325,7 +325,7 @@ async def test_page_without_address(index: Index, address: str | None) -> None:
 
 
 @pytest.mark.parametrize("harness", ["sqlite", "redis"], indirect=True)
-async def test_damaged_satellite_is_no_page(harness: Harness, index: Index) -> None:
+async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index) -> None:
     """A satellite that is damaged reads as FREE and is counted; others are not affected."""
     good, bad = await claimed(index, size=4), await claimed(index, size=5)
     harness.damage_page(bad.number)
