@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: crawl test lint bench bench-fingerprint docs clean
+.PHONY: crawl test lint bench bench-fingerprint bench-spark evaluate docs clean
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -19,10 +19,23 @@ lint: $(VENV)/.dev
 
 bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.index
+	$(BIN)/python -m benchmarks.index_size
+	$(BIN)/python -m benchmarks.load
+
+bench-spark: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.spark
 
 bench-fingerprint: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.signature
 	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.text --linear --plot build/linear.svg
+	$(BIN)/python -m benchmarks.fingerprint $(if $(PAGES),--pages $(PAGES))
+	$(BIN)/python -m benchmarks.startup
+
+# PAIRS and DOCUMENTS name files of your own; without them pages are made up.
+evaluate: $(VENV)/.evaluate
+	$(BIN)/python -m dedup_middleware.evaluate all --out build/evaluation \
+		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(DOCUMENTS),--documents $(DOCUMENTS))
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
@@ -42,6 +55,10 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.bench: $(VENV)/.venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[crawler,dev,bench]'
+	touch $@
+
+$(VENV)/.evaluate: $(VENV)/.venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[evaluate]'
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.venv pyproject.toml

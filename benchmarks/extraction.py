@@ -240,6 +240,7 @@ def extractors() -> dict[str, Extractor]:
     rows: list[tuple[str, str, Callable[[], Extractor]]] = [
         ("ours, balanced", "trafilatura", lambda: _ours("balanced")),
         ("ours, fast", "trafilatura", lambda: _ours("fast")),
+        ("ours, best", "trafilatura", lambda: _ours("best")),
         ("trafilatura", "trafilatura", _trafilatura),
         ("trafilatura no comments", "trafilatura", lambda: _trafilatura(**plain)),
         ("trafilatura fast", "trafilatura", lambda: _trafilatura(fast=True, **plain)),

@@ -1,12 +1,14 @@
 """Text kernels against jieba and rjieba, in one process and one run.
 
-Usage: ``python benchmarks/text.py [--corpus FILE.jsonl.gz] [--rounds N] [--linear]``
+Usage: ``python benchmarks/text.py [--corpus FILE.jsonl.gz] [--rounds N]``,
+    ``python -m benchmarks.text --linear [--plot FILE.svg]``
 
 Peers come from PyPI: ``pip install jieba rjieba rich``. Pages have 1,000 characters: drawn from
 jieba's dictionary by frequency, or cut from the "text" fields of a corpus. Many different pages
 are used, so that the dictionary is as cold in the caches as in a crawl. Every round times each
 candidate once, one after the other, so that a change of the machine's speed hits all of them.
-``--linear`` prints the cost a character of texts of 100 to 10,000,000 characters.
+``--linear`` prints the cost a character of texts of 100 to 10,000,000 characters, and ``--plot``
+draws it (``pip install matplotlib``).
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+import matplotlib
 import numpy as np
 import rjieba
+from matplotlib import pyplot
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.text import cutting, dictionary
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import code_points, fold, load_characters
-from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.segment import cut
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.trie import load_trie
@@ -41,6 +46,7 @@ with warnings.catch_warnings():
 
 LENGTH = 1000
 PAGES = 200
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
 @attrs.frozen
@@ -84,18 +90,25 @@ def corpus(path: Path, characters: int) -> str:
 def rows(pages: list[str]) -> list[Row]:
     """What is timed; the first three are segmentation alone."""
     shingler, trie, characters = Shingler(), load_trie(), load_characters({}, "")
-    keys = constants(0, 3)
     raw = [code_points(page) for page in pages]
-    folded = [fold(codes, False, characters.table, characters.expansions, keys) for codes in raw]
+    folded = [fold(codes, False, characters.table, characters.expansions) for codes in raw]
     starts, ends = np.empty(20 * LENGTH, np.int32), np.empty(20 * LENGTH, np.int32)
     texts: list[tuple[object, ...]] = [(page,) for page in pages]
 
-    def segment(codes: object, flags: object) -> object:
-        return cutting.lossless(  # type: ignore[no-any-return]
-            codes, flags, cutting.JIEBA, trie.roots, trie.nodes, trie.values, starts, ends
+    def segment(codes: NDArray[np.uint32], flags: NDArray[np.uint8]) -> object:
+        return cutting.lossless(
+            codes,
+            flags,
+            cutting.JIEBA,
+            trie.roots,
+            trie.hints,
+            trie.nodes,
+            trie.values,
+            starts,
+            ends,
         )
 
-    pairs: list[tuple[object, ...]] = [(codes, flags) for _, codes, flags, _ in folded]
+    pairs: list[tuple[object, ...]] = [(codes, flags) for _, codes, flags in folded]
     return [
         Row("segmentation: places of the tokens", segment, pairs),
         Row("rjieba.cut: list of str", lambda page: rjieba.cut(page, False), texts),
@@ -104,28 +117,57 @@ def rows(pages: list[str]) -> list[Row]:
         Row("str to Shingles, all of it", shingler, texts),
         Row("  of this: str to code points", code_points, texts),
         Row(
-            "  of this: normal form, exact hash",
-            lambda codes: fold(codes, False, characters.table, characters.expansions, keys),
+            "  of this: normal form",
+            lambda codes: fold(codes, False, characters.table, characters.expansions),
             [(codes,) for codes in raw],
         ),
         Row("  of this: figures", find_figures, pairs),
     ]
 
 
-def linear(console: Console) -> None:
-    """Cost a character at several lengths."""
-    shingler = Shingler(max_chars=10_000_000)
-    text = synthetic(10_000_000)
-    table = Table("characters", "ns a character")
-    for size in (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000):
-        repeats = max(3, 1_000_000 // size)
-        begun = time.perf_counter()
-        for repeat in range(repeats):
-            first = repeat * size % (len(text) - size + 1)
-            shingler(text[first : first + size])
-        spent = (time.perf_counter() - begun) / repeats
-        table.add_row(f"{size:,}", f"{spent / size * 1e9:.0f}")
+def seconds_a_page(text: str, size: int, max_chars: int) -> float:
+    """The median CPU time of a fingerprint of `size` characters, cut from different places."""
+    fingerprinter = Fingerprinter(Options(max_chars=max_chars))
+    spent = []
+    for repeat in range(max(3, min(300, 1_000_000 // size))):
+        first = repeat * size % (len(text) - size + 1)
+        page = Document(key="https://one.example/1", text=text[first : first + size])
+        begun = time.thread_time()
+        fingerprinter(page)
+        spent.append(time.thread_time() - begun)
+    return statistics.median(spent)
+
+
+def linear(console: Console, plot: Path | None) -> None:
+    """Cost a character at several lengths, without a bound and with the default one."""
+    text = synthetic(SIZES[-1] // 10) * 10
+    bound = Options().max_chars
+    free = [seconds_a_page(text, size, SIZES[-1]) for size in SIZES]
+    bounded = [seconds_a_page(text, size, bound) for size in SIZES]
+    table = Table(
+        "characters", "CPU seconds", "ns a character", f"seconds, DEDUP_MAX_CHARS={bound:,}"
+    )
+    for size, one, other in zip(SIZES, free, bounded, strict=True):
+        table.add_row(f"{size:,}", f"{one:.2g}", f"{one / size * 1e9:.0f}", f"{other:.2g}")
     console.print(table)
+    if plot is not None:
+        draw(plot, free, bounded, bound)
+        console.print(f"plot: {plot}")
+
+
+def draw(path: Path, free: list[float], bounded: list[float], bound: int) -> None:
+    """Plot seconds against characters, both on logarithmic scales."""
+    matplotlib.use("svg")
+    figure, axes = pyplot.subplots()
+    axes.loglog(SIZES, free, marker="o", label="no bound")
+    axes.loglog(SIZES, bounded, marker="x", label=f"DEDUP_MAX_CHARS = {bound:,}")
+    axes.loglog(SIZES, [free[2] / SIZES[2] * size for size in SIZES], ":", label="linear")
+    axes.set_xlabel("characters")
+    axes.set_ylabel("seconds from text to fingerprint")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    pyplot.close(figure)
 
 
 def main() -> None:
@@ -134,12 +176,13 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="gzipped JSON Lines with a field `text`")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--plot", type=Path, help="SVG file for --linear, as build/linear.svg")
     options = parser.parse_args()
     console = Console()
     jieba.setLogLevel(60)
     Shingler.warm_up()
     if options.linear:
-        linear(console)
+        linear(console, options.plot)
         return
     size = LENGTH * PAGES
     text = corpus(options.corpus, size) if options.corpus else synthetic(size)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,10 @@ from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.tables import Slot
 from dedup_middleware.judging import Judge, Ruling
-from dedup_middleware.methods.base import content_record
+from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
 
@@ -57,12 +58,16 @@ class Deduplicator:
         self._count: Count = count or (lambda _name, _n: None)
         self._index = open_index(options) if index is None else index
         self._method = choose_method(options)
+        self._record = RecordLayout(
+            self._method.fields, text=options.keep_address or self._method.keeps_payload
+        )
         self._judge = Judge(self._index, self._method, self._count)
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
         self._backlog = Backlog()
-        self._claims: dict[Claim, asyncio.Event] = {}
+        # An event comes when somebody waits for the claim to be settled.
+        self._claims: dict[Claim, asyncio.Event | None] = {}
         self._heartbeat: asyncio.Task[None] | None = None
         self._catching_up: asyncio.Task[None] | None = None
 
@@ -88,10 +93,12 @@ class Deduplicator:
         await self._ready()
 
     async def _ready(self) -> Fingerprinter:
+        if self._fingerprinter is not None:
+            return self._fingerprinter
         async with self._opening:
             if self._fingerprinter is None:
                 plain = await asyncio.to_thread(self._warm)
-                parameters = plain.parameters
+                parameters = {**plain.parameters, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
                 stored = await self._index.open(parameters)
@@ -108,8 +115,8 @@ class Deduplicator:
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
         page = fingerprinter(Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4))
-        self._method.judge(page, content_record(page))
-        slots = self._method.slots(page)
+        self._method.judge(page, content_record(page), [page.payload])
+        slots = self._method.places(page)
         neighbours(slots, [b"\0" * slot.width for slot in slots], self._method.scan_distance)
         return fingerprinter
 
@@ -153,7 +160,8 @@ class Deduplicator:
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
         or :meth:`release` when it was not.
         """
-        document = await self.read(document)
+        if document.text is None:
+            document = await self.read(document)
         verdict = await self._decide(document)
         self._count("pages", 1)
         self._count(verdict.outcome, 1)
@@ -189,11 +197,14 @@ class Deduplicator:
 
     async def _place(self, document: Document, page: Fingerprint) -> Verdict:
         """Judge and claim until one of the two holds."""
-        search = await self._judge.search(page)
+        named = self.options.keep_address and not fp.is_content_key(page.key)
+        address = page.key if named else None
+        entry = Entry(self._method.places(page), content_bytes(page), address, page.payload)
+        lease = self.options.lease
+        search, ruling, claim = await self._judge.propose(page, entry, lease)
         deadline = time.monotonic() + self.options.pending_wait
         poll = _FIRST_POLL
-        while True:
-            ruling = await search.rule()
+        while claim is None:
             if ruling.match is not None:
                 await self._keep_alive(ruling.match.number, search.slots)
                 return self._dropped(page, ruling)
@@ -203,19 +214,29 @@ class Deduplicator:
                     return self._unchecked(document, PENDING_TIMEOUT)
                 await self._wait(ruling.pending, min(poll, deadline - time.monotonic()))
                 poll = min(poll * 2, _LONGEST_POLL)
-                continue
-            address = None if fp.is_content_key(page.key) else page.key
-            entry = Entry(search.slots, content_record(page).tobytes(), address)
-            claim = await self._index.claim(entry, search.reading, self.options.lease)
-            if isinstance(claim, Claim):
-                self._claims[claim] = asyncio.Event()
-                return Verdict(
-                    page.key, fp.NEW, ruling.reason, None, page, claim=claim, document=document
-                )
-            self._count("claim/retry", 1)
-            search.extend(claim)
+            elif search.reading is None:
+                await search.read()
+            else:
+                outcome = await self._index.claim(entry, search.reading, lease)
+                if isinstance(outcome, Claim):
+                    claim = outcome
+                    break
+                self._count("claim/retry", 1)
+                search.extend(outcome)
+            ruling = await search.rule()
+        self._claims[claim] = None
+        return Verdict(
+            page.key,
+            fp.NEW,
+            ruling.reason,
+            None,
+            page,
+            claim=claim,
+            document=document,
+            nearest=ruling.nearest,
+        )
 
-    async def _keep_alive(self, number: int, slots: tuple[Slot, ...]) -> None:
+    async def _keep_alive(self, number: int, slots: Sequence[Slot]) -> None:
         """Enter a stored page anew that was seen again and would be the next to expire."""
         if self.options.window and (await self._index.expiring([number]))[0]:
             self._count("renewed", 1)
@@ -228,7 +249,11 @@ class Deduplicator:
     async def _wait(self, pending: frozenset[int], seconds: float) -> None:
         """Until one of the pages is settled in this process, or the time is over."""
         self._count("pending/wait", 1)
-        events = [event for claim, event in self._claims.items() if claim.number in pending]
+        events = []
+        for claim, event in self._claims.items():
+            if claim.number in pending:
+                events.append(event or asyncio.Event())
+                self._claims[claim] = events[-1]
         if not events:
             await asyncio.sleep(max(seconds, 0.0))
             return

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
+from dedup_middleware.methods.reading import Signature
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Claim
+    from dedup_middleware.signature.simhash import SimHash
+    from dedup_middleware.text.extract import Mode
+    from dedup_middleware.text.shingle import Shingler
 
 NEW = "new"
 DUPLICATE = "duplicate"
@@ -24,6 +31,9 @@ EMPTY = "empty"
 UNCHECKED = "unchecked"
 
 _CONTENT_KEY = "text:"
+_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?([^/?#:]+)", re.I)
+_NO_LETTERS = re.compile(r"[\W_]+")
+_TITLE_CHARS = 500
 
 
 @attrs.frozen
@@ -34,6 +44,7 @@ class Document:
     :param text: the body text; computed from ``html`` when None
     :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
     :param charset: charset of the Content-Type header, if known
+    :param description: the page's own summary (meta description); taken from ``html`` when empty
     """
 
     key: str
@@ -41,16 +52,21 @@ class Document:
     text: str | None = attrs.field(default=None, repr=False)
     html: bytes | str | None = attrs.field(default=None, repr=False)
     charset: str | None = None
+    description: str = attrs.field(default="", repr=False)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
 class Fingerprint:
     """Numbers that stand for a page; equal parameters make them comparable.
 
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
-    uint64[8], ``bands`` uint64[B], ``figures`` uint64[2]. ``size`` counts the distinct shingles,
-    ``figure_count`` the distinct numerals, ``exact`` and ``key_hash`` are keyed 64-bit hashes of
-    the normalised text and of the key.
+    uint64[8], ``bands`` uint64[B], ``figures`` uint8[48]. ``size`` counts the distinct shingles,
+    ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text and of the key,
+    ``host`` and ``title`` of 16 bits those of the key's host and of the title's letters, 0 where
+    there is none. ``signature`` is that of a method of the literature, if
+    ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
+    SimHash, ``simhash`` is the same. ``volatile`` names the bits of the SimHash to be flipped in
+    further probes (``DEDUP_PROBES``).
     """
 
     key: str
@@ -61,8 +77,16 @@ class Fingerprint:
     minhash: NDArray[np.uint32] = attrs.field(repr=False)
     sketch: NDArray[np.uint64] = attrs.field(repr=False)
     bands: NDArray[np.uint64] = attrs.field(repr=False)
-    figures: NDArray[np.uint64] = attrs.field(repr=False)
-    figure_count: int = 0
+    figures: NDArray[np.uint8] = attrs.field(repr=False)
+    host: int = 0
+    title: int = 0
+    volatile: tuple[int, ...] = ()
+    signature: Signature | None = attrs.field(default=None, repr=False)
+
+    @property
+    def payload(self) -> bytes:
+        """What an index keeps of the page beside its CONTENT record."""
+        return b"" if self.signature is None else self.signature.payload
 
     @property
     def is_empty(self) -> bool:
@@ -80,6 +104,9 @@ class Match:
     :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
     :param distance: Hamming distance of the SimHashes in bits, None where one has none
     :param tables: names of the tables that found it
+    :param shared: estimated number of shingles that both have, None if the method does not look
+    :param figures: number of places in which the two have other figures, None if it does not look
+    :param rule: the rule of the method that decided, also where the reason is ``unchanged``
     """
 
     key: str | None
@@ -88,6 +115,9 @@ class Match:
     jaccard: float
     distance: int | None
     tables: tuple[str, ...] = ()
+    shared: int | None = None
+    figures: int | None = None
+    rule: str = ""
 
 
 @attrs.frozen
@@ -96,7 +126,9 @@ class Verdict:
 
     ``outcome`` is one of ``new``, ``duplicate``, ``revisit`` (same key, nothing new in it),
     ``empty`` (nothing to compare) and ``unchecked`` (the index could not be asked); ``reason``
-    is a short name of the rule that decided.
+    is a short name of the rule that decided. ``nearest`` is the most similar stored page that was
+    compared with a new one and did not make it a duplicate, its key None where that would have to
+    be asked for.
     """
 
     key: str
@@ -106,6 +138,7 @@ class Verdict:
     fingerprint: Fingerprint | None = attrs.field(default=None, repr=False, eq=False)
     claim: Claim | None = attrs.field(default=None, repr=False)
     document: Document | None = attrs.field(default=None, repr=False, eq=False)
+    nearest: Match | None = attrs.field(default=None, repr=False)
 
     @property
     def is_duplicate(self) -> bool:
@@ -122,23 +155,54 @@ class Verdict:
             return f"{self.outcome} ({self.reason})"
         page = self.match.key or f"page {self.match.number}"
         # Rounded down: 100 % is said only of what is whole.
-        share = f"{math.floor(self.match.similarity * 100)} % of it stands there"
+        share = f"{math.floor(self.match.similarity * 100)} % alike"
         return f"{self.outcome} of {page} ({share}, {self.reason})"
 
 
-def read(document: Document, extractor: str) -> Document:
+def read(document: Document, extractor: Mode) -> Document:
     """The document with its text: extracted from the HTML where there is none. Slow."""
     if document.text is not None or document.html is None:
         return document
+    from dedup_middleware.text.description import meta_description
     from dedup_middleware.text.extract import extract
 
+    description = document.description or meta_description(document.html, document.charset)
     page = extract(
         document.html,
         charset=document.charset,
         url=document.key,
-        extractor="fast" if extractor == "fast" else "balanced",
+        extractor=extractor,
     )
-    return attrs.evolve(document, text=page.text, title=document.title or page.title, html=None)
+    return attrs.evolve(
+        document,
+        text=page.text,
+        title=document.title or page.title,
+        description=description,
+        html=None,
+    )
+
+
+def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shingler:
+    """A shingler as the options want it.
+
+    :param segmenter: another one than that of the options
+    :raises OptionsError: a dictionary can't be read, or a package is missing
+    """
+    from dedup_middleware.text.shingle import Shingler  # numba and the dictionary stay lazy
+
+    try:
+        return Shingler(
+            segmenter=segmenter or options.segmenter,
+            width=options.shingle_width,
+            hash_key=hash_key,
+            max_chars=options.max_chars,
+            user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
+            traditional=options.fold_traditional,
+        )
+    except ImportError as error:
+        raise OptionsError("DEDUP_FOLD_TRADITIONAL", True, str(error)) from error
+    except (OSError, ValueError) as error:
+        raise OptionsError("DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)) from error
 
 
 class Fingerprinter:
@@ -152,29 +216,20 @@ class Fingerprinter:
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
-        from dedup_middleware.signature.minhash import MinHasher
-        from dedup_middleware.text.shingle import Shingler
+        from dedup_middleware.methods.literature import literature
+        from dedup_middleware.methods.signing import Signer
+        from dedup_middleware.signature.text import TextSigner
 
         if hash_key is None:
             hash_key = int(options.hash_key or "0", 16)
         self.options = options
         self.hash_key = hash_key
-        try:
-            self._shingler = Shingler(
-                segmenter=options.segmenter,
-                width=options.shingle_width,
-                hash_key=hash_key,
-                max_chars=options.max_chars,
-                user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
-                traditional=options.fold_traditional,
-            )
-        except ImportError as error:
-            raise OptionsError("DEDUP_FOLD_TRADITIONAL", True, str(error)) from error
-        except (OSError, ValueError) as error:
-            raise OptionsError(
-                "DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)
-            ) from error
-        self._minhasher = MinHasher(options.num_perm)
+        self._shingler = make_shingler(options, hash_key)
+        method = literature(options, hash_key)
+        self._signer = None if method is None else Signer(method, options, self._shingler)
+        self._text_signer = TextSigner(
+            self._shingler, options.num_perm, options.bands, options.rows
+        )
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -184,39 +239,53 @@ class Fingerprinter:
             "minhash": f"affine32-{self.options.num_perm}",
             "bands": f"{self.options.bands}x{self.options.rows}",
             "min_features": str(self.options.min_features),
-            "method": self.options.method,
+            "method": self.options.method if self._signer is None else self._signer.parameters,
         }
 
     def __call__(self, document: Document) -> Fingerprint:
         """Fingerprint of a document; never raises for any text."""
-        # Kernels are imported late for the same reason as above.
-        from dedup_middleware.signature.bands import bands
-        from dedup_middleware.signature.simhash import simhash
-        from dedup_middleware.signature.sketch import figure_sketch, sketch
-
-        document = read(document, self.options.extractor)
-        shingles = self._shingler(document.text or "")
-        minhash = self._minhasher.of_features(shingles.features)
-        signed = simhash(shingles.features, shingles.counts)
-        exact = shingles.exact
-        if len(shingles.features) < self.options.min_features and document.title:
+        if document.text is None:
+            document = read(document, self.options.extractor)
+        text, key, hash_key = document.text or "", document.key, self.hash_key
+        size, exact, value, sums, minhash, sketch, bands, figures = self._text_signer(text)
+        if size < self.options.min_features and document.title:
             # So little text proves nothing alone: a toolbar or "photo" stands on many pages.
-            exact = self._shingler(f"{document.title}\n{document.text or ''}").exact
+            exact = self._text_signer(f"{document.title}\n{text}").exact
+        simhash = value if size else None
+        signature = None
+        if self._signer is not None:
+            signature = self._signer(document)
+            if signature is not None and self._signer.method.is_simhash:
+                from dedup_middleware.methods.blocks import simhash_of
+
+                simhash = simhash_of(signature)
         return Fingerprint(
-            key=document.key,
-            key_hash=self._hash_key_of(document.key),
+            key=key,
+            key_hash=keyed_hash(key, hash_key),
             exact=exact,
-            size=len(shingles.features),
-            simhash=None if signed is None else signed.value,
+            size=size,
+            simhash=simhash,
             minhash=minhash,
-            sketch=sketch(minhash),
-            bands=bands(minhash, self.options.bands, self.options.rows),
-            figures=figure_sketch(shingles.figures),
-            figure_count=min(len(shingles.figures), 0xFFFF),
+            sketch=sketch,
+            bands=bands,
+            figures=figures,
+            host=_host_hash(host_of(key), hash_key),
+            title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
+            volatile=self._volatile(value, sums) if size and self.options.probes else (),
+            signature=signature,
         )
 
-    def _hash_key_of(self, key: str) -> int:
-        return keyed_hash(key, self.hash_key)
+    def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
+        from dedup_middleware.signature.simhash import SimHash
+
+        return volatile_bits(SimHash(value, sums), self.options.probes)
+
+
+def volatile_bits(signed: SimHash | None, probes: int) -> tuple[int, ...]:
+    """The least certain bits of each block of a SimHash, ``probes`` of each."""
+    if signed is None or not probes:
+        return ()
+    return tuple(bit for block in range(4) for bit in signed.volatile(block, probes))
 
 
 def keyed_hash(text: str, hash_key: int) -> int:
@@ -227,6 +296,33 @@ def keyed_hash(text: str, hash_key: int) -> int:
         key=hash_key.to_bytes(8, "little"),
     )
     return int.from_bytes(digest.digest(), "little")
+
+
+def short_hash(text: str, hash_key: int) -> int:
+    """:func:`keyed_hash` in 16 bits, 1 to 65535; 0 for no text."""
+    return max(1, keyed_hash(text, hash_key) & 0xFFFF) if text else 0
+
+
+_host_hash = lru_cache(maxsize=4096)(short_hash)  # of a host come many pages
+
+
+def host_of(key: str) -> str:
+    """The host that a document key names; none if it is no address.
+
+    >>> host_of("https://www.One.example:8080/a/1"), host_of("isbn 1")
+    ('one.example', '')
+    """
+    found = _HOST.match(key)
+    return found[1].lower() if found else ""
+
+
+def letters_of(title: str) -> str:
+    """A title without white space, punctuation and case, so that small differences do not count.
+
+    >>> letters_of("News： Today!") == letters_of("news:today")
+    True
+    """
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", title[:_TITLE_CHARS]).lower())
 
 
 def content_key(text: str | bytes) -> str:
@@ -241,11 +337,27 @@ def is_content_key(key: str) -> bool:
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values, for items and JSON."""
-    match = verdict.match
+    """A verdict as plain values, for items and JSON; without a match its values are None."""
+    nearest = verdict.nearest
     return {
         "outcome": verdict.outcome,
         "reason": verdict.reason,
-        "match": None if match is None else match.key,
-        "similarity": None if match is None else round(match.similarity, 4),
+        **_explained(verdict.match),
+        "nearest": None if nearest is None else _explained(nearest),
+    }
+
+
+def _explained(match: Match | None) -> dict[str, Any]:
+    if match is None:
+        names = ("match", "similarity", "jaccard", "distance", "shared", "figures", "rule")
+        return {**dict.fromkeys(names), "tables": []}
+    return {
+        "match": match.key,
+        "similarity": round(match.similarity, 4),
+        "jaccard": round(match.jaccard, 4),
+        "distance": match.distance,
+        "shared": match.shared,
+        "figures": match.figures,
+        "rule": match.rule,
+        "tables": list(match.tables),
     }

@@ -14,21 +14,55 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import logging
 import os
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
+from numba.np import linalg
 
 logger = logging.getLogger(__name__)
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_PART: Final[dict[str, Any]] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 _decorating = threading.Lock()
+
+
+def _without_blas() -> None:
+    """Import the part of numba that would import scipy.linalg to learn whether it is there.
+
+    Looking for it takes no time, importing it a third of a warm start. Where there is work for
+    BLAS numba asks once more, and imports it then.
+    """
+
+    def is_there() -> None:
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("scipy is required for linear algebra")
+
+    module = cast("Any", linalg)
+    asked = getattr(module, "ensure_blas", None)
+    if asked is None or "numba.np.arraymath" in sys.modules:
+        return
+    module.ensure_blas = is_there
+    try:
+        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
+    finally:
+        module.ensure_blas = asked
+
+
+_without_blas()
 
 
 def cache_candidates() -> Iterator[Path]:
@@ -45,7 +79,11 @@ def cache_candidates() -> Iterator[Path]:
         except RuntimeError:  # a user id without a home directory
             logger.debug("no home directory: its cache is left out")
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    yield Path(tempfile.gettempdir()) / f"dedup-middleware-{user}"
+    try:
+        temporary = tempfile.gettempdir()
+    except FileNotFoundError:  # none can be written
+        return
+    yield Path(temporary) / f"dedup-middleware-{user}"
 
 
 def is_private(directory: Path) -> bool:
@@ -89,9 +127,12 @@ def cache_directory() -> Path | None:
 @functools.cache
 def _source_digest(folder: Path) -> str:
     # numba looks only at the file of the outermost kernel; what that inlines may have changed.
+    package = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=4)
-    for path in sorted({*folder.glob("*.py"), Path(__file__)}):
-        digest.update(path.read_bytes())
+    for part in sorted({folder, package / "text", package / "signature"}):
+        for path in sorted(part.glob("*.py")):
+            digest.update(path.read_bytes())
+    digest.update(Path(__file__).read_bytes())
     return digest.hexdigest()
 
 
@@ -100,7 +141,7 @@ def kernel(function: _F) -> _F:
 
     Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
     a package directory or a home that is read-only is no error. A kernel may call subkernels
-    of its own folder only: the cache is versioned by the sources found there.
+    of its own folder, of text/ and of signature/: the cache is versioned by the sources there.
     """
     directory = cache_directory()
     chosen = numba.config.CACHE_DIR
@@ -116,11 +157,28 @@ def kernel(function: _F) -> _F:
             numba.config.CACHE_DIR = chosen
 
 
+def _widened(dispatcher: Any) -> Any:
+    """The same kernel, compiled once for integers: numba would compile it anew for the constant 0
+    with which many loops start, and with it everything it calls."""
+    call_template = dispatcher.get_call_template
+
+    def for_wide_types(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return call_template(tuple(map(numba.types.unliteral, args)), keywords)
+
+    dispatcher.get_call_template = for_wide_types
+    return dispatcher
+
+
 def subkernel(function: _F) -> _F:
     """Compile `function` as part of the kernels that call it; Python itself can't call it.
 
-    Without entry points for Python and C, and without a cache of their own, subkernels compile
-    in half the time.
+    It may not make arrays. So it needs no reference counts, which would cost two atomic
+    operations for each array it is given, in every call. Without them, without entry points for
+    Python and C and without a cache of their own, subkernels also compile in half the time.
     """
-    options = {"nogil": True, "error_model": "numpy"}
-    return cast(_F, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))
+    return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
+
+
+def allocating_subkernel(function: _F) -> _F:
+    """The same for a function that makes arrays."""
+    return cast(_F, _widened(numba.njit(**_PART)(function)))

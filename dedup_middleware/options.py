@@ -6,132 +6,53 @@ The names of the settings are the names of the fields in upper case behind
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import attrs
 
 from dedup_middleware.errors import OptionsError
-
-PREFIX = "DEDUP_"
+from dedup_middleware.settingfields import (
+    between,
+    hexadecimal,
+    hide_password,
+    index_url_check,
+    namespace_check,
+    not_blank,
+    one_of,
+    option,
+    setting_name,
+    to_bool,
+    to_int,
+    unless_none,
+    window_check,
+)
 
 SEGMENTERS = ("jieba", "fmm", "words", "char")
-METHODS = ("content", "simhash")
-SCHEMES = ("memory:", "sqlite:", "redis://", "rediss://", "unix://")
+METHODS = (
+    "content",
+    "simhash",
+    "minhash",
+    "csu",
+    "charset",
+    "machine-code",
+    "structure-tree",
+    "feature-string",
+    "md5",
+    "luogang",
+    "weighted-simhash",
+    "segments",
+    "rules",
+    "feature-list",
+    "random-projection",
+    "text-profile",
+    "idf",
+)
+SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
+#: threshold of the method ``content`` by preset
+PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
+MEASURES = ("containment", "jaccard", "novelty")
 SKETCH_BITS = 512
-
-_T = TypeVar("_T")
-
-
-def setting_name(field: str) -> str:
-    """Name of the setting that fills a field.
-
-    >>> setting_name("index_url")
-    'DEDUP_INDEX_URL'
-    """
-    return PREFIX + field.upper()
-
-
-def _fail(attribute: attrs.Attribute[Any], value: object, fix: str) -> OptionsError:
-    return OptionsError(setting_name(attribute.name), value, fix)
-
-
-def _one_of(*choices: str) -> Callable[[Any, attrs.Attribute[str], str], None]:
-    def check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-        if value not in choices:
-            raise _fail(attribute, value, f"use one of {', '.join(choices)}")
-
-    return check
-
-
-def _between(
-    low: float, high: float, unit: str = ""
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        # `not (...)` also refuses NaN, which compares false with everything.
-        if not low <= value <= high:
-            raise _fail(attribute, value, f"use a number from {low:g} to {high:g}{unit}")
-
-    return check
-
-
-def _text(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    if not value.strip():
-        raise _fail(attribute, value, "use a name of at least one character")
-
-
-def _window(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
-    # Shorter than a minute, pages would expire while copies of them are still on their way.
-    if value != 0 and not 60 <= value <= 1e10:
-        raise _fail(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
-
-
-def _hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    if value and not re.fullmatch("[0-9a-fA-F]{1,16}", value):
-        # The value is a secret: it is not shown.
-        raise _fail(attribute, "...", "use 1 to 16 hexadecimal digits")
-
-
-def _namespace(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    # Braces would move the keys of one namespace into several cluster slots.
-    if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
-        raise _fail(attribute, value, "use 1 to 64 characters without spaces or braces")
-
-
-def _index_url(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    if not value.startswith(SCHEMES):
-        raise _fail(attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}")
-    if value == "sqlite:":
-        raise _fail(attribute, value, "name the file, for example sqlite:dedup.db")
-
-
-def hide_password(url: str) -> str:
-    """The address without the secret in it, fit for a log line.
-
-    >>> hide_password("redis://user:secret@host:6379/0")
-    'redis://user:***@host:6379/0'
-    """
-    scheme, separator, rest = url.partition("://")
-    if not separator or "@" not in rest:
-        return url
-    credentials, _, host = rest.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}://{user}{':***' if colon else ''}@{host}"
-
-
-def _to_bool(value: Any) -> bool:
-    if isinstance(value, str):
-        lowered = value.strip().lower()
-        if lowered in {"1", "true", "yes", "on"}:
-            return True
-        if lowered in {"0", "false", "no", "off", "none", ""}:
-            return False
-        raise ValueError(value)
-    return bool(value)
-
-
-def _to_int(value: Any) -> int:
-    if isinstance(value, bool):
-        raise ValueError(value)
-    number = int(value)
-    if isinstance(value, float) and number != value:
-        raise ValueError(value)
-    return number
-
-
-def _option(
-    default: _T,
-    kind: str,
-    help_text: str,
-    *validators: Callable[[Any, attrs.Attribute[Any], Any], None],
-) -> _T:
-    field: _T = attrs.field(
-        default=default,
-        validator=list(validators),
-        metadata={"kind": kind, "help": help_text},
-    )
-    return field
 
 
 @attrs.frozen(kw_only=True)
@@ -142,161 +63,235 @@ class Options:
     """
 
     # Where
-    index_url: str = _option(
+    index_url: str = option(
         "memory:",
         "str",
-        "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...` or `unix://...`.",
-        _index_url,
+        "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...`, "
+        "`redis+sentinel://...`, `rediss+sentinel://...` or `unix://...`.",
+        index_url_check,
     )
-    namespace: str = _option(
+    namespace: str = option(
         "dedup",
         "str",
         "Prefix of every key in Redis; indexes with different names do not see each other.",
-        _namespace,
+        namespace_check,
     )
 
-    hash_key: str = _option(
+    keep_address: bool = option(
+        True,
+        "bool",
+        "Keep the address of each stored page in the index, so that a verdict can name the page; "
+        "`False` saves its bytes, a verdict then tells the page's number.",
+    )
+    hash_key: str = option(
         "",
         "str",
         "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
-        _hexadecimal,
+        hexadecimal,
     )
 
     # How pages are compared
-    method: str = _option(
-        "content", "str", "Rule that decides: `content` or `simhash`.", _one_of(*METHODS)
+    method: str = option(
+        "content",
+        "str",
+        f"Method that decides: `{'`, `'.join(METHODS[:-1])}` or `{METHODS[-1]}`.",
+        one_of(*METHODS),
     )
-    threshold: float = _option(
-        0.8,
+    method_parameters: str = option(
+        "",
+        "str",
+        "Parameters of a method of the literature: `name=value`, several with spaces between.",
+    )
+    threshold: float | None = option(
+        None,
         "float",
-        "Share of a new page's shingles that a stored page must hold for the new one to be a "
-        "duplicate; pages of fewer than 128 shingles need more.",
-        _between(0.05, 1.0),
+        "Similarity from which a page is a duplicate, in the measure of the method; `None`: the "
+        "method's own. `content`: share of the new page's shingles that a stored page must "
+        "hold; pages of fewer than 128 shingles need more.",
+        unless_none(between(0.05, 1.0)),
     )
-    distance: int = _option(
-        3, "int", "Hamming distance of `DEDUP_METHOD=simhash`, in bits.", _between(0, 3, " bits")
+    preset: str = option(
+        "balanced",
+        "str",
+        "Threshold of `DEDUP_METHOD=content` by name: `strict` (0.9) drops least, `aggressive` "
+        "(0.7) finds most, `balanced` (0.8) stands between; `DEDUP_THRESHOLD` wins over it.",
+        one_of(*PRESETS),
     )
-    scan_distance: int = _option(
-        22,
+    measure: str = option(
+        "containment",
+        "str",
+        "What `DEDUP_METHOD=content` compares with the threshold. `containment`: how much of the "
+        "new page a stored page holds; an excerpt of a stored page is dropped, a page that says "
+        "more is kept. `novelty`: the same, but of a long page too only about a sentence may be "
+        "new. `jaccard`: how much the two share of all they say; an excerpt is kept too.",
+        one_of(*MEASURES),
+    )
+    distance: int = option(
+        3,
+        "int",
+        f"Hamming distance, in bits, of the methods `{'`, `'.join(SIMHASH_METHODS)}`, which have "
+        "no other threshold.",
+        between(0, 3, " bits"),
+    )
+    scan_distance: int = option(
+        12,
         "int",
         "A page in the same SimHash bucket is a candidate up to this Hamming distance, in bits.",
-        _between(3, 64, " bits"),
+        between(3, 64, " bits"),
     )
-    min_features: int = _option(
+    min_features: int = option(
         8,
         "int",
         "Pages with fewer distinct shingles are compared by their exact text only.",
-        _between(1, 10_000, " shingles"),
+        between(1, 10_000, " shingles"),
     )
-    segmenter: str = _option(
+    segmenter: str = option(
         "jieba",
         "str",
         "How words are found: `jieba`, `fmm`, `words` or `char`.",
-        _one_of(*SEGMENTERS),
+        one_of(*SEGMENTERS),
     )
-    user_dictionary: str = _option(
+    user_dictionary: str = option(
         "", "str", "File with words of your own, in the format of jieba's user dictionaries."
     )
-    fold_traditional: bool = _option(
+    fold_traditional: bool = option(
         False,
         "bool",
         "Compare traditional and simplified Chinese as one script (extra `traditional`).",
     )
-    extractor: str = _option(
+    extractor: Literal["balanced", "fast", "best"] = option(
         "balanced",
         "str",
-        "How the body is found in HTML: `fast`, or `balanced`, which asks trafilatura in doubt.",
-        _one_of("balanced", "fast"),
+        "How the body is found in HTML. `balanced` asks trafilatura in doubt, `best` lets it take "
+        "its time then, which helps forums most; `fast` does without.",
+        one_of("balanced", "fast", "best"),
     )
-    shingle_width: int = _option(3, "int", "Words in a shingle.", _between(1, 16, " words"))
-    max_chars: int = _option(
+    shingle_width: int = option(3, "int", "Words in a shingle.", between(1, 16, " words"))
+    max_chars: int = option(
         1_000_000,
         "int",
         "Characters of a page that are looked at; the rest is not compared.",
-        _between(100, 100_000_000, " characters"),
+        between(100, 100_000_000, " characters"),
     )
-    num_perm: int = _option(
-        512, "int", "MinHash permutations: 128, 256, 512 or 1024.", _between(128, 1024)
+    num_perm: int = option(
+        512, "int", "MinHash permutations: 128, 256, 512 or 1024.", between(128, 1024)
     )
-    bands: int = _option(8, "int", "MinHash bands; each is one more table.", _between(0, 58))
-    rows: int = _option(3, "int", "Minima in a band.", _between(1, 32))
+    probes: int = option(
+        0,
+        "int",
+        "Bits of each SimHash block that may differ: the least certain ones are flipped, and four "
+        "more buckets a bit are read.",
+        between(0, 16, " bits"),
+    )
+    bands: int = option(8, "int", "MinHash bands; each is one more table.", between(0, 58))
+    rows: int = option(3, "int", "Minima in a band.", between(1, 32))
 
     # What happens
-    enabled: bool = _option(True, "bool", "`False` switches the pipeline off.")
-    action: str = _option(
+    enabled: bool = option(True, "bool", "`False` switches the pipeline off.")
+    action: str = option(
         "drop",
         "str",
         "`drop` a duplicate, or `mark` it and let it pass.",
-        _one_of("drop", "mark"),
+        one_of("drop", "mark"),
     )
-    revisit: str = _option(
+    revisit: str = option(
         "drop",
         "str",
         "An unchanged page seen again under its own key: `drop` it or `keep` it.",
-        _one_of("drop", "keep"),
+        one_of("drop", "keep"),
     )
-    on_empty: str = _option(
-        "keep", "str", "A page without any text: `keep` or `drop` it.", _one_of("keep", "drop")
+    on_empty: str = option(
+        "keep", "str", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
     )
-    on_error: str = _option(
+    on_error: str = option(
         "keep",
         "str",
         "When the index can't be used: `keep` the page, `drop` it, or `close` the spider.",
-        _one_of("keep", "drop", "close"),
+        one_of("keep", "drop", "close"),
     )
 
     # How long
-    lease: float = _option(
+    lease: float = option(
         60.0,
         "float",
         "Seconds until a page that was neither stored nor given back may be claimed by another.",
-        _between(0.1, 86_400, " seconds"),
+        between(0.1, 86_400, " seconds"),
     )
-    pending_wait: float = _option(
+    pending_wait: float = option(
         90.0,
         "float",
         "Seconds to wait for a like page that is being stored at this moment.",
-        _between(0, 86_400, " seconds"),
+        between(0, 86_400, " seconds"),
     )
-    window: float = _option(
+    window: float = option(
         0.0,
         "float",
         "Seconds after which a stored page is forgotten unless it was seen again; 0: never.",
-        _window,
+        window_check,
     )
-    timeout: float = _option(
-        5.0, "float", "Seconds an answer of the index may take.", _between(0.05, 600, " seconds")
+    timeout: float = option(
+        5.0, "float", "Seconds an answer of the index may take.", between(0.05, 600, " seconds")
     )
-    retries: int = _option(
-        2, "int", "How often a failed call to the index is tried again.", _between(0, 100)
+    retries: int = option(
+        2, "int", "How often a failed call to the index is tried again.", between(0, 100)
     )
 
     # Items
-    text_field: str = _option("text", "str", "Item field that holds the body text.", _text)
-    html_field: str = _option(
-        "html", "str", "Item field that holds the page's HTML, used when there is no text.", _text
+    text_field: str = option("text", "str", "Item field that holds the body text.", not_blank)
+    html_field: str = option(
+        "html",
+        "str",
+        "Item field that holds the page's HTML, used when there is no text.",
+        not_blank,
     )
-    charset_field: str = _option(
-        "charset", "str", "Item field with the charset of the Content-Type header.", _text
+    charset_field: str = option(
+        "charset", "str", "Item field with the charset of the Content-Type header.", not_blank
     )
-    title_field: str = _option("title", "str", "Item field that holds the title.", _text)
-    key_field: str = _option(
-        "url", "str", "Item field that names the page, usually its address.", _text
+    title_field: str = option("title", "str", "Item field that holds the title.", not_blank)
+    key_field: str = option(
+        "url", "str", "Item field that names the page, usually its address.", not_blank
     )
-    skip_field: str = _option(
-        "dedup_skip", "str", "An item in which this field is true is let through unseen.", _text
+    skip_field: str = option(
+        "dedup_skip", "str", "An item in which this field is true is let through unseen.", not_blank
     )
-    fill_text: bool = _option(
+    fill_text: bool = option(
         True, "bool", "Put text and title taken from the HTML into the item's empty fields."
     )
-    drop_log_level: str = _option(
+    journal: str = option(
+        "on",
+        "str",
+        "Where dropped pages are written down: `on` (beside the index), `off`, or the path of a "
+        "SQLite file.",
+    )
+    journal_max_bytes: int = option(
+        256_000_000,
+        "int",
+        "Bytes of the journal; beyond them the oldest drops go.",
+        between(100_000, 1e13, " bytes"),
+    )
+    journal_keep_texts: bool = option(
+        True,
+        "bool",
+        "Keep the texts of stored pages too, in half of the journal's bytes at the most, so that "
+        "a dropped page can be compared with them.",
+    )
+    metrics_port: int = option(
+        0,
+        "int",
+        "Port on which Prometheus may read the stats (extra `metrics`); 0: none.",
+        between(0, 65535),
+    )
+    metrics_host: str = option(
+        "127.0.0.1", "str", "Address on which that port is opened.", not_blank
+    )
+    drop_log_level: str = option(
         "DEBUG",
         "str",
         "Level at which a dropped item is logged.",
-        _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+        one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )
-    mark_field: str = _option(
-        "dedup", "str", "Item field that gets the verdict with `DEDUP_ACTION=mark`.", _text
+    mark_field: str = option(
+        "dedup", "str", "Item field that gets the verdict with `DEDUP_ACTION=mark`.", not_blank
     )
 
     @property
@@ -305,6 +300,12 @@ class Options:
         return hide_password(self.index_url)
 
     def __attrs_post_init__(self) -> None:
+        if self.threshold is not None and self.method in SIMHASH_METHODS:
+            raise OptionsError(
+                setting_name("threshold"),
+                self.threshold,
+                f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits",
+            )
         if self.num_perm not in {128, 256, 512, 1024}:
             raise OptionsError(
                 setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
@@ -340,9 +341,9 @@ class Options:
 def _convert(name: str, kind: str, value: Any) -> Any:
     converters: dict[str, tuple[Callable[[Any], Any], str]] = {
         "str": (str, "use a text"),
-        "int": (_to_int, "use a whole number"),
+        "int": (to_int, "use a whole number"),
         "float": (float, "use a number"),
-        "bool": (_to_bool, "use True or False"),
+        "bool": (to_bool, "use True or False"),
     }
     convert, fix = converters[kind]
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
@@ -18,13 +19,16 @@ from dedup_middleware.inflight import InFlight
 from dedup_middleware.itemfields import document_key, fill, is_skipped, mark, to_document
 from dedup_middleware.options import Options
 from dedup_middleware.scrapysettings import options_from_settings
+from dedup_middleware.summary import Summary
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
     from dedup_middleware.deduplicator import Deduplicator
-    from dedup_middleware.fingerprint import Verdict
+    from dedup_middleware.fingerprint import Document, Verdict
+    from dedup_middleware.journal.recording import Recorder
+    from dedup_middleware.metrics import Exporter
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +47,9 @@ class DedupPipeline:
         self._settings_error = settings_error
         self.options = options
         self._deduplicator: Deduplicator | None = None
+        self._recorder: Recorder | None = None
+        self._summary: Summary | None = None
+        self._exporter: Exporter | None = None
         self._inflight = InFlight()
         self._warned: set[str] = set()
         connect = crawler.signals.connect
@@ -79,8 +86,10 @@ class DedupPipeline:
             logger.error("The crawl is not started: %s", self._settings_error)
             raise CloseSpider("dedup_settings")
         from dedup_middleware.deduplicator import Deduplicator
+        from dedup_middleware.journal.recording import Recorder
 
         try:
+            self._exporter = self._make_exporter()
             self._deduplicator = Deduplicator(self.options, count=self._count)
             await self._deduplicator.open()
         except IndexUnavailableError as error:
@@ -93,18 +102,50 @@ class DedupPipeline:
             )
             if self.options.on_error == "close":
                 raise CloseSpider("dedup_index_unavailable") from None
+        except OptionsError as error:
+            logger.error("The crawl is not started: %s", error)
+            raise CloseSpider("dedup_settings") from None
         except DedupError as error:
             logger.error("The crawl is not started: %s", error)
             raise CloseSpider("dedup_index_refused") from None
+        self._recorder = Recorder(self.options, self._count)
+        if self.crawler.stats is not None:
+            interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
+            self._summary = Summary(self.crawler.stats, interval, self._tell)
+            self._summary.start()
+        if self._exporter is not None:
+            self._exporter.start()
+
+    def _make_exporter(self) -> Exporter | None:
+        if not self.options.metrics_port:
+            return None
+        from dedup_middleware.metrics import Exporter
+
+        spider = self.crawler.spider
+        return Exporter(
+            self.crawler.stats,
+            "" if spider is None else spider.name,
+            self.options.metrics_host,
+            self.options.metrics_port,
+        )
 
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
-        if self._deduplicator is None:
-            return
         try:
-            await self._deduplicator.close()
+            if self._deduplicator is not None:
+                await self._deduplicator.close()
         except Exception:
             self._failure("closing the index")
+        if self._recorder is not None:
+            await self._recorder.close()
+        if self._summary is not None:
+            self._summary.stop()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.stop)
+
+    def _tell(self) -> None:
+        if self._recorder is not None:
+            self._recorder.tell()
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
@@ -120,33 +161,52 @@ class DedupPipeline:
         if key is None:
             self._count("skipped/no-content", 1)
             return item
-        verdict = None
+        verdict = document = None
         if is_skipped(adapter, self.options):
             self._count("skipped/opt-out", 1)
         else:
             try:
-                verdict = await self._decide(adapter)
+                document, verdict = await self._decide(adapter)
             except asyncio.CancelledError:
                 raise
             except Exception:
                 # Whatever goes wrong here, the page is not ours to lose.
                 self._failure(f"checking {key}")
-        if verdict is not None:
-            self._apply(item, adapter, verdict)
+        if verdict is not None and document is not None:
+            self._record(verdict, document, item, adapter)
         # Only now: an item that still waits for another of its key must not hold that one up.
         self._inflight.enter(key, verdict)
         return item
 
-    async def _decide(self, adapter: ItemAdapter) -> Verdict | None:
+    async def _decide(self, adapter: ItemAdapter) -> tuple[Document | None, Verdict | None]:
         deduplicator = self._deduplicator
         document = to_document(adapter, self.options)
         if document is None or deduplicator is None:
             self._count("skipped/no-content", 1)
-            return None
+            return None, None
         read = await deduplicator.read(document)
         if read is not document and self.options.fill_text:
             fill(adapter, read, self.options)
-        return await deduplicator.decide(read)
+        return read, await deduplicator.decide(read)
+
+    def _record(
+        self, verdict: Verdict, document: Document, item: Any, adapter: ItemAdapter
+    ) -> None:
+        """Do what the verdict asks for, and write it down."""
+        try:
+            self._apply(item, adapter, verdict)
+        except Dropped:
+            self._write(lambda recorder: recorder.dropped(verdict, document, item))
+            raise
+        self._write(lambda recorder: recorder.passed(verdict, document))
+
+    def _write(self, write: Callable[[Recorder], None]) -> None:
+        if self._recorder is None:
+            return
+        try:
+            write(self._recorder)
+        except Exception:
+            self._failure("writing the journal")
 
     def _apply(self, item: Any, adapter: ItemAdapter, verdict: Verdict) -> None:
         """Drop or mark the item as the settings want it, or let it be."""
@@ -200,12 +260,19 @@ class DedupPipeline:
             try:
                 if all_stored:
                     await self._deduplicator.commit(verdict)
+                    self._stored(verdict)
                 else:
                     await self._deduplicator.release(verdict)
             except Exception:
                 self._failure(f"settling {key}")
 
+    def _stored(self, verdict: Verdict) -> None:
+        self._write(lambda recorder: recorder.stored(verdict))
+
     def _count(self, name: str, n: float) -> None:
+        stage = name.removeprefix("seconds/")
+        if stage != name and self._summary is not None:
+            self._summary.time(stage, n)
         if self.crawler.stats is not None:
             self.crawler.stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
 

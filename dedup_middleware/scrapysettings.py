@@ -9,7 +9,8 @@ import attrs
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import data_path
 
-from dedup_middleware.options import PREFIX, Options
+from dedup_middleware.options import Options
+from dedup_middleware.settingfields import PREFIX
 
 DEFAULT_INDEX = "dedup/index.db"
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.options import Options, setting_name
+from dedup_middleware.options import Options
+from dedup_middleware.settingfields import setting_name
 
 HEAD = """# Settings
 

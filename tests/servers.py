@@ -50,14 +50,21 @@ class RedisServer:
     """A server of its own on a free port; it keeps its files in ``folder``.
 
     :param arguments: further arguments of redis-server
+    :param bind: the addresses it listens on
     """
 
     def __init__(
-        self, folder: Path, arguments: Sequence[str] = (), port: int | None = None
+        self,
+        folder: Path,
+        arguments: Sequence[str] = (),
+        port: int | None = None,
+        *,
+        bind: Sequence[str] = ("127.0.0.1",),
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
         self._arguments = list(arguments)
+        self._bind = list(bind)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,15 +84,18 @@ class RedisServer:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the process and, unless told otherwise, wait for its first answer."""
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        if "--save" not in self._arguments:
-            options += ["--save", ""]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [redis_binary(), *options, *self._arguments], stdout=log, stderr=log
+                [redis_binary(), *self._options()], stdout=log, stderr=log
             )
         if wait:
             self.await_answer()
+
+    def _options(self) -> list[str]:
+        options = ["--port", str(self.port), "--bind", *self._bind, "--dir", str(self.folder)]
+        if "--save" not in self._arguments:
+            options += ["--save", ""]
+        return [*options, *self._arguments]
 
     def await_answer(self, seconds: float = 10.0) -> None:
         """Wait until the server answers, be it with a refusal.
@@ -116,12 +126,136 @@ class RedisServer:
         """End the process in good order."""
         self._end(signal.SIGTERM)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The process stands still: its connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(how)
             self._process.wait(10)
             self._process = None
+
+
+class SentinelServer(RedisServer):
+    """A sentinel of its own on a free port, which watches one master.
+
+    :param name: what it calls the master
+    :param quorum: how many sentinels must find the master down
+    :param settings: further lines of its configuration
+    :param master_port: where it reaches the master, if that is another port than usual
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        master: RedisServer,
+        *,
+        name: str = "mymaster",
+        quorum: int = 2,
+        settings: Sequence[str] = (),
+        master_port: int | None = None,
+    ) -> None:
+        super().__init__(folder)
+        self._file = folder / "sentinel.conf"
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f'dir "{folder}"',
+            f"sentinel monitor {name} 127.0.0.1 {master_port or master.port} {quorum}",
+            f"sentinel down-after-milliseconds {name} 500",
+            f"sentinel failover-timeout {name} 3000",
+            *settings,
+        ]
+        self._file.write_text("\n".join(lines) + "\n")
+
+    def _options(self) -> list[str]:
+        return [str(self._file), "--sentinel"]
+
+
+@contextlib.contextmanager
+def watched_redis(folder: Path, *arguments: str) -> Iterator[Watched]:
+    """A master, a replica that follows it, and three sentinels that watch over both."""
+    with contextlib.ExitStack() as stack:
+
+        def run(server: RedisServer) -> None:
+            stack.callback(server.kill)
+            server.start()
+
+        def place(name: str) -> Path:
+            (folder / name).mkdir()
+            return folder / name
+
+        master = RedisServer(place("master"), arguments)
+        run(master)
+        replica = RedisServer(
+            place("replica"), [*arguments, "--replicaof", "127.0.0.1", str(master.port)]
+        )
+        run(replica)
+        sentinels = [SentinelServer(place(f"sentinel-{n}"), master) for n in range(3)]
+        for sentinel in sentinels:
+            run(sentinel)
+        watched = Watched(master, replica, sentinels)
+        watched.await_peers()
+        yield watched
+
+
+class Watched:
+    """Servers under the eyes of sentinels."""
+
+    def __init__(
+        self, master: RedisServer, replica: RedisServer, sentinels: Sequence[SentinelServer]
+    ) -> None:
+        self.master = master
+        self.replica = replica
+        self.sentinels = list(sentinels)
+
+    @property
+    def url(self) -> str:
+        """The address that follows the master."""
+        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{hosts}/mymaster/0"
+
+    def await_peers(self, seconds: float = 30.0) -> None:
+        """Wait until every sentinel knows all others and the replica, and that one follows."""
+        deadline = time.monotonic() + seconds
+        while not (self._follows() and all(map(self._knows_all, self.sentinels))):
+            if time.monotonic() > deadline:
+                raise TimeoutError("the sentinels did not find each other")
+            time.sleep(0.1)
+
+    def _follows(self) -> bool:
+        with self.replica.client() as client:
+            return client.info("replication").get("master_link_status") == "up"
+
+    def _knows_all(self, sentinel: SentinelServer) -> bool:
+        with sentinel.client() as client:
+            reply = client.execute_command("SENTINEL MASTER", "mymaster")
+        state = (
+            reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+        )
+        text = {_text(key): _text(value) for key, value in state.items()}
+        others = len(self.sentinels) - 1
+        return text["num-slaves"] == "1" and text["num-other-sentinels"] == str(others)
+
+    def await_failover(self, seconds: float = 30.0) -> None:
+        """Wait until the former replica is the master."""
+        deadline = time.monotonic() + seconds
+        with self.replica.client() as client:
+            while client.info("replication")["role"] != "master":
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the sentinels chose no new master")
+                time.sleep(0.05)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @contextlib.contextmanager

@@ -82,4 +82,5 @@ def test_unknown_subcommand(tmp_path: Path) -> None:
     """The usage is shown."""
     done = dedup("destroy", index=f"sqlite:{tmp_path / 'x.db'}")
     assert done.returncode == 2
-    assert "scrapy dedup stats" in done.stdout + done.stderr
+    assert "scrapy dedup COMMAND" in done.stdout + done.stderr
+    assert "stats" in done.stdout + done.stderr

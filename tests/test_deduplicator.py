@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
 from dedup_middleware.fingerprint import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
-from dedup_middleware.index.base import Claim, Entry, Reading
+from dedup_middleware.index.base import Claim, Entry, Proposal, Reading
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import Satellites
 from dedup_middleware.index.tables import Slot
@@ -59,6 +59,12 @@ class UnsteadyIndex(MemoryIndex):
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         self._check()
         return await super().claim(entry, reading, lease)
+
+    async def propose(
+        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
+    ) -> Proposal:
+        self._check()
+        return await super().propose(entry, distance, lease, probes)
 
     async def commit(self, claim: Claim) -> bool:
         self._check()

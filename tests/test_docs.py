@@ -1,26 +1,66 @@
-"""What the documentation lists is what the code has."""
+"""What the documentation lists is what the code has, and every code block works."""
 
 from __future__ import annotations
 
+import argparse
+import ast
+import csv
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
+from scrapy.settings import BaseSettings
+from scrapy.settings import default_settings as scrapy_defaults
+from scrapy.utils.misc import load_object
 
 import dedup_middleware
+from dedup_middleware.errors import DedupError
+from dedup_middleware.evaluation import __main__ as evaluation
+from dedup_middleware.evaluation.corpus import read_pairs
+from dedup_middleware.fingerprint import Verdict, as_dict
 from dedup_middleware.methods import content, simhash
+from dedup_middleware.options import Options
+from dedup_middleware.settingfields import PREFIX, setting_name
+from docs.picture import VIEWS
 from docs.reference import render
+from tests.commands.running import crawl, dedup, item
+from tests.docblocks import (
+    ROOT,
+    Block,
+    Command,
+    all_blocks,
+    blocks,
+    commands,
+    file_name,
+    is_settings,
+    missing,
+    pages,
+)
+from tests.servers import running_redis
+from tests.texts import article
 
-ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dedup_middleware"
+DOCS = ROOT / "docs"
+BLOCKS = all_blocks()
+OF_THE_PROJECT = {"crawler", "dev", "bench", "docs"}  # extras that only a checkout needs
+
+
+def text_of(page: str) -> str:
+    """The text of a page of the documentation."""
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
 def test_settings_reference_is_up_to_date() -> None:
     """docs/settings.md is what docs/reference.py writes of the options of today."""
-    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == render()
+    assert text_of("settings.md") == render()
 
 
 def test_every_stat_is_documented_and_no_other() -> None:
@@ -32,13 +72,12 @@ def test_every_stat_is_documented_and_no_other() -> None:
         for name, value in vars(dedup_middleware.fingerprint).items()
         if name in {"NEW", "DUPLICATE", "REVISIT", "EMPTY", "UNCHECKED"}
     }
-    listed = set(re.findall(r"^\| `(dedup/[a-z/-]+)`", (ROOT / "docs/stats.md").read_text(), re.M))
+    listed = set(re.findall(r"^\| `(dedup/[a-z/-]+)`", text_of("stats.md"), re.M))
     assert listed == counted | outcomes
 
 
 def test_every_reason_is_documented() -> None:
     """The reasons of the methods are listed where the stats of reasons are explained."""
-    text = (ROOT / "docs/stats.md").read_text(encoding="utf-8")
     reasons = {
         value
         for module in (content, simhash)
@@ -47,23 +86,176 @@ def test_every_reason_is_documented() -> None:
     }
     assert reasons
     for reason in reasons:
-        assert f"`{reason}`" in text
+        assert f"`{reason}`" in text_of("stats.md")
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    """Every code block of a language in the README and the docs, with the file it is in."""
-    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.M | re.S)
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [
-        (file.name, block)
-        for file in files
-        for block in pattern.findall(file.read_text(encoding="utf-8"))
-    ]
+def test_item_fields_are_documented() -> None:
+    """docs/items.md lists each setting that names a field, with the name it has by default."""
+    listed = dict(re.findall(r"^\| `(\w+)` \| `(DEDUP_\w+)` \|", text_of("items.md"), re.M))
+    fields = {
+        field.default: setting_name(field.name)
+        for field in attrs.fields(Options)
+        if field.name.endswith("_field")
+    }
+    assert listed == fields
 
 
-@pytest.mark.parametrize(("name", "code"), blocks("python"))
-def test_python_in_the_docs_runs(name: str, code: str, tmp_path: Path) -> None:
-    """Each Python block runs as it stands, in an empty directory."""
+def test_keys_of_a_verdict_are_documented() -> None:
+    """docs/items.md lists the keys that a marked item gets, and no other."""
+    section = text_of("items.md").split("## The verdict")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == set(
+        as_dict(Verdict("k", "new", "r"))
+    )
+
+
+def test_exceptions_are_documented() -> None:
+    """docs/items.md lists the exceptions that the package gives to its users."""
+    section = text_of("items.md").split("## Exceptions")[1].split("\n## ")[0]
+    public = {getattr(dedup_middleware, name): name for name in dedup_middleware.__all__}
+    errors = {name for one, name in public.items() if issubclass(one, Exception)}
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == errors
+
+
+def test_request_meta_is_left_alone() -> None:
+    """No module reads or writes the meta of a request, as docs/items.md says."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            assert not (isinstance(node, ast.Attribute) and node.attr == "meta"), path
+
+
+def test_methods_are_documented() -> None:
+    """docs/methods.md has each method in both of its tables, and choosing.md names no other."""
+    method = next(field for field in attrs.fields(Options) if field.name == "method")
+    assert f"`{method.default}`" in text_of("methods.md")
+    rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \|", text_of("methods.md"), re.M)
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row)}
+    for name in named:
+        Options(method=name)
+    for name in dedup_middleware.options.METHODS:
+        assert name in named
+
+
+def test_presets_and_measures_are_documented() -> None:
+    """docs/choosing.md gives each preset its threshold, and lists every measure."""
+    page = text_of("choosing.md")
+    for name, threshold in dedup_middleware.options.PRESETS.items():
+        assert re.search(rf"^\| `{name}`[^|]*\| {threshold:g}".replace("0.", r"\."), page, re.M)
+    for name in dedup_middleware.options.MEASURES:
+        assert re.search(rf"^\| `{name}`", page, re.M)
+
+
+def test_experiments_are_documented() -> None:
+    """docs/methods.md and docs/evaluating.md name each command of the evaluation."""
+    (named,) = (
+        action.choices
+        for action in evaluation.parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    text = text_of("methods.md") + text_of("evaluating.md")
+    for name in named or {}:
+        assert re.search(rf"`{name}`|evaluation {name} ", text), name
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    """No page names a setting that the options do not have."""
+    known = {setting_name(field.name) for field in attrs.fields(Options)}
+    known |= {"DEDUP_REDIS_PASSWORD", "DEDUP_CACHE_DIR", "DEDUP_NAME", "DEDUP_TEST_REDIS"}
+    for page in pages():
+        named = set(re.findall(r"\bDEDUP_[A-Z_]+[A-Z]\b", page.read_text(encoding="utf-8")))
+        assert named <= known, page.name
+
+
+def test_extras_are_documented() -> None:
+    """The README lists each extra that is for users."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = project.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    extras = set(re.findall(r"^([a-z]+) = \[", section, re.M))
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("| extra |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == extras - OF_THE_PROJECT
+
+
+def test_pictures_exist_and_are_small() -> None:
+    """Those that pages show are those that docs/picture.py makes; together they are small."""
+    shown = {
+        (page.parent / name).resolve()
+        for page in pages()
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    images = set((DOCS / "images").iterdir())
+    assert shown == images == {DOCS / "images" / f"{name}.png" for name in VIEWS}
+    assert sum(image.stat().st_size for image in images) < 600_000
+
+
+# Code blocks. A language that is not named here is not in the documentation.
+
+
+def test_every_block_is_of_a_kind_that_is_run() -> None:
+    """Python, commands, labelled pairs, the output of a script, and what Redis is told."""
+    for page in pages():
+        before = None
+        for block in blocks(page):
+            if block.language == "text" and page.name != "redis.md":
+                # tests/test_docs_redis.py runs those of redis.md.
+                assert before is not None, f"{block}: it is nobody's output"
+                assert kind(before) == "script", f"{block}: it is nobody's output"
+            else:
+                assert block.language in {"python", "console", "sh", "json", "text"}, str(block)
+            before = block
+
+
+def kind(block: Block) -> str:
+    """What a block is: a piece of settings, a file of the tutorial, a script, or no Python."""
+    if block.language != "python":
+        return block.language
+    if is_settings(block) and file_name(block) is None:
+        return "settings"
+    return "script" if file_name(block) is None else "file"
+
+
+def of_kind(wanted: str) -> list[Block]:
+    """All blocks of a kind."""
+    return [block for block in BLOCKS if kind(block) == wanted]
+
+
+def test_files_are_those_of_the_tutorial() -> None:
+    """Files are saved and used by tests/test_new_user.py, which follows the tutorial alone."""
+    assert {block.page for block in of_kind("file")} == {"tutorial.md"}
+
+
+@pytest.mark.parametrize("block", of_kind("settings"), ids=str)
+def test_settings_are_usable(block: Block) -> None:
+    """Settings of the plugin are accepted, others are Scrapy's, and what is named is there."""
+    names: dict[str, Any] = {}
+    exec(block.code, names)
+    given = {name: value for name, value in names.items() if name.isupper()}
+    Options.from_mapping({k: v for k, v in given.items() if k.startswith(PREFIX)})
+    for name, value in given.items():
+        assert name.startswith(PREFIX) or hasattr(scrapy_defaults, name), name
+        if name in {"ADDONS", "ITEM_PIPELINES"}:
+            for path in value:
+                load_object(path)
+    if "ADDONS" in given:
+        settings = BaseSettings(given)
+        load_object(next(iter(given["ADDONS"])))().update_settings(settings)
+        assert len(settings["ITEM_PIPELINES"]) == 1
+
+
+# The table that a script of docs/spark.md is given.
+TABLE = """
+from dedup_middleware.spark.session import local_session
+
+df = local_session("local[1]").createDataFrame(
+    [("https://one.example/1", "", "A text of some words, which is here twice. " * 4, 1),
+     ("https://two.example/1", "", "A text of some words, which is here twice. " * 4, 2)],
+    ["url", "title", "text", "fetched"],
+)
+"""
+
+
+@pytest.mark.parametrize("block", of_kind("script"), ids=str)
+def test_scripts_run(block: Block, tmp_path: Path) -> None:
+    """Each runs as it stands, in an empty folder, and prints what is shown below it."""
+    code = (TABLE if block.page == "spark.md" else "") + block.code
     done = subprocess.run(
         [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
         cwd=tmp_path,
@@ -73,42 +265,217 @@ def test_python_in_the_docs_runs(name: str, code: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    if "Deduplicator" in code:
-        assert "https://two.example/9 is dropped: https://one.example/1 1.0" in done.stdout
+    (page,) = (page for page in pages() if page.name == block.page)
+    found = blocks(page)
+    after = found[found.index(block) + 1 :][:1]
+    if after and after[0].language == "text":
+        assert done.stdout == after[0].code
 
 
-# Each command of the docs, and what runs it: a test, CI, or the same command elsewhere in full.
+@pytest.mark.parametrize("block", of_kind("json"), ids=str)
+def test_labels_are_read(block: Block, tmp_path: Path) -> None:
+    """Lines of labels are what the evaluation reads."""
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(block.code, encoding="utf-8")
+    assert {pair.label for pair in read_pairs(file)} == {True, False}
+
+
+# Commands that a test of their own runs, or CI; all others are run below.
 RUN_BY = {
-    "make crawl": "tests/test_quickstart.py",
+    "make crawl": "tests/test_quickstart.py::test_make_crawl_in_a_fresh_clone",
     "make test": ".ci/run",
+    "make bench": "Makefile",
     "python3 -m venv .venv": "Makefile",
     ".venv/bin/pip install -e '.[crawler,dev]'": "Makefile",
-    ".venv/bin/scrapy crawl news": "tests/test_sample_crawl.py",
+    ".venv/bin/scrapy crawl news": (
+        "tests/test_sample_crawl.py::test_feed_holds_exactly_these_pages"
+    ),
     ".venv/bin/python -m pytest": "Makefile",
     ".venv/bin/scrapy crawl news -a start=https://one.example/,https://two.example/ "
     "-a pages=500": "tests/crawler/test_news.py",
-    "pip install dedup-middleware": "tests/test_wheel.py",
-    "SCRAPY_PROJECT=shared scrapy crawl news": "tests/test_compose.py",
-    "scrapy crawl news -s DEDUP_INDEX_URL=redis://127.0.0.1:6379/0": "tests/test_sharing.py",
-    ".venv/bin/python -m dedup_middleware.evaluation pairs FILE": (
+    "pip install dedup-middleware": "tests/test_new_user.py::test_tutorial_works_as_written",
+    "SCRAPY_PROJECT=shared scrapy crawl news": "tests/test_compose.py::test_topology",
+    "scrapy crawl news -s DEDUP_INDEX_URL=redis://127.0.0.1:6379/0": (
+        "tests/test_sharing.py::test_four_spiders_on_four_mirrors_and_one_redis"
+    ),
+    "DEDUP_REDIS_PASSWORD=... docker compose up --build --scale crawler=4": (
+        "tests/test_compose.py::test_topology"
+    ),
+    "pip install 'dedup-middleware[spark]'": ("tests/test_docs.py::test_extras_are_documented"),
+    "scrapy dedup spark 'archive/*.parquet' -o clean": "tests/spark/test_job.py::test_the_command",
+    'spark-submit --master spark://host:7077 "$(python -c '
+    "'import dedup_middleware.spark.__main__ as m; print(m.__file__)')\" "
+    "s3a://bucket/archive -o s3a://bucket/clean -s DEDUP_HASH_KEY=1f3a...": (
+        "tests/test_docs.py::test_spark_submit"
+    ),
+    "scrapy dedup spark 2024/ -o clean-2024 --index-file 2024.parquet -s DEDUP_HASH_KEY=1f3a...": (
+        "tests/spark/test_index.py::test_new_pages_against_an_exported_index"
+    ),
+    "scrapy dedup spark 2025/ -o clean-2025 --against 2024.parquet": (
+        "tests/spark/test_index.py::test_new_pages_against_an_exported_index"
+    ),
+    "scrapy dedup spark pages.jsonl -o result --index-file kept.parquet": (
+        "tests/spark/test_job.py::test_the_command"
+    ),
+    "python -m dedup_middleware.evaluation all --pairs pairs.jsonl --documents pages.jsonl "
+    "--out results": "tests/evaluation/test_commands.py",
+    "python -m dedup_middleware.evaluation all --quick --out results": (
         "tests/evaluation/test_commands.py"
     ),
-    "scrapy dedup stats": "tests/test_commands.py",
-    "scrapy dedup stats --json": "tests/test_wheel.py",
-    "DEDUP_REDIS_PASSWORD=... docker compose up --build --scale crawler=4": (
-        "tests/test_compose.py"
-    ),
 }
+PLUGIN = "scrapy dedup "
+EVALUATION = re.compile(r"(?:\.venv/bin/)?python -m dedup_middleware\.evaluation ")
 
 
-def test_every_command_in_the_docs_is_run_somewhere() -> None:
-    """No command is shown that nothing runs."""
-    shown = {
-        line.removeprefix("$ ")
-        for _, block in blocks("console")
-        for line in block.splitlines()
-        if line.startswith("$ ")
+def elsewhere(page: Path) -> bool:
+    """Whether another test types all commands of a page."""
+    return page.name == "tutorial.md"
+
+
+def shown(page: Path) -> list[Command]:
+    """The commands of a page."""
+    return [
+        command
+        for block in blocks(page)
+        if block.language in {"console", "sh"}
+        for command in commands(block)
+    ]
+
+
+def test_every_other_command_is_run_by_a_test() -> None:
+    """No command is shown that nothing runs, and no test of the list is gone."""
+    others = {
+        command.text
+        for page in pages()
+        if not elsewhere(page)
+        for command in shown(page)
+        if command.text in RUN_BY
+        or not (command.text.startswith(PLUGIN) or EVALUATION.match(command.text))
     }
-    assert shown == set(RUN_BY)
+    assert others == set(RUN_BY)
     for place in RUN_BY.values():
-        assert (ROOT / place).exists(), place
+        file, _, test = place.partition("::")
+        assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), place
+        assert (ROOT / file).exists(), place
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the commands name, and an index with its journal."""
+    monkeypatch.chdir(tmp_path)
+    given = {"DEDUP_INDEX_URL": "sqlite:index.db"}
+    crawl(given, *(item("one.example", n) for n in range(1, 4)), item("spam.example", 9),
+          *(item("two.example", n, text=article(n)[4:]) for n in range(1, 3)))  # fmt: skip
+    for name, seed in (("page", 1), ("a", 2), ("b", 2)):
+        html = f"<html><body><h1>{name}</h1><article><p>{article(seed)}</p></article></body></html>"
+        Path(f"{name}.html").write_text(html, encoding="utf-8")
+    rows = [item("three.example", n) for n in range(8)] + [
+        item("four.example", n) for n in range(4)
+    ]
+    lines(Path("pages.jsonl"), rows)
+    with Path("pages.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([["url", "body"], *([row["url"], row["text"]] for row in rows)])
+    pairs = [("a", 1, 1, 5), ("b", 2, 2, 9), ("c", 3, 4, 0), ("d", 5, 6, 0)]
+    lines(
+        Path("pairs.jsonl"),
+        [
+            {"pair_id": name, "a_text": article(one)[cut:], "b_text": article(other),
+             "label": int(one == other)}
+            for name, one, other, cut in pairs
+        ],
+    )  # fmt: skip
+    return tmp_path
+
+
+def lines(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write JSON lines."""
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def redis_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Host and port of a server with an index of some pages."""
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        crawl({"DEDUP_INDEX_URL": server.url}, *(item("one.example", n) for n in range(3)))
+        yield f"127.0.0.1:{server.port}"
+
+
+def with_commands(pattern: str) -> list[Path]:
+    """The pages that show commands of a kind."""
+    return [
+        page
+        for page in pages()
+        if not elsewhere(page) and any(re.match(pattern, command.text) for command in shown(page))
+    ]
+
+
+@pytest.mark.parametrize("page", with_commands(PLUGIN), ids=lambda page: page.name)
+def test_commands_of_the_plugin_do_what_they_say(page: Path, desk: Path, redis_at: str) -> None:
+    """Those of a page are typed one after the other; each ends well and prints what is shown."""
+    for command in shown(page):
+        if not command.text.startswith(PLUGIN) or command.text in RUN_BY:
+            continue
+        words = shlex.split(command.text.replace("127.0.0.1:6379", redis_at))[2:]
+        done = dedup(*words, DEDUP_INDEX_URL="sqlite:index.db")
+        # The page that is checked in the documentation is a copy.
+        expected = 3 if words[0] == "check" else 0
+        assert done.code == expected, f"{command}: {done.err}"
+        assert missing(command.output, done.out) is None, done.out
+
+
+def evaluations() -> list[Command]:
+    """The commands of the evaluation that are quick."""
+    return [
+        command
+        for page in pages()
+        if not elsewhere(page)
+        for command in shown(page)
+        if EVALUATION.match(command.text) and command.text not in RUN_BY
+    ]
+
+
+@pytest.mark.parametrize("command", evaluations(), ids=str)
+def test_evaluations_run(command: Command, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each runs on a file of its kind and prints a table of the methods."""
+    try:
+        code = evaluation.main(shlex.split(EVALUATION.sub("", command.text)))
+    except DedupError as error:
+        pytest.fail(f"{command}: {error}")
+    assert code == 0, capsys.readouterr().err
+    assert "content" in capsys.readouterr().out
+
+
+def test_spark_submit(desk: Path) -> None:
+    """The command of docs/spark.md runs, here with files of this machine and no cluster."""
+    (text,) = (text for text in RUN_BY if text.startswith("spark-submit "))
+    for shown_there, here in {
+        "spark://host:7077": "'local[1]'", "s3a://bucket/archive": "pages.jsonl",
+        "s3a://bucket/clean": "clean", "1f3a...": "1f3a",
+    }.items():  # fmt: skip
+        assert shown_there in text
+        text = text.replace(shown_there, here)
+    folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    path = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": os.pathsep.join(folders)}
+    done = subprocess.run(text, shell=True, env=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (desk / "clean" / "kept" / "_SUCCESS").exists()
+
+
+WITHOUT_SCRAPY = """
+import asyncio, sys
+from dedup_middleware import Deduplicator, Document, Options
+
+async def main():
+    async with Deduplicator(Options()) as dedup:
+        await dedup.commit(await dedup.decide(Document("k", html="<p>A page of a few words</p>")))
+
+asyncio.run(main())
+assert "scrapy" not in sys.modules and "twisted" not in sys.modules
+"""
+
+
+def test_deduplicator_loads_no_scrapy() -> None:
+    """What docs/without-scrapy.md shows imports nothing of Scrapy, as the page says."""
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", WITHOUT_SCRAPY], check=True, env=path)

@@ -13,8 +13,9 @@ from scrapy.settings import Settings
 
 from dedup_middleware.errors import OptionsError
 from dedup_middleware.fingerprint import Fingerprinter
-from dedup_middleware.options import Options, hide_password, setting_name
+from dedup_middleware.options import Options
 from dedup_middleware.scrapysettings import options_from_settings, setting_names
+from dedup_middleware.settingfields import hide_password, setting_name
 
 
 def test_defaults_are_usable() -> None:

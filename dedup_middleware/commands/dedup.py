@@ -1,22 +1,37 @@
-"""``scrapy dedup``: look into an index from the command line."""
+"""``scrapy dedup``: finds the subcommand, gives it the settings, turns errors into exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import sys
+from importlib import import_module
 from typing import Any, ClassVar
 
-import attrs
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from dedup_middleware.commands.context import FAILED, Context, Subcommand
 from dedup_middleware.errors import DedupError
-from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.options import Options
 from dedup_middleware.scrapysettings import options_from_settings
+
+# Module of this package and class of each; it is imported when it is used.
+SUBCOMMANDS = {
+    "stats": ("stats", "Command"),
+    "check": ("check", "Command"),
+    "compare": ("compare", "Command"),
+    "explain": ("explain", "Command"),
+    "report": ("report", "Command"),
+    "restore": ("restore", "Command"),
+    "dedup": ("batch", "Command"),
+    "spark": ("spark", "Command"),
+    "forget": ("forget", "Command"),
+    "export": ("portable", "Export"),
+    "import": ("portable", "Import"),
+    "verify": ("upkeep", "Verify"),
+    "compact": ("upkeep", "Compact"),
+}
 
 
 class Command(ScrapyCommand):
@@ -27,63 +42,78 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """What follows the command's name."""
-        return "stats [--json]"
+        return "COMMAND [options] ..."
 
     def short_desc(self) -> str:
         """One line for the list of commands."""
-        return "Show the state of an index of near-duplicates"
+        return "See, check and manage near-duplicate pages"
+
+    def long_desc(self) -> str:
+        """The list of subcommands."""
+        lines = [f"{name}: {load(name).summary}" for name in SUBCOMMANDS]
+        return f"{self.short_desc()}. Commands: {'; '.join(lines)}."
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Options beside Scrapy's own."""
+        """Scrapy's own options; those of the subcommand are read by :meth:`run`."""
         super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="print JSON for machines")
+        # Scrapy's parser would answer with its own help before the subcommand is known, and would
+        # take the beginning of a subcommand's option for one of its own.
+        parser.allow_abbrev = False
+        parser.add_argument("-h", "--help", action="store_true", help="show help and exit")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Run a subcommand; the exit code is 1 when the index can't be read."""
-        if args != ["stats"]:
-            raise UsageError(f"use: scrapy dedup {self.syntax()}")
-        try:
-            options = options_from_settings(self.settings or Settings())
-            state = asyncio.run(read_stats(options))
-        except DedupError as error:
-            self.exitcode = 1
-            print(f"scrapy dedup stats: {error}")
+        """Run a subcommand. Exit codes: 0 done, 1 failed, 2 not understood, 3 see the command."""
+        if args[:1] == [] or args[0] not in SUBCOMMANDS:
+            if opts.help and not args:
+                print(self._overview())
+                return
+            raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
+        command = load(args[0])
+        parser = make_parser(command)
+        if opts.help:
+            parser.print_help()
             return
-        if opts.json:
-            print(json.dumps({"index": options.safe_index_url, **attrs.asdict(state)}))
-        else:
-            show(options, state)
+        arguments = parser.parse_args(args[1:])
+        try:
+            self.exitcode = asyncio.run(self._run(command, arguments))
+        except DedupError as error:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)
+
+    async def _run(self, command: Subcommand, arguments: argparse.Namespace) -> int:
+        from rich.console import Console
+
+        settings = self.settings or Settings()
+        context = Context(settings, options_from_settings(settings), arguments.json, Console())
+        return await command.run(context, arguments)
+
+    def _overview(self) -> str:
+        width = max(map(len, SUBCOMMANDS)) + 2
+        lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
+        more = "scrapy dedup COMMAND --help tells more; -s NAME=VALUE gives a setting."
+        return "\n".join(["Commands:", *lines, "", more])
 
 
-async def read_stats(options: Options) -> IndexStats:
-    """The state of an index that exists; nothing is created.
-
-    :raises DedupError: there is none, or it can't be read
-    """
-    async with open_index(options) as index:
-        await index.attach()
-        state = await index.stats()
-    shown = {name: value for name, value in state.parameters.items() if name != "hash_key"}
-    return attrs.evolve(state, parameters=shown)
+def load(name: str) -> Subcommand:
+    """A subcommand by its name."""
+    module, class_name = SUBCOMMANDS[name]
+    found = import_module(f"dedup_middleware.commands.{module}")
+    command: Subcommand = getattr(found, class_name)()
+    return command
 
 
-def show(options: Options, state: IndexStats) -> None:
-    """Print a table for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=options.safe_index_url, show_header=False)
-    rows: dict[str, object] = {
-        "pages stored": f"{state.committed:,}",
-        "pages on their way": f"{state.pending:,}",
-        "pages given back": f"{state.released:,}",
-        "buckets": f"{state.buckets:,}",
-        "bytes": f"{state.bytes:,}",
-        "bytes a page": f"{state.bytes / max(1, state.committed):,.0f}",
-        "records left out of full buckets": f"{state.overflow:,}",
-        "damaged satellites seen": f"{state.corrupt:,}",
-        **dict(sorted(state.parameters.items())),
-    }
-    for name, value in rows.items():
-        table.add_row(name, str(value))
-    Console().print(table)
+def make_parser(command: Subcommand) -> argparse.ArgumentParser:
+    """The parser of a subcommand."""
+    parser = argparse.ArgumentParser(
+        prog=f"scrapy dedup {command.name}",
+        description=f"{command.summary}.\n\n{command.description}".strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Scrapy's own options, such as -s NAME=VALUE, work as well.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    command.add_arguments(parser)
+    return parser

@@ -1,4 +1,4 @@
-"""``python -m dedup_middleware.evaluation``: measure the methods on your own documents."""
+"""``python -m dedup_middleware.evaluate``: measure the methods on your own documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dedup_middleware.errors import DedupError
-from dedup_middleware.options import PREFIX, Options
+from dedup_middleware.options import Options
+from dedup_middleware.settingfields import PREFIX
 
 
 def positive(text: str) -> int:
@@ -31,11 +32,19 @@ def share(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their arguments."""
-    top = argparse.ArgumentParser(prog="python -m dedup_middleware.evaluation", description=__doc__)
+    top = argparse.ArgumentParser(prog="python -m dedup_middleware.evaluate", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--out", type=Path, help="folder for tables (CSV, JSON) and plots")
+    common.add_argument(
+        "--out", type=Path, help="folder for tables (CSV, JSON, Markdown) and plots"
+    )
     common.add_argument("--no-plots", action="store_true", help="tables only")
-    common.add_argument("--methods", nargs="+", metavar="NAME", help="default: see the docs")
+    common.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'; default: those of the "
+        "experiment",
+    )
     common.add_argument("--seed", type=int, default=1)
     common.add_argument(
         "--set",
@@ -69,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
     zhou.add_argument("--size", type=positive, default=2000, help="documents of a class")
     zhou.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
 
+    commands.add_parser("collisions", parents=[common], help="the string hashes of SURVEY")
+
     tables = commands.add_parser("candidates", parents=[common], help="recall of the tables")
     tables.add_argument("--count", type=positive, default=1000, help="pairs for each Jaccard index")
     tables.add_argument("--shingles", type=positive, default=300, help="of a page")
@@ -77,6 +88,14 @@ def parser() -> argparse.ArgumentParser:
     surface.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
     surface.add_argument("--limit", type=positive, help="documents read at most")
     surface.add_argument("--per-cell", type=positive, default=50, help="pages of each length")
+
+    every = commands.add_parser("all", parents=[common], help="every experiment, and a report")
+    every.add_argument("--pairs", type=Path, metavar="FILE", help="default: made-up pairs")
+    every.add_argument(
+        "--documents", nargs="+", type=Path, metavar="FILE", help="default: made-up documents"
+    )
+    every.add_argument("--limit", type=positive, help="documents of the stream at most")
+    every.add_argument("--quick", action="store_true", help="small experiments, in a minute")
     return top
 
 
@@ -87,12 +106,25 @@ def options_of(settings: Sequence[str]) -> Options:
     """
     given = dict(setting.partition("=")[::2] for setting in settings)
     named = {name if name.startswith(PREFIX) else PREFIX + name: v for name, v in given.items()}
-    return Options.from_mapping(named)
+    # A key of its own, not a random one: every run gives the same results.
+    return Options.from_mapping({f"{PREFIX}HASH_KEY": "1", **named})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 1 if something given can't be used."""
     parsed = parser().parse_args(arguments)
+    try:
+        if parsed.command == "all":
+            _all(parsed)
+        else:
+            _one(parsed)
+    except DedupError as error:
+        print(f"{parsed.command}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _one(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from dedup_middleware.evaluation import output, plots, runs
@@ -102,22 +134,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "stream": runs.run_stream,
         "li": runs.run_li,
         "zhou": runs.run_zhou,
+        "collisions": runs.run_collisions,
         "candidates": runs.run_candidates,
         "surface": runs.run_surface,
     }
-    try:
-        options = options_of(parsed.set)
-        if parsed.out is not None:
-            output.prepare(parsed.out)
-            if not parsed.no_plots:
-                plots.require_matplotlib()
-        # In a file or a pipe there is no width to keep to.
-        console = Console(width=None if sys.stdout.isatty() else 160)
-        commands[parsed.command](runs.Run(parsed, options, console))
-    except DedupError as error:
-        print(f"{parsed.command}: {error}", file=sys.stderr)
-        return 1
-    return 0
+    options = options_of(parsed.set)
+    if parsed.out is not None:
+        output.prepare(parsed.out)
+        if not parsed.no_plots:
+            plots.require_matplotlib()
+    # In a file or a pipe there is no width to keep to.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    commands[parsed.command](runs.Run(parsed, options, console))
+
+
+def _all(parsed: argparse.Namespace) -> None:
+    from dedup_middleware.evaluation import everything, output
+
+    if parsed.out is None:
+        raise output.OutputError("--out is missing: name the folder for tables, plots and report")
+    with everything.plan(parsed) as commands:
+        for i, command in enumerate(commands, 1):
+            print(f"{i} of {len(commands)}: {command[0]}", flush=True)
+            _one(parser().parse_args(command))
+    print(f"report: {everything.write_report(parsed.out)}")
 
 
 if __name__ == "__main__":

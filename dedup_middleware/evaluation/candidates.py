@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.evaluation.scores import Interval, wilson
-from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.fingerprint import Fingerprint, volatile_bits
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import SIMHASH_TABLES
@@ -64,9 +64,10 @@ def set_pair(
 def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
     """The fingerprint of a page with these shingles, each once, and no figures."""
     from dedup_middleware.signature.bands import bands
+    from dedup_middleware.signature.figures import figure_sketch
     from dedup_middleware.signature.minhash import MinHasher
     from dedup_middleware.signature.simhash import simhash
-    from dedup_middleware.signature.sketch import figure_sketch, sketch
+    from dedup_middleware.signature.sketch import sketch
 
     minhash = MinHasher(options.num_perm).of_features(features)
     signed = simhash(features, np.ones(len(features), np.uint32))
@@ -80,7 +81,8 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
         minhash=minhash,
         sketch=sketch(minhash),
         bands=bands(minhash, options.bands, options.rows) if options.bands else no_bands,
-        figures=figure_sketch(no_bands),
+        figures=figure_sketch(np.empty(0, np.uint32)),
+        volatile=volatile_bits(signed, options.probes),
     )
 
 
@@ -88,7 +90,7 @@ def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> i
     """Bit mask of the tables in which a new page meets a stored one; 0: it is no candidate."""
     # The first slot is the document's key.
     held = {slot.bucket: record(slot, 1) for slot in method.slots(stored)[1:]}
-    slots = method.slots(new)[1:]
+    slots = (*method.slots(new)[1:], *method.probes(new))
     found = neighbours(slots, [held.get(slot.bucket, b"") for slot in slots], method.scan_distance)
     return int(found.tables[0]) if len(found) else 0
 

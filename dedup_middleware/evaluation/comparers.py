@@ -5,24 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter
+from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, make_shingler
 from dedup_middleware.methods.base import Method, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
-from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
+from dedup_middleware.methods.literature import literature
+from dedup_middleware.methods.minhash import MinHashMethod
+from dedup_middleware.methods.reading import Signature, SignatureMethod
+from dedup_middleware.methods.signing import Signer
 from dedup_middleware.methods.simhash import SimHashMethod
-from dedup_middleware.options import Options
-
-if TYPE_CHECKING:
-    from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.options import METHODS, Options
 
 SMALLEST_THRESHOLD = 0.05
 _STEPS = 95  # thresholds from 0.05 to 1 in hundredths
@@ -45,6 +44,8 @@ class Comparer(ABC):
 
     name: str
     threshold: float
+    #: options of a crawl that decides by the method; None: it can't
+    options: Options | None = None
 
     @abstractmethod
     def sign(self, document: Document) -> Any:
@@ -63,49 +64,59 @@ class Comparer(ABC):
         return np.array([self.compare(new, other).duplicate for other in stored], np.bool_)
 
 
+@attrs.frozen(eq=False)
+class SignedPage:
+    """A page and what an index keeps of it, CONTENT[1]."""
+
+    page: Fingerprint
+    record: NDArray[np.void]
+
+
 class MethodComparer(Comparer):
     """A method that judges by what an index keeps of a page."""
 
-    def __init__(self, method: Method, fingerprinter: Fingerprinter) -> None:
-        self.name = method.name
+    def __init__(self, method: Method, options: Options) -> None:
+        self.name = name_of(options)
+        self.options = options
         self._method = method
-        self._fingerprinter = fingerprinter
+        self._fingerprinter = Fingerprinter(options, 0)
 
-    def sign(self, document: Document) -> Fingerprint:
+    def sign(self, document: Document) -> SignedPage:
         """See :class:`Comparer`."""
-        return self._fingerprinter(document)
+        page = self._fingerprinter(document)
+        return SignedPage(page, content_record(page))
 
-    def compare(self, new: Fingerprint, stored: Fingerprint) -> Comparison:
+    def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
         """See :class:`Comparer`."""
         return _judged(self._method, new, stored)
 
-    def flags(self, new: Fingerprint, stored: Sequence[Fingerprint]) -> NDArray[np.bool_]:
+    def flags(self, new: SignedPage, stored: Sequence[SignedPage]) -> NDArray[np.bool_]:
         """See :class:`Comparer`; all at once, as in a crawl."""
         said = np.zeros(len(stored), np.bool_)
-        places = [i for i, page in enumerate(stored) if not page.is_empty]
-        if places and not new.is_empty:
-            records = np.concatenate([content_record(stored[i]) for i in places])
-            said[places] = self._method.judge(new, records).duplicate
+        places = [i for i, other in enumerate(stored) if not other.page.is_empty]
+        if places and not new.page.is_empty:
+            records = np.concatenate([stored[i].record for i in places])
+            said[places] = self._method.judge(new.page, records).duplicate
         return said
 
 
-def _judged(method: Method, new: Fingerprint, stored: Fingerprint) -> Comparison:
-    if new.is_empty or stored.is_empty:
+def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
+    if new.page.is_empty or stored.page.is_empty:
         return Comparison(0.0, False, "no-text")
-    judged = method.judge(new, content_record(stored))
+    judged = method.judge(new.page, stored.record)
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 
 class ContentComparer(MethodComparer):
     """The default rule. Its score is searched, since more than the similarity decides."""
 
-    def __init__(self, method: Content, fingerprinter: Fingerprinter) -> None:
-        super().__init__(method, fingerprinter)
+    def __init__(self, method: Content, options: Options) -> None:
+        super().__init__(method, options)
         self.threshold = method.threshold
         self._scale = [round(SMALLEST_THRESHOLD + i / 100, 2) for i in range(_STEPS + 1)]
         self._methods = [attrs.evolve(method, threshold=t) for t in self._scale]
 
-    def score(self, new: Fingerprint, stored: Fingerprint) -> float:
+    def score(self, new: SignedPage, stored: SignedPage) -> float:
         """See :class:`Comparer`; in hundredths."""
         # Sorted: first the thresholds at which it is a duplicate, then those at which it is not.
         place = bisect_right(
@@ -117,12 +128,26 @@ class ContentComparer(MethodComparer):
 class SimHashComparer(MethodComparer):
     """The Hamming distance of SimHashes; the threshold is ``1 - k / 64``."""
 
-    def __init__(self, method: SimHashMethod, fingerprinter: Fingerprinter) -> None:
-        super().__init__(method, fingerprinter)
+    def __init__(self, method: SimHashMethod, options: Options) -> None:
+        super().__init__(method, options)
         self.threshold = 1 - method.distance / 64
         self._any = attrs.evolve(method, distance=64)
 
-    def score(self, new: Fingerprint, stored: Fingerprint) -> float:
+    def score(self, new: SignedPage, stored: SignedPage) -> float:
+        """See :class:`Comparer`."""
+        judged = _judged(self._any, new, stored)
+        return judged.similarity if judged.duplicate else 0.0
+
+
+class MinHashComparer(MethodComparer):
+    """The estimated Jaccard index, as most MinHash tools decide."""
+
+    def __init__(self, method: MinHashMethod, options: Options) -> None:
+        super().__init__(method, options)
+        self.threshold = method.threshold
+        self._any = attrs.evolve(method, threshold=0.0)
+
+    def score(self, new: SignedPage, stored: SignedPage) -> float:
         """See :class:`Comparer`."""
         judged = _judged(self._any, new, stored)
         return judged.similarity if judged.duplicate else 0.0
@@ -146,57 +171,19 @@ class SymmetricComparer(Comparer):
         return self.similarity(new, stored)
 
 
-class Readers:
-    """Turns documents into what the methods of the literature read of them."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._shinglers: dict[str, Shingler] = {}
-
-    def _shingler(self, segmenter: str) -> Shingler:
-        from dedup_middleware.text.shingle import Shingler
-
-        options = self._options
-        if segmenter not in self._shinglers:
-            self._shinglers[segmenter] = Shingler(
-                segmenter=segmenter,
-                width=options.shingle_width,
-                max_chars=options.max_chars,
-                user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
-                traditional=options.fold_traditional,
-            )
-        return self._shinglers[segmenter]
-
-    def read(self, document: Document, segmenter: str | None) -> Reading:
-        """The reading of a document.
-
-        :param segmenter: None: the one of the options
-        """
-        shingler = self._shingler(segmenter or self._options.segmenter)
-        text = document.text or ""
-        shingles = shingler(text)
-        return Reading(
-            title=document.title,
-            text=text[: self._options.max_chars],
-            tokens=tuple(shingler.tokens(text)),
-            features=shingles.features,
-            counts=shingles.counts,
-            title_tokens=tuple(shingler.tokens(document.title)),
-        )
-
-
 class SignatureComparer(SymmetricComparer):
     """A method of the literature that compares signatures."""
 
-    def __init__(self, method: SignatureMethod, readers: Readers) -> None:
-        self.name = method.name
+    def __init__(self, method: SignatureMethod, options: Options) -> None:
+        self.name = name_of(options)
         self.threshold = method.threshold
+        self.options = options
         self._method = method
-        self._readers = readers
+        self._sign = Signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
         """See :class:`Comparer`; None for a document with nothing to compare."""
-        return self._method.sign(self._readers.read(document, self._method.segmenter))
+        return self._sign(document)
 
     def similarity(self, a: Signature | None, b: Signature | None) -> float:
         """See :class:`SymmetricComparer`; 0 if there is nothing to compare."""
@@ -208,13 +195,13 @@ class JaccardComparer(SymmetricComparer):
 
     name = "jaccard"
 
-    def __init__(self, readers: Readers, threshold: float = 0.8) -> None:
+    def __init__(self, options: Options, threshold: float = 0.8) -> None:
         self.threshold = threshold
-        self._readers = readers
+        self._shingler = make_shingler(options, 0)
 
     def sign(self, document: Document) -> NDArray[np.uint64]:
         """The distinct shingles, uint64[n], ascending."""
-        return np.sort(self._readers.read(document, None).features)
+        return np.sort(self._shingler(document.text or "").features)
 
     def similarity(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
         """See :class:`SymmetricComparer`."""
@@ -223,71 +210,72 @@ class JaccardComparer(SymmetricComparer):
         return shared / union if union else 0.0
 
 
-class MinHashComparer(SymmetricComparer):
-    """Share of equal minima of 128, as most MinHash tools decide."""
-
-    name = "minhash"
-
-    def __init__(self, readers: Readers, threshold: float = 0.8, num_perm: int = 128) -> None:
-        from dedup_middleware.signature.minhash import MinHasher
-
-        self.threshold = threshold
-        self._readers = readers
-        self._hasher = MinHasher(num_perm)
-
-    def sign(self, document: Document) -> NDArray[np.uint32] | None:
-        """The minima, uint32[K]; None without a shingle."""
-        features = self._readers.read(document, None).features
-        return self._hasher.of_features(features) if len(features) else None
-
-    def similarity(self, a: NDArray[np.uint32] | None, b: NDArray[np.uint32] | None) -> float:
-        """See :class:`SymmetricComparer`."""
-        return 0.0 if a is None or b is None else float(np.mean(a == b))
+#: every method with its own parameters, the default one first; ``jaccard`` is exact and needs the
+#: whole pages, so it is no method of a crawl
+METHOD_NAMES: Final = (METHODS[0], JaccardComparer.name, *METHODS[1:])
+#: variants that the sources describe
+VARIANTS: Final = (
+    "csu:sampling=position",
+    "machine-code:encoding=gb2312",
+    "luogang:hash=enumerated",
+    "luogang:hash=string",
+    *(f"rules:rule=R{i}" for i in range(1, 5)),
+    "idf:lexicons=0",
+)
 
 
-def literature() -> tuple[SignatureMethod, ...]:
-    """Every method of the literature with its own defaults."""
-    from dedup_middleware.methods.charset import CharacterSet, MachineCode
-    from dedup_middleware.methods.csu import Csu
-    from dedup_middleware.methods.idf import Idf
-    from dedup_middleware.methods.luogang import Luogang
-    from dedup_middleware.methods.projection import RandomProjection
-    from dedup_middleware.methods.rules import FeatureList, Rules
-    from dedup_middleware.methods.segments import Segments
-    from dedup_middleware.methods.structure import FeatureString, Md5, StructureTree
-    from dedup_middleware.methods.textprofile import TextProfile
-    from dedup_middleware.methods.weighted import WeightedSimHash
+def name_of(options: Options) -> str:
+    """Name of the method with the parameters that are given.
 
-    return (
-        Csu(), CharacterSet(), MachineCode(), StructureTree(), FeatureString(), Md5(), Luogang(),
-        WeightedSimHash(), Segments(), Rules(), FeatureList(), RandomProjection(), TextProfile(),
-        Idf(),
-    )  # fmt: skip
+    >>> name_of(Options(method="rules", method_parameters="rule=R1"))
+    'rules:rule=R1'
+    """
+    return f"{options.method}:{options.method_parameters}".rstrip(":")
+
+
+def options_for(options: Options, name: str) -> Options:
+    """The options with another method; a threshold is only for the method that they name.
+
+    :param name: name of a method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``
+    :raises OptionsError: no such method
+    """
+    method, _, parameters = name.partition(":")
+    if method not in METHODS:
+        raise OptionsError("method", method, f"use one of {', '.join(METHOD_NAMES)}")
+    if method == options.method:
+        given = parameters or options.method_parameters
+        return attrs.evolve(options, method_parameters=given)
+    return attrs.evolve(options, method=method, method_parameters=parameters, threshold=None)
+
+
+def comparer_of(options: Options) -> Comparer:
+    """The method that the options name, to compare documents one by one.
+
+    :raises OptionsError: parameters that can't be used
+    """
+    signed = literature(options)
+    if signed is not None:
+        return SignatureComparer(signed, options)
+    method = choose_method(options)
+    if isinstance(method, Content):
+        return ContentComparer(method, options)
+    if isinstance(method, SimHashMethod):
+        return SimHashComparer(method, options)
+    assert isinstance(method, MinHashMethod)
+    return MinHashComparer(method, options)
 
 
 def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:
     """The methods by name, the default rule first.
 
-    :param options: thresholds and features of ``content`` and ``simhash``, features of the others
-    :param names: those wanted; none: all
-    :raises OptionsError: a name that no method has
+    :param options: how pages are read; threshold and parameters of the method that they name
+    :param names: those wanted, each with parameters behind a colon if need be; none: all with
+        their own parameters
+    :raises OptionsError: a name that no method has, or parameters that can't be used
     """
-    content = attrs.evolve(options, method=Content.name)
-    simhash = attrs.evolve(options, method=SimHashMethod.name)
-    fingerprinter, readers = Fingerprinter(content), Readers(options)
-    rule, nearest = choose_method(content), choose_method(simhash)
-    assert isinstance(rule, Content)
-    assert isinstance(nearest, SimHashMethod)
-    every: list[Comparer] = [
-        ContentComparer(rule, fingerprinter),
-        SimHashComparer(nearest, fingerprinter),
-        JaccardComparer(readers),
-        MinHashComparer(readers),
-        *(SignatureComparer(method, readers) for method in literature()),
-    ]
-    known = {comparer.name: comparer for comparer in every}
-    wanted = list(names)
-    for name in wanted:
-        if name not in known:
-            raise OptionsError("method", name, f"use one of {', '.join(known)}")
-    return {name: known[name] for name in wanted or known}
+    return {
+        name: JaccardComparer(options)
+        if name == JaccardComparer.name
+        else comparer_of(options_for(options, name))
+        for name in tuple(names) or METHOD_NAMES
+    }

@@ -1,4 +1,4 @@
-"""Tables for people on the screen, and for machines as CSV and JSON."""
+"""Tables for people on the screen and in Markdown, and for machines as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from dedup_middleware.evaluation.scores import Interval
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_PARTS_SHOWN = 12  # of a list
 
 Cell = str | int | float | bool | None
 Record = Mapping[str, Any]
@@ -61,14 +63,18 @@ def _plain(value: Any) -> Cell:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def write(folder: Path, name: str, records: Sequence[Record]) -> list[Path]:
-    """Write a table as ``name.csv`` and ``name.json``, replacing what is there.
+def write(
+    folder: Path, name: str, records: Sequence[Record], shown: Sequence[Record] | None = None
+) -> list[Path]:
+    """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing what is there.
+
+    :param shown: rows of the Markdown table, if it is a shorter one for people
 
     :raises OutputError: it can't be written
     """
     rows = [flat(record) for record in records]
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    paths = [folder / f"{name}.csv", folder / f"{name}.json"]
+    paths = [folder / f"{name}.{kind}" for kind in ("csv", "json", "md")]
     try:
         with paths[0].open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns)
@@ -76,9 +82,38 @@ def write(folder: Path, name: str, records: Sequence[Record]) -> list[Path]:
             writer.writerows(rows)
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
         paths[1].write_text(text, encoding="utf-8")
+        paths[2].write_text(markdown(records if shown is None else shown), encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{folder} can't be written to: {error.strerror or error}") from None
     return paths
+
+
+def columns_of(records: Sequence[Record]) -> list[str]:
+    """The columns of all rows, in the order in which they first appear."""
+    return list(dict.fromkeys(column for record in records for column in record))
+
+
+def is_numeric(column: str, records: Sequence[Record]) -> bool:
+    """Whether a column holds numbers, which stand to the right."""
+    return any(isinstance(record.get(column), (int, float, Interval)) for record in records)
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """A table in Markdown; lists are shortened.
+
+    >>> print(markdown([{"method": "md5", "F1": 0.5}]), end="")
+    | method | F1 |
+    |---|--:|
+    | md5 | 0.500 |
+    """
+    columns = columns_of(records)
+    rule = "|".join("--:" if is_numeric(column, records) else "---" for column in columns)
+    head = " | ".join(column.replace("_", " ") for column in columns)
+    lines = [f"| {head} |", f"|{rule}|"]
+    for record in records:
+        cells = (_shown(record.get(column)).replace("|", "\\|") for column in columns)
+        lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
+    return "\n".join(lines) + "\n" if columns else "none\n"
 
 
 def show(console: Console, title: str, records: Sequence[Record]) -> None:
@@ -86,9 +121,9 @@ def show(console: Console, title: str, records: Sequence[Record]) -> None:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    columns = list(dict.fromkeys(column for record in records for column in record))
+    columns = columns_of(records)
     for column in columns:
-        number = any(isinstance(record.get(column), (int, float)) for record in records)
+        number = is_numeric(column, records)
         table.add_column(column.replace("_", " "), justify="right" if number else "left")
     for record in records:
         table.add_row(*(_shown(record.get(column)) for column in columns))
@@ -101,5 +136,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 0.1 else f"{value:.3f}"
     if isinstance(value, (list, tuple)):
-        return " ".join(str(part) for part in value)
+        more = " ..." if len(value) > _PARTS_SHOWN else ""
+        return " ".join(str(part) for part in value[:_PARTS_SHOWN]) + more
     return str(value)

@@ -46,7 +46,8 @@ class MethodRun:
     """What one method says of n pairs.
 
     ``said`` bool[n] and ``scores`` float64[n] for each order; ``reasons`` of the pair in the order
-    that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a comparison.
+    that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a
+    comparison, both of processor time, which does not count other programs.
     """
 
     name: str
@@ -100,13 +101,13 @@ def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
     """Judge all pairs in both orders by one method."""
     if pairs:  # kernels compile when first called
         comparer.compare(comparer.sign(pairs[0].a), comparer.sign(pairs[0].b))
-    started = time.perf_counter()
+    started = time.process_time()
     signed = [(comparer.sign(pair.a), comparer.sign(pair.b)) for pair in pairs]
-    signing = time.perf_counter() - started
-    started = time.perf_counter()
+    signing = time.process_time() - started
+    started = time.process_time()
     forward = [comparer.compare(b, a) for a, b in signed]
     backward = [comparer.compare(a, b) for a, b in signed]
-    comparing = time.perf_counter() - started
+    comparing = time.process_time() - started
     said = {
         B_NEW: np.array([c.duplicate for c in forward], np.bool_),
         A_NEW: np.array([c.duplicate for c in backward], np.bool_),

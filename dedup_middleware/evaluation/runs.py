@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from dedup_middleware.errors import OptionsError
 from dedup_middleware.evaluation import candidates as candidate_recall
-from dedup_middleware.evaluation import output, pairs, plots, protocols, stream, surface
-from dedup_middleware.evaluation.comparers import Comparer, MethodComparer, methods_available
+from dedup_middleware.evaluation import (
+    output,
+    pairs,
+    plots,
+    protocols,
+    stream,
+    stringhashes,
+    surface,
+)
+from dedup_middleware.evaluation.comparers import (
+    METHOD_NAMES,
+    VARIANTS,
+    Comparer,
+    methods_available,
+)
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
 from dedup_middleware.evaluation.edits import KINDS
+from dedup_middleware.methods.literature import LITERATURE
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
@@ -51,10 +66,15 @@ class Run:
         output.show(self.console, title, records)
         self.write(name, records)
 
-    def write(self, name: str, records: Sequence[output.Record]) -> None:
+    def write(
+        self,
+        name: str,
+        records: Sequence[output.Record],
+        shown: Sequence[output.Record] | None = None,
+    ) -> None:
         """Write a table with ``--out``."""
         if self.arguments.out is not None:
-            output.write(self.arguments.out, name, records)
+            output.write(self.arguments.out, name, records, shown)
 
     def plot(self, name: str, draw: Any, data: Any) -> None:
         """Draw a plot with ``--out``, unless ``--no-plots``."""
@@ -66,7 +86,7 @@ def run_pairs(run: Run) -> None:
     """All methods on labelled pairs, without the trivial ones and, if there are any, with them."""
     every = read_pairs(run.arguments.file)
     hard = [pair for pair in every if not pair.trivial]
-    comparers = run.comparers()
+    comparers = run.comparers((*METHOD_NAMES, *VARIANTS))
     for name, title, chosen in (
         ("pairs-all", "all pairs", every),
         ("pairs", "trivial pairs left out", hard),
@@ -81,9 +101,10 @@ def run_pairs(run: Run) -> None:
 
             results = pairs.run_all(comparers, chosen, told)
         rows = pairs.rows(results, chosen, folds=run.arguments.folds)
-        run.write(name, [_pair_record(row) for row in rows])
         main = [row for row in rows if row.order == pairs.EITHER or row.method == "content"]
-        output.show(run.console, f"{title}: {len(chosen)}", [_pair_summary(row) for row in main])
+        summary = [_pair_summary(row) for row in main]
+        run.write(name, [_pair_record(row) for row in rows], summary)
+        output.show(run.console, f"{title}: {len(chosen)}", summary)
         run.plot(f"{name}-precision-recall", plots.precision_recall, pairs.curves(results, chosen))
         if chosen is hard:
             _wrong(run, results, hard)
@@ -109,7 +130,8 @@ def _pair_summary(row: pairs.Row) -> dict[str, Any]:
         "recall": row.recall,
         "F1": row.f1,
         "cross-validated F1": row.cross_validated.f1,
-        "us a pair": row.pair_seconds * 1e6,
+        "us a pair": round(row.pair_seconds * 1e6, 1),
+        "us to sign": round(row.sign_seconds * 1e6),
     }
 
 
@@ -155,20 +177,17 @@ def run_stream(run: Run) -> None:
         raise InputError("two documents have one key: give each its own 'key', 'url' or 'id'")
     truth = stream.Truth(arrivals)
     results = []
-    comparers = run.comparers(("content", "simhash", "jaccard", "minhash"))
+    comparers = run.comparers()
     with run.progress() as bar:
         for order in stream.ORDERS:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
             for name, comparer in comparers.items():
                 with _task(bar, f"{name}, {order}", len(ordered)) as told:
                     decisions, seconds = stream.timed(
-                        partial(_decide, run.options, comparer, ordered, told)
+                        partial(stream.decide, comparer, ordered, run.options, told)
                     )
                 results.append(truth.score(decisions, name, order, 1, seconds))
-        for name, comparer in comparers.items():
-            if run.arguments.workers > 1 and isinstance(comparer, MethodComparer):
-                with _task(bar, f"{name}, {run.arguments.workers} workers", None):
-                    results.append(_with_workers(run, name, arrivals, truth))
+        results += _by_workers(run, bar, comparers, arrivals, truth)
     run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
     lost = [
         {"method": r.method, "order": r.order, "workers": r.workers, "lost": new, "match": old}
@@ -187,21 +206,6 @@ def _task(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[in
     bar.remove_task(task)
 
 
-def _decide(
-    options: Options,
-    comparer: Comparer,
-    arrivals: Sequence[stream.Arrival],
-    progress: stream.Progress,
-) -> list[stream.Decision]:
-    """The methods of a crawl go through the real deduplicator, the others through the same
-    candidates."""
-    options = attrs.evolve(options, index_url="memory:")
-    if isinstance(comparer, MethodComparer):
-        chosen = attrs.evolve(options, method=comparer.name)
-        return stream.deduplicate(chosen, arrivals, progress)
-    return stream.compare_stream(comparer, arrivals, options, progress)
-
-
 def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     seen: dict[tuple[Any, ...], int] = {}
     chosen = []
@@ -213,16 +217,26 @@ def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     return chosen
 
 
-def _with_workers(
-    run: Run, name: str, arrivals: Sequence[stream.Arrival], truth: stream.Truth
-) -> stream.StreamResult:
-    options = attrs.evolve(run.options, method=name, timeout=60.0)
+def _by_workers(
+    run: Run,
+    bar: Progress,
+    comparers: Mapping[str, Comparer],
+    arrivals: Sequence[stream.Arrival],
+    truth: stream.Truth,
+) -> Iterator[stream.StreamResult]:
+    """The methods of a crawl by several processes on one index."""
     workers = run.arguments.workers
-    with tempfile.TemporaryDirectory() as folder:
-        decisions, seconds = stream.timed(
-            lambda: stream.deduplicate_with_workers(options, arrivals, workers, Path(folder))
-        )
-    return truth.score(decisions, name, "arrival", workers, seconds)
+    crawled = {name: c.options for name, c in comparers.items() if c.options is not None}
+    if workers == 1 or not crawled:
+        return
+    with stream.worker_pool(workers) as pool:
+        stream.warm_up(pool, run.options, workers)
+        for name, options in crawled.items():
+            patient = attrs.evolve(options, timeout=60.0)
+            with TemporaryDirectory() as folder, _task(bar, f"{name}, {workers} workers", None):
+                work = partial(stream.deduplicate_in_pool, pool, patient, arrivals, workers)
+                decisions, seconds = stream.timed(partial(work, Path(folder)))
+            yield truth.score(decisions, name, "arrival", workers, seconds)
 
 
 def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
@@ -250,18 +264,26 @@ def run_li(run: Run) -> None:
         task = bar.add_task("", total=None)
         told = lambda what: bar.update(task, description=what)  # noqa: E731
         table = protocols.li(pages, comparers, told)
-        sizes = [n for n in protocols.LI_TIMES if n <= 2 * arguments.size]
-        times = protocols.li_times([*pages.samples, *pages.others], comparers, sizes, told)
     records = [
         {
             **attrs.asdict(row),
             "accuracy_percent": row.accuracy,
             "recall_percent": row.recall,
+            **_published(row.method),
         }
         for row in table
     ]
     run.report("li", "protocol of LI", records)
-    run.report("li-times", "seconds for n pages, each compared with all others", times)
+    with run.progress() as bar:
+        task = bar.add_task("", total=None)
+        told = lambda what: bar.update(task, description=what)  # noqa: E731
+        sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
+    run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
+
+
+def _published(method: str) -> dict[str, Any]:
+    accuracy, recall = protocols.LI_PUBLISHED.get(method, (None, None))
+    return {"published_accuracy": accuracy, "published_recall": recall}
 
 
 def run_zhou(run: Run) -> None:
@@ -275,9 +297,7 @@ def run_zhou(run: Run) -> None:
     arrivals = protocols.zhou_documents(
         documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
     )
-    comparers = run.comparers(("content", "jaccard", "simhash"))
-    if not arguments.methods:
-        comparers.update(protocols.weight_ablation(run.options))
+    comparers = run.comparers(protocols.ZHOU_METHODS)
     with run.progress() as bar:
         task = bar.add_task("", total=None)
         told = lambda what: bar.update(task, description=what)  # noqa: E731
@@ -289,9 +309,27 @@ def run_zhou(run: Run) -> None:
     run.report("zhou", "protocol of ZHOU", records)
 
 
+def run_collisions(run: Run) -> None:
+    """The eight string hashes of SURVEY, and why they collide so often."""
+    rows = stringhashes.collision_table(run.arguments.seed)
+    title = f"collisions among {stringhashes.DOCUMENTS} documents"
+    run.report("collisions", title, [attrs.asdict(row) for row in rows])
+    mean, deviation = stringhashes.expected_collisions(stringhashes.SLOTS)
+    run.console.print(
+        f"{stringhashes.DUPLICATES} documents are copies, which is what whole hashes of 32 and 64 "
+        f"bits find.\nIn a table of {stringhashes.SLOTS} slots an ideal hash collides "
+        f"{mean:.1f} +- {deviation:.1f} times: the published counts measure the table.",
+        markup=False,
+        highlight=False,
+    )
+
+
 def run_candidates(run: Run) -> None:
     """Recall of the tables."""
     arguments = run.arguments
+    if run.options.method in LITERATURE:
+        fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
+        raise OptionsError("DEDUP_METHOD", run.options.method, fix)
     steps = arguments.count * len(candidate_recall.JACCARDS)
     with run.progress() as bar, _task(bar, "pairs", steps) as told:
         rows = candidate_recall.measure(
@@ -322,9 +360,10 @@ def run_surface(run: Run) -> None:
                 seed=arguments.seed,
                 progress=told,
             )
-        run.write(f"surface-{name}", [attrs.asdict(cell) for cell in cells])
-        output.show(run.console, f"edited copies found by {name}", _surface_records(cells))
-        run.plot(f"surface-{name}", plots.heat_map, cells)
+        file = f"surface-{name.replace(':', '-')}"
+        run.write(f"{file}-cells", [attrs.asdict(cell) for cell in cells])
+        run.report(file, f"edited copies found by {name}", _surface_records(cells))
+        run.plot(file, plots.heat_map, cells)
 
 
 def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:

@@ -24,11 +24,11 @@ from typing import Any, Final
 import attrs
 
 from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.evaluation.comparers import Comparer, SignatureComparer
+from dedup_middleware.evaluation.comparers import Comparer, options_for
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.fingerprint import Document, Fingerprinter
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.reading import Signature
+from dedup_middleware.methods.content import Content
 from dedup_middleware.options import Options
 
 LOSS_COST: Final = 10
@@ -150,34 +150,45 @@ def deduplicate(
     return asyncio.run(_through(options, arrivals, progress))
 
 
-def deduplicate_with_workers(
-    options: Options, arrivals: Sequence[Arrival], workers: int, folder: Path
+def worker_pool(workers: int) -> ProcessPoolExecutor:
+    """Processes for :func:`deduplicate_in_pool`, to be used as a context manager."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def warm_up(pool: ProcessPoolExecutor, options: Options, workers: int) -> None:
+    """Start the processes and let them load their kernels, which is not to be measured."""
+    memory = attrs.evolve(options, index_url="memory:", journal="off")
+    list(pool.map(deduplicate, [memory] * workers, [()] * workers))
+
+
+def deduplicate_in_pool(
+    pool: ProcessPoolExecutor,
+    options: Options,
+    arrivals: Sequence[Arrival],
+    workers: int,
+    folder: Path,
 ) -> list[Decision]:
     """The same by several processes on one SQLite index, each with its share of the stream.
 
     :param folder: where the index is made
     """
-    shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}")
+    shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}", journal="off")
     parts = [arrivals[i::workers] for i in range(workers)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        results = list(pool.map(deduplicate, [shared] * workers, parts))
+    results = list(pool.map(deduplicate, [shared] * workers, parts))
     return [decision for result in results for decision in result]
 
 
 class _Kept:
-    """The documents kept so far, found by the method's own keys or by the common tables."""
+    """The documents kept so far, found by the common tables."""
 
-    def __init__(self, comparer: Comparer, options: Options) -> None:
-        self._own = isinstance(comparer, SignatureComparer)
+    def __init__(self, options: Options) -> None:
+        content = options_for(options, Content.name)
         self._places: dict[Any, list[int]] = {}
-        self._fingerprinter = Fingerprinter(options)
-        self._method = choose_method(options)
+        self._fingerprinter = Fingerprinter(content)
+        self._method = choose_method(content)
 
-    def places(self, document: Document, signed: Any) -> list[Any]:
+    def places(self, document: Document) -> list[Any]:
         """Where a document is looked for and put."""
-        if self._own and isinstance(signed, Signature) and signed.keys:
-            return list(signed.keys)
         # The first slot is the document's key, which says nothing of its content.
         return [
             (slot.bucket, None if slot.wide else slot.head)
@@ -200,15 +211,16 @@ def compare_stream(
     options: Options,
     progress: Progress | None = None,
 ) -> list[Decision]:
-    """Send a stream through any method: each document against its candidates among those kept,
-    dropped for the most similar one that makes it a duplicate, the oldest of equals."""
-    kept = _Kept(comparer, options)
+    """Send a stream through a method that no crawl offers: each document against the common
+    candidates among those kept, dropped for the most similar one that makes it a duplicate, the
+    oldest of equals."""
+    kept = _Kept(options)
     signatures: list[Any] = []
     keys: list[str] = []
     decisions = []
     for arrival in arrivals:
         signed = comparer.sign(arrival.document)
-        places = [] if signed is None else kept.places(arrival.document, signed)
+        places = [] if signed is None else kept.places(arrival.document)
         best: tuple[float, int] | None = None
         for number in kept.candidates(places):
             compared = comparer.compare(signed, signatures[number])
@@ -222,6 +234,19 @@ def compare_stream(
         if progress is not None:
             progress(1)
     return decisions
+
+
+def decide(
+    comparer: Comparer,
+    arrivals: Sequence[Arrival],
+    options: Options,
+    progress: Progress | None = None,
+) -> list[Decision]:
+    """Send a stream through the real deduplicator, on an index in memory; through
+    :func:`compare_stream` if no crawl offers the method."""
+    if comparer.options is None:
+        return compare_stream(comparer, arrivals, options, progress)
+    return deduplicate(attrs.evolve(comparer.options, index_url="memory:"), arrivals, progress)
 
 
 class Truth:

@@ -6,6 +6,8 @@ claim atomic by comparing every bucket with what was read.
 
 The order of a decision::
 
+    proposal = await index.propose(entry, distance, lease)      # a Claim for most pages, else
+
     reading = await index.read(slots)
     ... judge the neighbours in reading.data ...
     outcome = await index.claim(entry, reading)      # Claim, or a Reading of what has grown
@@ -24,15 +26,20 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index import maintenance, verification
+from dedup_middleware.index.layout import PAYLOAD_LIMIT
+from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot
+from dedup_middleware.index.tables import KEY_TABLE, NOBODY, Neighbours, Slot, Slots, narrow_slot
+from dedup_middleware.index.verification import Progress, Verification
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SCHEMA = 1
+SCHEMA = 2
 _REFRESH_LEASE = 10.0  # seconds
+_FORGET = 100_000  # pages forgotten at once
 Parameters = Mapping[str, str]
 
 
@@ -58,12 +65,23 @@ class Entry:
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
-    record of it; they must be among the slots of the reading.
+    record of it; they must be among the slots of the reading. ``payload`` is whatever else a
+    method keeps of a page, of any length up to 65,536 bytes; the index does not look into it.
+
+    :raises ValueError: the payload is too long
     """
 
-    slots: tuple[Slot, ...]
+    slots: tuple[Slot, ...] | Slots
     content: bytes
     address: str | None
+    payload: bytes = b""
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.payload) > PAYLOAD_LIMIT:
+            raise ValueError(
+                f"payload has {len(self.payload)} bytes: an index keeps at most {PAYLOAD_LIMIT} of "
+                "a page; shorten it"
+            )
 
 
 @attrs.frozen
@@ -72,6 +90,39 @@ class Claim:
 
     number: int
     token: int  # distinguishes this claim from any other one of the same number
+
+
+@attrs.frozen(eq=False)
+class Proposal:
+    """What an index says of a page that asks to be stored, all of one moment.
+
+    ``claim``: the page's claim, if nobody stood beside it in a narrow table. ``near``: the full
+    buckets that the page met, and the pages beside it; those of the narrow tables alone, and
+    perhaps not all, unless ``whole``. What the index could say of them on the way:
+    ``satellites`` and ``addresses``; ``reading``: what was read, ready for :meth:`Index.claim`.
+    """
+
+    claim: Claim | None
+    near: Neighbours = NOBODY
+    whole: bool = True
+    satellites: Satellites | None = None
+    addresses: Mapping[int, str | None] = attrs.field(factory=dict)
+    reading: Reading | None = None
+
+
+@attrs.frozen(eq=False)
+class Proposed:
+    """A page that waits for its answer, with others; see :meth:`Index.propose`."""
+
+    entry: Entry
+    distance: int
+    lease: float
+    probes: tuple[Slot, ...] = ()
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """All places to look into; those of the entry come first."""
+        return (*self.entry.slots, *self.probes) if self.probes else self.entry.slots
 
 
 class Index(ABC):
@@ -119,6 +170,10 @@ class Index(ABC):
         """Addresses of pages, None where none is kept."""
 
     @abstractmethod
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+
+    @abstractmethod
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         """Take the place of a page, if no bucket has changed since ``reading``. Atomic.
 
@@ -127,6 +182,41 @@ class Index(ABC):
             and a Reading of the same slots is returned: ``data`` holds the tails that are new
             (everything, for a bucket that was rewritten), ``lengths`` and ``versions`` are current
         """
+
+    @abstractmethod
+    async def load(self, pages: Pages) -> int:
+        """Enter many pages that are stored already, as committed ones; none of them is judged.
+
+        They go in by parts, each as a whole or not at all, and into the newest generation; others
+        may read and claim meanwhile. If it is broken off, the parts before are in.
+
+        :returns: number of pages entered, all of them
+        """
+
+    async def propose(
+        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
+    ) -> Proposal:
+        """Take the place of a page at once if nobody stands beside it: read, scan and claim in one.
+
+        A claim may come with neighbours in the SimHash tables; it must be released if one of them
+        makes the page a duplicate. Of two like pages proposed at the same time the later one is
+        told of the earlier one, never both of each other.
+
+        :param distance: bits up to which SimHashes are neighbours
+        :param lease: seconds until the claim runs out
+        :param probes: further slots to look into, which get no record
+        """
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+        reading = await self.read((*entry.slots, *probes))
+        while True:
+            near = neighbours(reading.slots, reading.data, distance)
+            if len(near) or near.corrupt:
+                return Proposal(None, near, reading=reading)
+            outcome = await self.claim(entry, reading, lease)
+            if isinstance(outcome, Claim):
+                return Proposal(outcome, near)
+            reading = outcome
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:
@@ -154,7 +244,8 @@ class Index(ABC):
     async def refresh(self, number: int, slots: Sequence[Slot]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.
 
-        It gets a new number; satellite and address are copied. The old one expires as it would.
+        It gets a new number; satellite, address and payload are copied. The old one expires as it
+        would.
 
         :param slots: places of the page that hit it; the key of the stored page replaces theirs
         :returns: False: it has expired or is not committed
@@ -163,9 +254,10 @@ class Index(ABC):
         if found.states[0] != State.COMMITTED:
             return False
         (address,) = await self.addresses([number])
+        (payload,) = await self.payloads([number])
         own = narrow_slot(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
-        entry = Entry(places, found.content[0].tobytes(), address)
+        entry = Entry(places, found.content[0].tobytes(), address, payload)
         outcome: Claim | Reading = await self.read(places)
         while isinstance(outcome, Reading):
             outcome = await self.claim(entry, outcome, _REFRESH_LEASE)
@@ -176,6 +268,17 @@ class Index(ABC):
         """All pages by ascending number, many at a time; numbers that are FREE are left out."""
 
     @abstractmethod
+    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets that hold a record, ascending, each once.
+
+        Others may write meanwhile: what stood in a bucket before the walk is met, what is added
+        during it may or may not be.
+
+        :returns: the bucket (``table << 16 | prefix``) and its bytes of all live generations,
+            the oldest first
+        """
+
+    @abstractmethod
     async def forget(self, numbers: Sequence[int]) -> int:
         """Let committed pages read as released: like pages may be stored again.
 
@@ -183,11 +286,12 @@ class Index(ABC):
         """
 
     @abstractmethod
-    async def compact(self) -> int:
+    async def compact(self, progress: Progress | None = None) -> int:
         """Take the records of pages that are gone out of all buckets.
 
         Others may work meanwhile: a reading of a bucket that is rewritten no longer fits it.
 
+        :param progress: called now and then with what is being read and how much of it so far
         :returns: number of records taken out
         """
 
@@ -197,16 +301,67 @@ class Index(ABC):
         :returns: how many there were
         """
         forgotten = 0
+        chosen: list[int] = []
+        async for numbers, addresses in self.committed_addresses():
+            mask = [wanted(address.decode("utf-8", "replace")) for address in addresses]
+            chosen += numbers[np.array(mask, np.bool_)].tolist()
+            if len(chosen) >= _FORGET:
+                forgotten += await self.forget(chosen)
+                chosen = []
+        return forgotten + await self.forget(chosen)
+
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget all pages that were committed in a span of time.
+
+        :param since: seconds since 1970 by the index's own clock
+        :param until: the same, not included; times are kept in whole seconds
+        :returns: how many there were
+        """
+        forgotten = 0
         async for pages in self.pages():
-            numbers = pages.numbers[pages.states == State.COMMITTED].tolist()
-            addresses = await self.addresses(numbers)
-            chosen = [
-                number
-                for number, address in zip(numbers, addresses, strict=True)
-                if address is not None and wanted(address)
-            ]
-            forgotten += await self.forget(chosen)
+            chosen = (pages.states == State.COMMITTED) & (pages.times >= since)
+            forgotten += await self.forget(pages.numbers[chosen & (pages.times < until)].tolist())
         return forgotten
+
+    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """Numbers and addresses (UTF-8) of all committed pages that have one, many at a time."""
+        async for pages in self.pages():
+            numbers = pages.numbers[pages.states == State.COMMITTED]
+            addresses = await self.addresses(numbers.tolist())
+            known = np.array([bool(address) for address in addresses], np.bool_)
+            yield numbers[known], [address.encode() for address in addresses if address]
+
+    @abstractmethod
+    async def numbers(self) -> range:
+        """Page numbers that may exist: none below, none beyond."""
+
+    async def lookup(self, key_hash: int) -> tuple[int, ...]:
+        """Numbers of the committed pages with a key, ascending.
+
+        :param key_hash: keyed 64-bit hash of the document key
+        """
+        return await maintenance.lookup(self, key_hash)
+
+    async def sample(self, count: int, seed: int = 0) -> Satellites:
+        """Committed pages drawn at random, all with the same chance, none twice.
+
+        A small share of a large index is drawn by number, without reading the rest.
+
+        :param count: how many; all, if there are no more
+        :param seed: the same one draws the same pages from an index that has not changed
+        :returns: the pages by ascending number
+        """
+        return await maintenance.sample(self, count, seed)
+
+    async def verify(self, progress: Progress | None = None) -> Verification:
+        """Read every bucket and every satellite and say what does not fit; nothing is changed.
+
+        Others may write meanwhile: what looks wrong is looked at once more before it is told, and
+        pages that come in after the beginning are left out.
+
+        :param progress: called now and then with what is being read and how much of it so far
+        """
+        return await verification.verify(self, progress)
 
     @abstractmethod
     async def stats(self) -> IndexStats:

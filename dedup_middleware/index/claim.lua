@@ -1,11 +1,11 @@
 -- KEYS: leases, counters, generations, then the newest buckets of the reading.
--- ARGV: prefix, token, lease in ms, content, address; then, of all buckets in one string each
+-- ARGV: prefix, token, lease in ms, content, text_length of the row and text; then, of all buckets in one string each
 -- (many arguments are dear): lengths (4 bytes each), last bytes (at most GUARD each), sizes of
 -- the heads of the new records (a digit each, 0: no record), heads; then ms of a generation (0: it
 -- never ends) and the generation of the reading.
 -- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}, or
 -- the generation of now if it is another one.
-local TOKEN, ADDRESS = ARGV[2], ARGV[5]
+local TOKEN, TEXT_LENGTH, TEXT = ARGV[2], string.sub(ARGV[5], 1, 2), string.sub(ARGV[5], 3)
 local FIRST = 3 -- keys before the buckets
 local BUCKETS = #KEYS - FIRST
 local LENGTHS = { struct.unpack('<' .. string.rep('I4', BUCKETS), ARGV[6]) }
@@ -73,9 +73,9 @@ if not same or table.concat(ends) ~= ARGV[7] then
     local size = tonumber(string.sub(ARGV[8], i, i))
     if size > 0 and changes[i] then
       local data = changes[i][2]
-      local width, first = size == 8 and 16 or 8, size == 8 and 9 or 1
+      local width = 5 + size
       for record = math.max(0, #data - 256 * width), #data - width, width do
-        local page = string.sub(data, record + first, record + first + 4)
+        local page = string.sub(data, record + 1, record + 5)
         if token_of(page, time) == TOKEN then
           return page
         end
@@ -85,13 +85,12 @@ if not same or table.concat(ends) ~= ARGV[7] then
   return changes
 end
 
-local number, address_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 number = number + 1
 if number > LAST_NUMBER then
   return redis.error_reply('FULL no page number is left')
 end
 local page = struct.pack('<I5', number)
-local wide_page = page .. '\0\0\0'
 
 local writes, appends, at, n = {}, {}, 1, 0
 for i = 1, BUCKETS do
@@ -100,14 +99,14 @@ for i = 1, BUCKETS do
     local head = string.sub(ARGV[9], at, at + size - 1)
     at = at + size
     local value = values[i]
-    if LENGTHS[i] + (size == 8 and 16 or 8) > BUCKET_LIMIT then
+    if LENGTHS[i] + 5 + size > BUCKET_LIMIT then
       overflow = overflow + 1
     elseif value then
       writes[n + 1] = KEYS[FIRST + i]
-      writes[n + 2] = size == 8 and value .. head .. wide_page or value .. page .. head
+      writes[n + 2] = value .. page .. head
       n = n + 2
     else
-      appends[KEYS[FIRST + i]] = size == 8 and head .. wide_page or page .. head
+      appends[KEYS[FIRST + i]] = page .. head
     end
     if LENGTHS[i] == 0 then
       filled = filled + 1
@@ -115,20 +114,13 @@ for i = 1, BUCKETS do
   end
 end
 
--- The address goes into chunks of one size; none is cut in two.
-local start = 0
-if #ADDRESS > 0 then
-  start = address_end
-  if start % ADDRESS_CHUNK + #ADDRESS > ADDRESS_CHUNK then
-    start = start + ADDRESS_CHUNK - start % ADDRESS_CHUNK
-  end
-  address_end = start + #ADDRESS
-end
+local start = text_end
+text_end = start + #TEXT
 
 -- The first write is one that a server without memory refuses, before anything has changed.
-redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, address_end, filled, overflow, gone))
+redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, text_end, filled, overflow, gone))
 if SPAN > 0 and redis.call('HEXISTS', KEYS[3], GENERATION) == 0 then
-  redis.call('HSET', KEYS[3], GENERATION, struct.pack('<I6I6', number, address_end - #ADDRESS))
+  redis.call('HSET', KEYS[3], GENERATION, struct.pack('<I6I6', number, start))
 end
 if n > 0 then
   redis.call('MSET', unpack(writes))
@@ -136,20 +128,7 @@ end
 for key, record in pairs(appends) do
   redis.call('APPEND', key, record)
 end
-if #ADDRESS > 0 then
-  local offset = start % ADDRESS_CHUNK
-  local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start - offset) / ADDRESS_CHUNK)
-  if offset == 0 then
-    -- A string made by SETRANGE is as long as it must be, one that grows by it twice as long.
-    redis.call('SETRANGE', chunk, ADDRESS_CHUNK - 1, '\0')
-  end
-  redis.call('SETRANGE', chunk, offset, ADDRESS)
-end
-local chunk, offset = place(page)
-if offset == 0 or number == 1 then
-  redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
-end
-local tail = struct.pack('<BI2I5', PENDING, #ADDRESS, start)
-redis.call('SETRANGE', chunk, offset, ARGV[4] .. tail)
+write_text(start, TEXT)
+write_rows(number, { pending_row(ARGV[4], TEXT_LENGTH, start) })
 set_lease(page, TOKEN, ARGV[3])
 return page

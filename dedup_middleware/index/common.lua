@@ -18,25 +18,94 @@ local function place(page)
   return PREFIX .. 's' .. struct.pack('<I4', (number - row) / ROWS), row * ROW_SIZE
 end
 
+-- A stamp is a state, or the second in which a page was committed.
 local function state_of(page)
   local chunk, offset = place(page)
   offset = offset + CONTENT_SIZE
-  return string.byte(redis.call('GETRANGE', chunk, offset, offset))
+  local stamp = redis.call('GETRANGE', chunk, offset, offset + 3)
+  if #stamp < 4 then
+    return FREE
+  end
+  stamp = struct.unpack('<I4', stamp)
+  return stamp > RELEASED and COMMITTED or stamp
 end
 
-local function set_state(page, state)
+local function set_state(page, state, time)
   local chunk, offset = place(page)
+  local stamp = state == COMMITTED and math.floor((time or now()) / 1000) or state
   -- A chunk that has expired must not come back as a string of zeros.
   if redis.call('EXISTS', chunk) == 1 then
-    redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, string.char(state))
+    redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, struct.pack('<I4', stamp))
+  end
+end
+
+-- Length of a page's address, where its text begins, and whether a payload follows.
+local function text_of(page)
+  local chunk, offset = place(page)
+  offset = offset + CONTENT_SIZE + 4
+  local tail = TAIL_SIZE > 0 and redis.call('GETRANGE', chunk, offset, offset + 6) or ''
+  if #tail < 7 then
+    return 0, 0, false
+  end
+  local length, start = struct.unpack('<I2I5', tail)
+  local more = length >= PAYLOAD_BIT
+  return more and length - PAYLOAD_BIT or length, start, more
+end
+
+-- Some bytes of all text chunks, one after the other; less than asked for where chunks are gone.
+local function read_text(start, length)
+  local parts = {}
+  while length > 0 do
+    local offset = start % TEXT_CHUNK
+    local size = math.min(length, TEXT_CHUNK - offset)
+    local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start - offset) / TEXT_CHUNK)
+    parts[#parts + 1] = redis.call('GETRANGE', chunk, offset, offset + size - 1)
+    start, length = start + size, length - size
+  end
+  return table.concat(parts)
+end
+
+-- Writes text into its chunks, all of one size; text may be cut by their ends.
+local function write_text(start, text)
+  local written = 0
+  while written < #text do
+    local offset = (start + written) % TEXT_CHUNK
+    local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start + written - offset) / TEXT_CHUNK)
+    if offset == 0 then
+      -- A string made by SETRANGE is as long as it must be, one that grows by it twice as long.
+      redis.call('SETRANGE', chunk, TEXT_CHUNK - 1, '\0')
+    end
+    local part = string.sub(text, written + 1, written + TEXT_CHUNK - offset)
+    redis.call('SETRANGE', chunk, offset, part)
+    written = written + #part
+  end
+end
+
+-- The row of a page that is claimed. Where an index keeps no text, rows do not speak of it.
+local function pending_row(content, text_length, text_start)
+  local row = content .. struct.pack('<I4', PENDING)
+  return TAIL_SIZE > 0 and row .. text_length .. struct.pack('<I5', text_start) or row
+end
+
+-- Writes the rows of new pages whose numbers follow each other.
+local function write_rows(number, rows)
+  local i = 1
+  while i <= #rows do
+    local chunk, offset = place(struct.pack('<I5', number + i - 1))
+    if offset == 0 or number + i == 2 then
+      redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
+    end
+    local till = math.min(#rows, i + ROWS - 1 - offset / ROW_SIZE)
+    redis.call('SETRANGE', chunk, offset, table.concat(rows, '', i, till))
+    i = till + 1
   end
 end
 
 -- Ends a lease for good. HDEL goes first: it is allowed when memory is full, and after it so is
 -- the write that follows.
-local function finish(page, state)
+local function finish(page, state, time)
   redis.call('HDEL', LEASES, page)
-  set_state(page, state)
+  set_state(page, state, time)
 end
 
 -- The token of a page's live lease. One that has run out is ended for good, so that a clock that
@@ -51,6 +120,18 @@ local function token_of(page, time)
     return nil
   end
   return string.sub(lease, 1, 8)
+end
+
+-- The row of a page; one whose lease has run out reads as released.
+local function row_of(page, time)
+  local chunk, offset = place(page)
+  local row = redis.call('GETRANGE', chunk, offset, offset + ROW_SIZE - 1)
+  if #row == ROW_SIZE and struct.unpack('<I4', row, CONTENT_SIZE + 1) == PENDING
+    and not token_of(page, time) then
+    return string.sub(row, 1, CONTENT_SIZE) .. struct.pack('<I4', RELEASED)
+      .. string.sub(row, CONTENT_SIZE + 5)
+  end
+  return row
 end
 
 local function set_lease(page, token, milliseconds)

@@ -1,25 +1,33 @@
--- KEYS: leases, counters, committed, then buckets. ARGV: prefix, then for each bucket: its length,
--- its last bytes, and what is to stand there instead.
--- Writes those that have not changed since; returns how many.
-local done, emptied = 0, 0
-for i = 4, #KEYS do
-  local length, guard = tonumber(ARGV[3 * i - 10]), ARGV[3 * i - 9]
-  if redis.call('STRLEN', KEYS[i]) == length
-    and redis.call('GETRANGE', KEYS[i], length - #guard, -1) == guard then
-    local value = ARGV[3 * i - 8]
-    if value == '' then
-      redis.call('UNLINK', KEYS[i])
-      emptied = emptied + 1
+-- KEYS: leases, counters, committed, then buckets. ARGV: prefix, lengths of the buckets (4 bytes
+-- each), then for each of them its last bytes, and what is to stand there instead.
+-- Writes those that have not changed since; returns for each a byte, '1': written, '0': not.
+local FIRST = 3 -- keys before the buckets
+local held = redis.call('MGET', unpack(KEYS, FIRST + 1))
+local flags, writes, emptied = {}, {}, {}
+for i = 1, #held do
+  local value, guard, data = held[i], ARGV[2 * i + 1], ARGV[2 * i + 2]
+  flags[i] = '0'
+  if value and #value == struct.unpack('<I4', ARGV[2], 4 * i - 3)
+    and string.sub(value, -#guard) == guard then
+    flags[i] = '1'
+    if data == '' then
+      emptied[#emptied + 1] = KEYS[FIRST + i]
     else
-      redis.call('SET', KEYS[i], value)
+      writes[#writes + 1] = KEYS[FIRST + i]
+      writes[#writes + 1] = data
     end
-    done = done + 1
   end
 end
-local counters = redis.call('GET', KEYS[2])
-if emptied > 0 and counters then
-  local number, address_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-  redis.call('SET', KEYS[2],
-    struct.pack(COUNTERS, number, address_end, math.max(0, filled - emptied), overflow, gone))
+if #writes > 0 then
+  redis.call('MSET', unpack(writes))
 end
-return done
+local counters = redis.call('GET', KEYS[2])
+if #emptied > 0 then
+  redis.call('UNLINK', unpack(emptied))
+end
+if #emptied > 0 and counters then
+  local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+  redis.call('SET', KEYS[2],
+    struct.pack(COUNTERS, number, text_end, math.max(0, filled - #emptied), overflow, gone))
+end
+return table.concat(flags)

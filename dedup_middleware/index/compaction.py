@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import (
-    NARROW,
-    NARROW_RECORD,
-    NUMBER_MASK,
-    WIDE,
-    WIDE_RECORD,
-    Satellites,
-    State,
-)
+from dedup_middleware.index.records import NARROW, WIDE, Satellites, State, numbers_of
 
 
 class Living:
@@ -32,6 +27,12 @@ class Living:
         self._alive[pages.numbers[known & wanted].astype(np.int64)] = True
         return bool((wanted | ~known).any())
 
+    def without(self, numbers: Iterable[int]) -> list[int]:
+        """Those of some numbers whose pages are gone."""
+        every = np.fromiter(numbers, np.uint64)
+        gone: list[int] = every[~self.keep(every)].tolist()
+        return gone
+
     def keep(self, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of these numbers keep their records."""
         known: NDArray[np.bool_] = numbers < np.uint64(len(self._alive))
@@ -39,20 +40,46 @@ class Living:
         return np.logical_or(kept, ~known)
 
 
-def compacted(bucket: bytes | bytearray, living: Living, *, wide: bool) -> tuple[bytes, int] | None:
-    """A bucket without the records of pages that are gone, and without bytes of no record.
+@attrs.frozen(eq=False)
+class Compacted:
+    """Buckets that change, column by column.
 
-    :returns: what is left, and the number of records taken out; None: nothing to do
+    ``positions``: of the buckets among those given; ``data``: what is left of each; ``removed``:
+    number of records taken out of each.
+    """
+
+    positions: list[int]
+    data: list[bytes]
+    removed: list[int]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def compacted(buckets: Sequence[bytes | bytearray], living: Living, *, wide: bool) -> Compacted:
+    """Buckets without the records of pages that are gone, and without bytes of no record.
+
+    :param buckets: as many as memory allows; all are looked at together
+    :param wide: whether they are of a SimHash table
+    :returns: those that change
     """
     width = WIDE if wide else NARROW
-    whole = len(bucket) - len(bucket) % width
-    if wide:
-        records = np.frombuffer(bucket, WIDE_RECORD, count=whole // width)
-        numbers = records["number"] & np.uint64(NUMBER_MASK)
+    lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
+    counts = lengths // width
+    torn = lengths % width != 0
+    if torn.any():
+        whole = (lengths - lengths % width).tolist()
+        raw = b"".join([data[:end] for data, end in zip(buckets, whole, strict=True)])
     else:
-        records = np.frombuffer(bucket, NARROW_RECORD, count=whole // width)
-        numbers = records & np.uint64(NUMBER_MASK)
-    keep = living.keep(numbers)
-    if keep.all() and whole == len(bucket):
-        return None
-    return records[keep].tobytes(), int(len(keep) - keep.sum())
+        raw = b"".join(buckets)
+    keep = living.keep(numbers_of(raw, width))
+    # Records kept before each bucket, and behind the last one.
+    kept = np.concatenate([[0], np.cumsum(keep)])[np.concatenate([[0], np.cumsum(counts)])]
+    removed = counts - np.diff(kept)
+    changed = np.flatnonzero((removed > 0) | torn)
+    if not len(changed):
+        return Compacted([], [], [])
+    left = np.frombuffer(raw, np.uint8).reshape(-1, width)[keep].tobytes()
+    starts, ends = (width * kept[changed]).tolist(), (width * kept[changed + 1]).tolist()
+    data = [left[start:end] for start, end in zip(starts, ends, strict=True)]
+    return Compacted(changed.tolist(), data, removed[changed].tolist())

@@ -6,8 +6,8 @@ end
 local removed = redis.call('UNLINK', unpack(names))
 local counters = redis.call('GET', KEYS[2])
 if removed > 0 and counters then
-  local number, address_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+  local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
   redis.call('SET', KEYS[2],
-    struct.pack(COUNTERS, number, address_end, math.max(0, filled - removed), overflow, gone))
+    struct.pack(COUNTERS, number, text_end, math.max(0, filled - removed), overflow, gone))
 end
 return removed

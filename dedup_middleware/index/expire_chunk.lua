@@ -6,14 +6,14 @@ if not rows or not counters then
   return 0
 end
 local pages, committed = 0, 0
-for at = CONTENT_SIZE + 1, #rows, ROW_SIZE do
-  local state = string.byte(rows, at)
-  pages = pages + (state ~= 0 and 1 or 0)
-  committed = committed + (state == COMMITTED and 1 or 0)
+for at = CONTENT_SIZE + 1, #rows - 3, ROW_SIZE do
+  local stamp = struct.unpack('<I4', rows, at)
+  pages = pages + (stamp ~= FREE and 1 or 0)
+  committed = committed + (stamp > RELEASED and 1 or 0)
 end
 redis.call('UNLINK', chunk)
 redis.call('DECRBY', KEYS[3], committed)
-local number, address_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 redis.call('SET', KEYS[2],
-  struct.pack(COUNTERS, number, address_end, filled, overflow, gone + pages))
+  struct.pack(COUNTERS, number, text_end, filled, overflow, gone + pages))
 return pages

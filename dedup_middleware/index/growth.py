@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dedup_middleware.index.base import Entry, Reading
 from dedup_middleware.index.tables import Slot
 
-GUARD = 16  # bytes at the end of a bucket that serve as its version: the widest record
+GUARD = 16  # bytes at the end of a bucket that serve as its version: at least one whole record
 _GUARD_MASK = (1 << 8 * GUARD) - 1
 
 # None: unchanged. Otherwise the new bytes, and whether they are the whole (rewritten) bucket.

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dedup_middleware.index.records import NARROW, NUMBER_BITS, WIDE
 from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
 
-# A bucket takes no more records beyond this many bytes: 65,536 wide ones, what honest pages fill
-# at 4 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
+# A bucket takes no more records beyond this many bytes: 95,325 wide ones, what honest pages fill
+# at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
 # page is still found by its other tables.
 BUCKET_LIMIT = 1 << 20
+FULL_BUCKET = BUCKET_LIMIT - WIDE  # beyond these bytes a bucket takes no more wide records
+
+PAYLOAD_LIMIT = 1 << 16  # bytes
 
 # Longer addresses are cut: they only name a page in a verdict, the key table identifies it.
 ADDRESS_LIMIT = 4096
@@ -19,20 +22,15 @@ _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
 
 
 def record(slot: Slot, number: int) -> bytes:
-    """The record of page ``number`` in the bucket of ``slot``.
-
-    The same as :func:`.wide_record` and :func:`.narrow_record`, in one step: a claim makes
-    thirteen of them.
-    """
-    if _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE:
-        return (number << 64 | slot.head).to_bytes(WIDE, "little")
-    return (slot.head << NUMBER_BITS | number).to_bytes(NARROW, "little")
+    """The record of page ``number`` in the bucket of ``slot``."""
+    wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
+    return (slot.head << NUMBER_BITS | number).to_bytes(WIDE if wide else NARROW, "little")
 
 
 def head(slot: Slot) -> bytes:
-    """What a record says beside the page number: 8 bytes of a wide one, 3 of a narrow one."""
+    """What a record says beside the page number: 6 bytes of a wide one, 3 of a narrow one."""
     wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
-    return slot.head.to_bytes(8 if wide else 3, "little")
+    return slot.head.to_bytes(6 if wide else 3, "little")
 
 
 def cut_address(address: str) -> bytes:

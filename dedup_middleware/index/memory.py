@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Reading
+from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Proposal, Reading
 from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.growth import (
     changes,
@@ -20,41 +24,66 @@ from dedup_middleware.index.growth import (
     grown,
     reading_of_generations,
 )
-from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
+from dedup_middleware.index.layout import cut_address
+from dedup_middleware.index.pages import Pages, records_of
 from dedup_middleware.index.parameters import agree, complete, missing
+from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.records import CONTENT, Satellites, State
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
+from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot, Slots
+from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment, Window, window_parameter
 
+if TYPE_CHECKING:
+    from dedup_middleware.index.memory_buckets import Buckets
+
 _FIRST_ROOM = 1024  # satellites
-_GENERATION = 24  # bits of a bucket's number below its generation
+_KERNELS = "dedup_middleware.index.memory_buckets"
+_NAMED = 8  # neighbours whose addresses come with a proposal
+_PENDING = int(State.PENDING)
+_CHUNK = 5_000  # pages that are entered before others get their turn
+
+
+def _is_wide(bucket: int) -> bool:
+    return bucket >> 16 in SIMHASH_TABLES
 
 
 @attrs.define
 class _Lease:
-    token: int
     until: float
 
 
 class MemoryIndex(Index):
-    """Buckets in a dictionary, satellites in arrays.
+    """Buckets and satellites in arrays.
 
-    No method waits for anything, so each is atomic under an event loop.
+    No method waits for anything but :meth:`open`, so each is atomic under an event loop.
 
     :param window: seconds that a page is remembered, 0: for ever
     :param clock: seconds, never going back
+    :param wall: seconds since 1970, asked once: the times of commits count on from there
     """
 
-    def __init__(self, *, window: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        window: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self.corrupt = 0
         self.overflow = 0
         self._clock = clock
+        self._epoch = wall() - clock()
         self._parameters: dict[str, str] = {}
-        self._buckets: dict[int, bytearray] = {}
+        self._buckets: dict[int, Buckets] = {}  # of each generation
+        # A number is never given twice, so what tells a claim of this index from others is enough.
+        self._token = secrets.randbits(64)
+        self._record = WHOLE
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
         self._states = np.zeros(_FIRST_ROOM, np.uint8)
+        self._times = np.zeros(_FIRST_ROOM, np.uint32)
         self._addresses: dict[int, bytes] = {}
+        self._payloads: dict[int, bytes] = {}
         self._leases: dict[int, _Lease] = {}
         self._last = 0  # page number
         self._forgotten = 0  # pages below it have expired; their rows are gone
@@ -63,8 +92,12 @@ class MemoryIndex(Index):
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Agree on the parameters; see :meth:`.Index.open`."""
-        wanted = {**parameters, **window_parameter(self._window.seconds)}
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        # Compiled beside the loop, not by the first page.
+        await asyncio.to_thread(importlib.import_module, _KERNELS)
         if not self._parameters:
+            self._record = layout_of(wanted, "memory:")
+            self._content = np.zeros(_FIRST_ROOM, self._record.dtype)
             self._parameters = complete(wanted)
         return agree(self._parameters, wanted, "memory:")
 
@@ -82,14 +115,23 @@ class MemoryIndex(Index):
         return self._read(slots, self._turn())
 
     def _read(self, slots: Sequence[Slot], moment: Moment) -> Reading:
-        buckets = self._buckets
         if not self._window.seconds:
-            return first_reading(slots, [bytes(buckets.get(slot.bucket, b"")) for slot in slots])
-        data = [
-            [bytes(buckets.get(one << _GENERATION | slot.bucket, b"")) for one in moment.live]
-            for slot in slots
-        ]
+            return first_reading(slots, [self._bucket(0, slot.bucket) for slot in slots])
+        data = [[self._bucket(one, slot.bucket) for one in moment.live] for slot in slots]
         return reading_of_generations(slots, data, moment.generation)
+
+    def _bucket(self, generation: int, bucket: int) -> bytes:
+        buckets = self._buckets.get(generation)
+        return b"" if buckets is None else buckets.get(bucket)
+
+    def _newest(self, generation: int) -> Buckets:
+        """The buckets of a generation, to be written."""
+        found = self._buckets.get(generation)
+        if found is None:
+            from dedup_middleware.index.memory_buckets import Buckets  # numba stays lazy
+
+            found = self._buckets[generation] = Buckets()
+        return found
 
     def _turn(self) -> Moment:
         """This moment; generations that have expired by now are dropped."""
@@ -105,61 +147,129 @@ class MemoryIndex(Index):
         for one in dead:
             del self._first[one]
         oldest = min(self._first)
-        self._buckets = {k: v for k, v in self._buckets.items() if k >> _GENERATION >= oldest}
+        self._buckets = {k: v for k, v in self._buckets.items() if k >= oldest}
         first = self._first[oldest]
         rows = first - 1 - self._forgotten
         self._content = self._content[rows:].copy()
         self._states = self._states[rows:].copy()
-        self._content[0], self._states[0] = 0, State.FREE
+        self._times = self._times[rows:].copy()
+        self._content[0], self._states[0], self._times[0] = 0, State.FREE, 0
         self._forgotten = first - 1
         self._addresses = {k: v for k, v in self._addresses.items() if k >= first}
+        self._payloads = {k: v for k, v in self._payloads.items() if k >= first}
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
-        wanted = np.asarray(numbers, np.uint64)
         self._turn()
-        known = (wanted > np.uint64(self._forgotten)) & (wanted <= np.uint64(self._last))
-        rows = np.where(known, wanted - np.uint64(self._forgotten), np.uint64(0)).astype(np.int64)
+        return self._fetch(np.asarray(numbers, np.uint64))
+
+    def _fetch(self, wanted: NDArray[np.uint64]) -> Satellites:
+        # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
+        rows = wanted - np.uint64(self._forgotten)
+        rows[rows > np.uint64(self._last - self._forgotten)] = 0
         if self._leases:
-            for number in set(wanted.tolist()) & self._leases.keys():
-                self._lease(number)
-        return Satellites(wanted, self._content[rows], self._states[rows])
+            for number in wanted.tolist():
+                if number in self._leases:
+                    self._lease(number)
+        content = self._content[rows]
+        if content.dtype is not CONTENT:
+            content = self._record.unpack(content)
+        return Satellites(wanted, content, self._states[rows], self._times[rows])
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
+        return self._named(numbers)
+
+    def _named(self, numbers: Sequence[int]) -> list[str | None]:
         found = [self._addresses.get(int(number)) for number in numbers]
         return [None if raw is None else raw.decode() for raw in found]
+
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        self._turn()
+        return [self._payloads.get(int(number), b"") for number in numbers]
 
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         """Take the place of a page; see :meth:`.Index.claim`."""
         check_slots(entry, reading)
+        self._record.check(entry.payload)
         moment = self._turn()
         if moment.generation != generation_of(reading):
             return self._read(reading.slots, moment)
-        buckets, base = self._buckets, moment.generation << _GENERATION
-        now = [buckets.get(base | slot.bucket, b"") for slot in reading.slots]
+        now = [self._bucket(moment.generation, slot.bucket) for slot in reading.slots]
         newer = grown(reading, changes(reading, now))
         if newer is not None:
             return newer
-        number = self._next()
+        number = self._number(1)
+        words = Slots.of(entry.slots).words
+        self.overflow += self._newest(moment.generation).enter(words, number)
+        return self._claimed(entry, number, moment.now + lease)
+
+    async def propose(
+        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
+    ) -> Proposal:
+        """Scan and claim in one; see :meth:`.Index.propose`."""
+        if self._window.seconds:
+            return await super().propose(entry, distance, lease, probes)
+        self._record.check(entry.payload)
+        words = Slots.of(entry.slots).words
+        places = len(words) // 2
+        if probes:
+            words = np.concatenate([words, Slots.of(probes).words])
+        buckets = self._newest(0)
+        count = buckets.propose(words, places, distance, self._last + 1)
+        if count < 0:
+            return Proposal(None, whole=False)
+        if count:
+            near = Neighbours(*buckets.found(count), full=buckets.full())
+            named = near.numbers[:_NAMED].tolist()
+            addresses = dict(zip(named, self._named(named), strict=True))
+            satellites = self._fetch(near.numbers)
+            return Proposal(None, near, satellites=satellites, addresses=addresses)
+        self.overflow += buckets.left_out()
+        claim = self._claimed(entry, self._number(1), self._clock() + lease)
+        full = buckets.full()
+        return Proposal(claim, attrs.evolve(NOBODY, full=full) if full else NOBODY)
+
+    def _claimed(self, entry: Entry, number: int, until: float) -> Claim:
+        """Keep what is to be known of a page that has its records."""
         row = number - self._forgotten
-        for slot in entry.slots:
-            raw = record(slot, number)
-            bucket = buckets.get(base | slot.bucket)
-            if bucket is None:
-                buckets[base | slot.bucket] = bytearray(raw)
-            elif len(bucket) + len(raw) > BUCKET_LIMIT:
-                self.overflow += 1
-            else:
-                bucket += raw
-        self._content[row] = np.frombuffer(entry.content, CONTENT)[0]
-        self._states[row] = State.PENDING
-        if entry.address:
+        size = self._record.itemsize
+        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
+            entry.content
+        )
+        self._states[row] = _PENDING
+        if entry.address and self._record.text:
             self._addresses[number] = cut_address(entry.address)
-        token = secrets.randbits(64)
-        self._leases[number] = _Lease(token, moment.now + lease)
-        return Claim(number, token)
+        if entry.payload:
+            self._payloads[number] = entry.payload
+        self._leases[number] = _Lease(until)
+        return Claim(number, self._token)
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self._record.check(max(pages.payloads, default=b""))
+        for start in range(0, len(pages), _CHUNK):
+            self._load(pages.part(start, start + _CHUNK))
+            await asyncio.sleep(0)
+        return len(pages)
+
+    def _load(self, pages: Pages) -> None:
+        buckets = self._newest(self._turn().generation)
+        first = self._last + 1
+        self._number(len(pages))
+        rows = slice(first - self._forgotten, self._last + 1 - self._forgotten)
+        now = np.uint32(self._clock() + self._epoch)
+        self._content[rows] = self._record.pack(pages.content)
+        self._states[rows] = State.COMMITTED
+        self._times[rows] = np.where(pages.times, pages.times, now)
+        if self._record.text:
+            self._addresses.update((i, raw) for i, raw in enumerate(pages.addresses, first) if raw)
+        self._payloads.update((i, raw) for i, raw in enumerate(pages.payloads, first) if raw)
+        numbers = np.arange(first, self._last + 1, dtype=np.uint64)
+        for some in records_of(pages, numbers):
+            self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
 
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
@@ -180,7 +290,7 @@ class MemoryIndex(Index):
         answers = []
         for claim in claims:
             found = self._lease(claim.number)
-            alive = found is not None and found.token == claim.token
+            alive = found is not None and claim.token == self._token
             if found is not None and alive:
                 found.until = self._clock() + lease
             answers.append(alive)
@@ -197,26 +307,52 @@ class MemoryIndex(Index):
         every = np.arange(self._forgotten + 1, self._last + 1, dtype=np.uint64)
         yield await self.fetch(every)
 
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        self._turn()
+        live = range(0)
+        every = sorted({name for one in self._buckets.values() for name in one.names()})
+        for i, bucket in enumerate(every):
+            if not i % _CHUNK:
+                live = self._turn().live
+            raw = b"".join(self._bucket(one, bucket) for one in live)
+            if raw:
+                yield bucket, raw
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        self._turn()
+        return range(self._forgotten + 1, self._last + 1)
+
     async def forget(self, numbers: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
         self._turn()
-        rows = {n - self._forgotten for n in numbers if self._forgotten < n <= self._last}
-        found = [row for row in rows if self._states[row] == State.COMMITTED]
+        wanted = np.unique(np.asarray(numbers, np.uint64))
+        known = (wanted > np.uint64(self._forgotten)) & (wanted <= np.uint64(self._last))
+        found = (wanted[known] - np.uint64(self._forgotten)).astype(np.int64)
+        found = found[self._states[found] == State.COMMITTED]
         self._states[found] = State.RELEASED
+        self._times[found] = 0
         return len(found)
 
-    async def compact(self) -> int:
+    async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets."""
-        living, removed = Living(self._last), 0
+        living, seen, removed = Living(self._last), 0, 0
         async for pages in self.pages():
             living.add(pages)
-        for bucket, raw in list(self._buckets.items()):
-            better = compacted(raw, living, wide=(bucket >> 16 & 0xFF) in SIMHASH_TABLES)
-            if better is not None:
-                removed += better[1]
-                self._buckets[bucket] = bytearray(better[0])
-                if not better[0]:
-                    del self._buckets[bucket]
+        for buckets in list(self._buckets.values()):
+            for wide, group in itertools.groupby(buckets.names(), _is_wide):
+                names = list(group)
+                for start in range(0, len(names), _CHUNK):
+                    part = names[start : start + _CHUNK]
+                    removed += _compact(buckets, part, living, wide=wide)
+                    seen += len(part)
+                    if progress is not None:
+                        progress("buckets", seen)
+                    await asyncio.sleep(0)
+        for texts in (self._addresses, self._payloads):
+            for number in living.without(texts):
+                del texts[number]
         return removed
 
     async def stats(self) -> IndexStats:
@@ -229,20 +365,22 @@ class MemoryIndex(Index):
             committed=int(counts[State.COMMITTED]),
             pending=int(counts[State.PENDING]),
             released=int(counts[State.RELEASED]),
-            buckets=sum(map(bool, self._buckets.values())),
-            bytes=sum(map(len, self._buckets.values()))
-            + (CONTENT.itemsize + 1) * (self._last - self._forgotten)
-            + sum(map(len, self._addresses.values())),
+            buckets=sum(map(len, self._buckets.values())),
+            bytes=sum(one.nbytes for one in self._buckets.values())
+            + (self._record.itemsize + 5) * (self._last - self._forgotten)
+            + sum(map(len, self._addresses.values()))
+            + sum(map(len, self._payloads.values())),
             corrupt=self.corrupt,
             overflow=self.overflow,
             parameters=dict(self._parameters),
         )
 
-    def _next(self) -> int:
-        self._last += 1
-        if self._last - self._forgotten == len(self._states):
+    def _number(self, count: int) -> int:
+        """Give out page numbers; returns the last one."""
+        self._last += count
+        while self._last - self._forgotten >= len(self._states):
             # np.resize would repeat the old rows; room that is not used yet must read as FREE.
-            for name in ("_content", "_states"):
+            for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))
         return self._last
@@ -258,8 +396,18 @@ class MemoryIndex(Index):
 
     def _end(self, claim: Claim, state: State) -> bool:
         found = self._lease(claim.number)
-        if found is None or found.token != claim.token:
+        if found is None or claim.token != self._token:
             return False
         del self._leases[claim.number]
-        self._states[claim.number - self._forgotten] = state
+        row = claim.number - self._forgotten
+        self._states[row] = state
+        if state is State.COMMITTED:
+            self._times[row] = int(self._clock() + self._epoch)
         return True
+
+
+def _compact(buckets: Buckets, names: list[int], living: Living, *, wide: bool) -> int:
+    changed = compacted([buckets.get(name) for name in names], living, wide=wide)
+    for position, data in zip(changed.positions, changed.data, strict=True):
+        buckets.put(names[position], data)
+    return sum(changed.removed)

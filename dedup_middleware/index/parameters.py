@@ -9,6 +9,7 @@ from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index.base import SCHEMA, Parameters, differences
 
 HASH_KEY = "hash_key"
+MIGRATED = ("1",)  # older schemas that can be migrated
 
 
 def complete(parameters: Parameters) -> dict[str, str]:
@@ -43,6 +44,13 @@ def check_schema(found: str, where: str) -> None:
 
     :raises IndexRefusedError: names both versions and the way out
     """
+    if found in MIGRATED:
+        raise IndexRefusedError(
+            f"the index at {where} has schema {found!r}, this version of dedup-middleware has "
+            f"schema {SCHEMA}: copy it into a new one with "
+            "dedup_middleware.index.migration.migrate, or use the version that made it, or begin a "
+            "new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+        )
     if found != str(SCHEMA):
         raise IndexRefusedError(
             f"the index at {where} has schema {found!r}, this version of dedup-middleware knows "

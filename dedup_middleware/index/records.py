@@ -1,11 +1,13 @@
 """The bytes an index keeps: bucket records and satellites.
 
-A **bucket** is an append-only byte string of records of one width.
+A **bucket** is an append-only byte string of records of one width, each
+``page number (5) | remainder``. The remainder is what follows the 16-bit prefix of the hash that
+names the bucket:
 
-* *wide* records (the four SimHash tables), 16 bytes: ``simhash (8) | page number (8)``
-* *narrow* records (key, exact and band tables), 8 bytes: ``page number (5) | remainder (3)``,
-  where the remainder is the 24 bits of the 64-bit hash that follow the 16-bit prefix, so that
-  equal prefix and equal remainder mean 40 equal bits.
+* *wide* records (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash, so
+  that prefix and remainder are the whole of it
+* *narrow* records (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
+  prefix and equal remainder mean 40 equal bits
 
 All integers are little-endian. A **satellite** is what is known of one page: enough to judge it
 without its text.
@@ -13,20 +15,20 @@ without its text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-WIDE = 16
-NARROW = 8
 NUMBER_BITS = 40
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
 REMAINDER_BITS = 24
-
-WIDE_RECORD = np.dtype([("simhash", "<u8"), ("number", "<u8")])
-NARROW_RECORD = np.dtype("<u8")
+WIDE_REMAINDER_BITS = 48
+WIDE = (NUMBER_BITS + WIDE_REMAINDER_BITS) // 8
+NARROW = (NUMBER_BITS + REMAINDER_BITS) // 8
+_NUMBER = NUMBER_BITS // 8
 
 
 class State(IntEnum):
@@ -42,12 +44,12 @@ class State(IntEnum):
 CONTENT = np.dtype(
     [
         ("size", "<u4"),  # distinct shingles
-        ("figure_count", "<u2"),  # distinct numerals
-        ("flags", "<u2"),  # reserved, 0
+        ("host", "<u2"),  # keyed hash of the host in the document key, 0: none
+        ("title", "<u2"),  # keyed hash of the title's letters, 0: no title
         ("simhash", "<u8"),
         ("exact", "<u8"),  # keyed hash of the normalised text
         ("key", "<u8"),  # keyed hash of the document key
-        ("figures", "<u8", (2,)),
+        ("figures", "u1", (48,)),  # where which figures stand, see signature/figures.py
         ("sketch", "<u8", (8,)),
     ]
 )
@@ -59,21 +61,75 @@ class Satellites:
 
     ``numbers``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
     a pending page whose lease has run out by the index's own clock is given as RELEASED.
+    ``times``: uint32[n], seconds since 1970 by the index's own clock at which a page was committed,
+    0 for one that is not.
     """
 
     numbers: NDArray[np.uint64]
     content: NDArray[np.void]
     states: NDArray[np.uint8]
+    times: NDArray[np.uint32] = attrs.field()
+
+    @times.default
+    def _no_times(self) -> NDArray[np.uint32]:
+        return np.zeros(len(self.numbers), np.uint32)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
 
-def wide_record(simhash: int, number: int) -> bytes:
-    """One record of a SimHash table."""
-    return simhash.to_bytes(8, "little") + number.to_bytes(8, "little")
+def chosen(pages: Satellites, which: NDArray[np.bool_]) -> Satellites:
+    """Some of the pages, by a mask."""
+    return Satellites(
+        pages.numbers[which], pages.content[which], pages.states[which], pages.times[which]
+    )
 
 
-def narrow_record(remainder: int, number: int) -> bytes:
-    """One record of a key, exact or band table."""
-    return number.to_bytes(5, "little") + remainder.to_bytes(3, "little")
+def joined(parts: Sequence[Satellites]) -> Satellites:
+    """Some pages behind others."""
+    return Satellites(
+        np.concatenate([np.empty(0, np.uint64), *(part.numbers for part in parts)]),
+        np.concatenate([np.empty(0, CONTENT), *(part.content for part in parts)]),
+        np.concatenate([np.empty(0, np.uint8), *(part.states for part in parts)]),
+        np.concatenate([np.empty(0, np.uint32), *(part.times for part in parts)]),
+    )
+
+
+def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    """States and times of pages from their stamps.
+
+    An index keeps both in one number: the second of the commit, or a :class:`State` that is not
+    COMMITTED. A page that is not committed has no time, and no page was committed in 1970.
+
+    >>> states, times = split_stamps(np.array([0, 1, 3, 1_700_000_000], np.uint32))
+    >>> states.tolist(), times.tolist()
+    ([0, 1, 3, 2], [0, 0, 0, 1700000000])
+    """
+    committed = stamps > State.RELEASED
+    states = np.where(committed, np.uint32(State.COMMITTED), stamps).astype(np.uint8)
+    return states, np.where(committed, stamps, np.uint32(0)).astype(np.uint32)
+
+
+def numbers_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
+    """Page numbers of the records in a bucket; bytes behind the last whole record are left out.
+
+    >>> numbers_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), NARROW)
+    array([7, 8], dtype=uint64)
+    """
+    return _part_of(raw, width, 0, _NUMBER)
+
+
+def remainders_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
+    """Remainders of the records in a bucket.
+
+    >>> hex(remainders_of(bytes.fromhex("0700000000aabbcc"), NARROW)[0])
+    '0xccbbaa'
+    """
+    return _part_of(raw, width, _NUMBER, width)
+
+
+def _part_of(raw: bytes | bytearray, width: int, start: int, stop: int) -> NDArray[np.uint64]:
+    records = np.frombuffer(raw, np.uint8, count=len(raw) // width * width).reshape(-1, width)
+    words = np.zeros((len(records), 8), np.uint8)
+    words[:, : stop - start] = records[:, start:stop]
+    return words.view("<u8").ravel()

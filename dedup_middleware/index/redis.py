@@ -4,7 +4,7 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
 * ``table (1 byte) prefix (2)``, and with a window ``generation (4)``: a bucket
 * ``s chunk (4)``: rows of satellites (see :data:`.redis_scripts.ROW`)
-* ``a chunk (4)``: addresses
+* ``a chunk (4)``: text, which is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """
 
@@ -13,16 +13,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 import struct
-import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
-from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.compaction import Living
+from dedup_middleware.index.base import (
+    Claim,
+    Entry,
+    Proposal,
+    Proposed,
+    Reading,
+)
+from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.growth import (
     Change,
     check_slots,
@@ -32,26 +35,40 @@ from dedup_middleware.index.growth import (
     guards,
     reading_of_generations,
 )
-from dedup_middleware.index.layout import cut_address, head
-from dedup_middleware.index.parameters import agree, check_schema, complete, missing
-from dedup_middleware.index.records import NUMBER_MASK, Satellites, State
-from dedup_middleware.index.redis_expiry import first_numbers, remove_expired
-from dedup_middleware.index.redis_link import Answer, Call, RedisLink
-from dedup_middleware.index.redis_scripts import COUNTER, COUNTERS, ROW, ROWS, script
-from dedup_middleware.index.redis_servers import Reply
+from dedup_middleware.index.layout import head
+from dedup_middleware.index.loading import load
+from dedup_middleware.index.pages import Pages
+from dedup_middleware.index.records import NUMBER_MASK, Satellites, split_stamps
+from dedup_middleware.index.redis_expiry import first_numbers
+from dedup_middleware.index.redis_forget import (
+    committed_addresses,
+    forget_numbers,
+    forget_stamps,
+)
+from dedup_middleware.index.redis_link import Answer, Call
+from dedup_middleware.index.redis_load import RedisSteps
+from dedup_middleware.index.redis_namespace import RedisNamespace
+from dedup_middleware.index.redis_propose import batches, propose
+from dedup_middleware.index.redis_scripts import (
+    strange_stamps,
+    text_of,
+)
 from dedup_middleware.index.redis_size import estimate_bytes
-from dedup_middleware.index.redis_upkeep import chunks, compact_buckets
+from dedup_middleware.index.redis_upkeep import compact, pages_of, rows
+from dedup_middleware.index.redis_walk import walk_buckets
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
-from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.index.window import Moment
 from dedup_middleware.options import Options
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
+_PROPOSED = 64  # the same where each page takes 50 us
+_COMMITTED = 256
+_PAYLOADS = 16  # the same where a page may have 64 KiB
 
-_SCHEMA = str(SCHEMA).encode()
 
-
-class RedisIndex(Index):
+class RedisIndex(RedisNamespace):
     """Buckets as strings, satellites packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
@@ -59,24 +76,10 @@ class RedisIndex(Index):
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
-        self.corrupt = 0
-        self._where = options.safe_index_url.partition("?")[0]
-        self.prefix = b"{" + options.namespace.encode() + b"}"
-        self._link = RedisLink(
-            options.index_url,
-            self._where,
-            self.prefix.decode(),
-            options.timeout,
-            options.retries,
-        )
-        self._parameters: dict[str, str] = {}
-        self._window = Window(window)
-        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
-        self._generation = 0
-        self._sweeper: asyncio.Task[None] | None = None
-
-    def _key(self, name: str) -> bytes:
-        return self.prefix + name.encode()
+        super().__init__(options, window=window)
+        self._proposals: Batcher[Proposed, Proposal] = Batcher(self._propose, _PROPOSED)
+        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
+        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
     def _buckets(self, slots: Iterable[Slot], generation: int) -> list[bytes]:
         prefix = self.prefix
@@ -86,60 +89,11 @@ class RedisIndex(Index):
         end = generation.to_bytes(4, "big")
         return [name + end for name in names]
 
-    def _moment(self) -> Moment:
-        """This moment by the server's clock, as far as we know it."""
-        moment = self._window.at(time.monotonic() + self._ahead)
-        if moment.generation < self._generation:  # a claim has told us better
-            moment = self._window.of_generation(self._generation)
-        return moment
-
-    async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
-        link = self._link
-        link.opening = True
-        wanted = {**parameters, **window_parameter(self._window.seconds)}
-        answer = await link.submit(self._open_call(complete(wanted)))
-        self._parameters = self._agreed(answer.reply, wanted)
-        self._sweep()
-        link.opening = False
-        link.introduce = lambda: self._open_call(self._parameters)
-        link.check_introduction = self._check
-        return dict(self._parameters)
-
-    async def attach(self) -> dict[str, str]:
-        """Connect to an index that exists; see :meth:`.Index.attach`."""
-        answer = await self._link.submit(self._open_call({}, schema=b""))
-        if not answer.reply[0]:
-            raise missing(f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})")
-        self._parameters = self._agreed(answer.reply, None)
-        return dict(self._parameters)
-
-    def _open_call(self, parameters: Mapping[str, str], schema: bytes = _SCHEMA) -> Call:
-        names = ("leases", "schema", "parameters", "counters")
-        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
-        return self._script("open", names, schema, *pairs)
-
-    def _agreed(self, reply: Any, parameters: Parameters | None) -> dict[str, str]:
-        schema, fields, milliseconds = reply
-        where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
-        check_schema(schema.decode("utf-8", "replace"), where)
-        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
-        texts = [field.decode("utf-8", "replace") for field in fields]
-        stored = dict(zip(texts[::2], texts[1::2], strict=True))
-        if parameters is not None:
-            stored = agree(stored, parameters, where)
-        self._ahead = milliseconds / 1000 - time.monotonic()
-        return stored
-
-    def _check(self, reply: Any) -> None:
-        self._agreed(reply, self._parameters)
-
     async def close(self) -> None:
         """Finish what is under way and disconnect. Claims stay as they are."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait([self._sweeper])
-        await self._link.close()
+        await self._proposals.join()
+        await self._commits.join()
+        await super().close()
 
     async def read(self, slots: Sequence[Slot]) -> Reading:
         """The buckets of all ``slots`` as they are now, in one round trip."""
@@ -161,30 +115,31 @@ class RedisIndex(Index):
         """Satellites of pages; one that does not exist has state FREE."""
         wanted = np.asarray(numbers, np.uint64)
         raw = await self._of_pages("fetch", wanted.tolist())
-        missing = bytes(ROW.itemsize)
+        layout, row_type = self.layout, self.layout.row
+        missing = bytes(row_type.itemsize)
         for i, row in enumerate(raw):
-            if len(row) != ROW.itemsize:
+            if len(row) != row_type.itemsize:
                 self.corrupt += bool(row)
                 raw[i] = missing
-        rows = np.frombuffer(bytearray(b"".join(raw)), ROW)
-        strange = rows["state"] > State.RELEASED
+        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
+        strange = strange_stamps(rows["stamp"])
         if strange.any():
             self.corrupt += int(strange.sum())
-            rows[strange] = np.zeros((), ROW)
-        return Satellites(
-            wanted,
-            np.ascontiguousarray(rows["content"]),
-            np.ascontiguousarray(rows["state"]),
-        )
+            rows[strange] = np.zeros((), row_type)
+        return Satellites(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
         found = await self._of_pages("addresses", list(map(int, numbers)))
         return [raw.decode("utf-8", "replace") if raw else None for raw in found]
 
-    async def _of_pages(self, name: str, numbers: Sequence[int]) -> list[bytes]:
-        """One answer of a script for each page."""
-        parts = [numbers[i : i + _FETCH] for i in range(0, len(numbers), _FETCH)]
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        return await self._of_pages("payloads", list(map(int, numbers)), _PAYLOADS)
+
+    async def _of_pages(self, name: str, numbers: Sequence[int], size: int = _FETCH) -> list[bytes]:
+        """One answer of a script for each page, asked for ``size`` pages at a time."""
+        parts = [numbers[i : i + size] for i in range(0, len(numbers), size)]
         calls = [
             self._link.submit(
                 self._script(
@@ -199,7 +154,7 @@ class RedisIndex(Index):
         # Named so that a cluster that moves the namespace key by key answers "try again".
         return [
             self.prefix + b"s" + chunk.to_bytes(4, "little")
-            for chunk in {number // ROWS for number in numbers if number <= NUMBER_MASK}
+            for chunk in {number // self.layout.rows for number in numbers if number <= NUMBER_MASK}
         ]
 
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
@@ -211,8 +166,8 @@ class RedisIndex(Index):
         arguments = (
             token,
             _milliseconds(lease),
-            entry.content,
-            cut_address(entry.address or ""),
+            self.layout.record.pack_one(entry.content),
+            text_of(entry, self.layout.record),
             struct.pack(f"<{len(reading.lengths)}I", *reading.lengths),
             b"".join(guards(reading)),
             bytes(48 + len(raw) for raw in written),
@@ -236,14 +191,55 @@ class RedisIndex(Index):
         def undo(answer: Answer) -> None:
             made = None if isinstance(answer.reply, int) else outcome(answer)
             if isinstance(made, Claim):
-                forget_outcome(self._link.submit(self._claim_call("release", made)))
+                forget_outcome(self._link.submit(self._release_call(made)))
 
         answer = await self._link.submit(call, undo)
         if isinstance(answer.reply, int):
-            self._generation = answer.reply
-            self._sweep()
+            self._turn(answer.reply)
             return await self.read(reading.slots)
-        return outcome(answer)
+        made = outcome(answer)
+        if isinstance(made, Claim):
+            self._claimed[made] = arguments[2]
+        return made
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self.layout.record.check(max(pages.payloads, default=b""))
+        span = self._window.span_ms
+        return await load(
+            pages, lambda: RedisSteps(self, self._where, span, self._moment, self._turn)
+        )
+
+    async def propose(
+        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
+    ) -> Proposal:
+        """Read, scan and claim in one round trip; see :meth:`.Index.propose`."""
+
+        def undo(made: Proposal) -> None:
+            if made.claim is not None:
+                forget_outcome(self._link.submit(self._release_call(made.claim)))
+
+        made = await self._proposals.submit(Proposed(entry, distance, lease, probes), undo)
+        if made.claim is not None:
+            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
+        return made
+
+    async def _propose(self, pages: list[Proposed]) -> list[Proposal | Exception]:
+        moment = self._moment()
+        made = await asyncio.gather(
+            *(self._together(group, moment) for group in batches(pages, len(moment.live)))
+        )
+        return [one for group in made for one in group]
+
+    async def _together(
+        self, pages: list[Proposed], moment: Moment
+    ) -> Sequence[Proposal | Exception]:
+        made = await propose(self._link, pages, self.prefix, moment, self.layout, self._window)
+        if not isinstance(made, int):
+            return made
+        self._generation = made
+        self._sweep()
+        return [Proposal(None, whole=False)] * len(pages)
 
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
@@ -254,48 +250,45 @@ class RedisIndex(Index):
         later = [first for generation, (first, _) in firsts.items() if generation > oldest]
         return [number < min(later, default=0) for number in numbers]
 
-    def _sweep(self) -> None:
-        """Remove expired generations while the work goes on."""
-        if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
-            work = remove_expired(self, self._moment().oldest)
-            self._sweeper = asyncio.get_running_loop().create_task(work)
-
-    async def run(
-        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
-    ) -> Reply:
-        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
-        names = ("leases", "counters", "committed")
-        call = self._script(name, names, *arguments, more_keys=more_keys)
-        return (await self._link.submit(call)).reply
-
-    async def ask(self, *command: bytes | int) -> Reply:
-        """Send one command."""
-        return (await self._link.submit(Call(command))).reply
-
-    async def counters(self) -> tuple[int, ...]:
-        """Page numbers given, bytes of addresses, buckets, records left out, pages removed."""
-        raw = (await self.ask(b"GET", self._key("counters"))) or b""
-        return tuple(
-            int.from_bytes(raw[i : i + COUNTER], "little")
-            for i in range(0, COUNTERS * COUNTER, COUNTER)
-        )
-
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
-        answer = await self._link.submit(self._claim_call("commit", claim))
-        # 2: committed already; by this very call, if an earlier try of it got no answer.
-        return bool(answer.reply == 1 or (answer.reply == 2 and answer.again))
+        try:
+            return await self._commits.submit(claim)
+        finally:
+            self._claimed.pop(claim, None)
+
+    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+        raw = b"".join(_page(one.number) + one.token.to_bytes(8, "little") for one in claims)
+        keys = self._chunks(one.number for one in claims)
+        call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
+        answer = await self._link.submit(call)
+        # 2: committed already; by this very call, if an earlier try of it got no answer. But then
+        # the server may have lost its last writes and given the number to another page.
+        flags = dict(zip(claims, answer.reply, strict=True))
+        doubtful = [one for one, flag in flags.items() if flag == 2 and answer.again]
+        ours = await self._ours(doubtful) if doubtful else set()
+        return [flags[one] == 1 or one in ours for one in claims]
+
+    async def _ours(self, claims: list[Claim]) -> set[Claim]:
+        """Claims whose numbers belong to what was claimed."""
+        found = await self.fetch(np.array([one.number for one in claims], np.uint64))
+        kept = self.layout.record.pack(found.content)
+        return {
+            one
+            for one, content in zip(claims, kept, strict=True)
+            if content.tobytes() == self._claimed.get(one)
+        }
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
-        answer = await self._link.submit(self._claim_call("release", claim))
+        self._claimed.pop(claim, None)
+        answer = await self._link.submit(self._release_call(claim))
         return bool(answer.reply)
 
-    def _claim_call(self, name: str, claim: Claim) -> Call:
-        names = ("leases", "committed") if name == "commit" else ("leases",)
+    def _release_call(self, claim: Claim) -> Call:
         token = claim.token.to_bytes(8, "little")
         chunks = self._chunks([claim.number])
-        return self._script(name, names, _page(claim.number), token, more_keys=chunks)
+        return self._script("release", ("leases",), _page(claim.number), token, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -317,30 +310,34 @@ class RedisIndex(Index):
 
     async def pages(self) -> AsyncIterator[Satellites]:
         """All pages; see :meth:`.Index.pages`."""
-        async for _, pages in chunks(self):
-            known = (pages.states != State.FREE) & (pages.states <= State.RELEASED)
-            yield Satellites(pages.numbers[known], pages.content[known], pages.states[known])
+        async for found in rows(self):
+            yield pages_of(found, self.layout)
+
+    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        return walk_buckets(self, self._live if self._window.seconds else None)
 
     async def forget(self, numbers: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
-        pages = [_page(int(number)) for number in numbers]
-        calls = [
-            self.run("forget", b"".join(pages[i : i + _FETCH]))
-            for i in range(0, len(pages), _FETCH)
-        ]
-        return sum(await asyncio.gather(*calls))
+        return await forget_numbers(self, numbers)
 
-    async def compact(self) -> int:
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
+        return await forget_stamps(self, since, until)
+
+    def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
+        return committed_addresses(self)
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        firsts = await first_numbers(self) if self._window.seconds else {}
+        first = min((number for number, _ in firsts.values()), default=1)
+        return range(first, (await self.counters())[0] + 1)
+
+    async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and chunks of only such."""
-        living = Living((await self.counters())[0])
-        empty = []
-        async for chunk, pages in chunks(self):
-            if not living.add(pages):
-                empty.append(chunk)
-        removed = await compact_buckets(self, living)
-        for chunk in empty:
-            await self.run("expire_chunk", chunk)
-        return removed
+        return await compact(self, progress)
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
@@ -359,16 +356,6 @@ class RedisIndex(Index):
             overflow=overflow,
             parameters=dict(self._parameters),
         )
-
-    def _script(
-        self,
-        name: str,
-        keys: Iterable[str],
-        *arguments: bytes | int,
-        more_keys: Sequence[bytes] = (),
-    ) -> Call:
-        names = [*map(self._key, keys), *more_keys]
-        return Call((self.prefix, *arguments), names, script(name))
 
 
 def _page(number: int) -> bytes:

@@ -75,7 +75,8 @@ _CODES: dict[str, Complaint] = {
     "OOM": _OOM,
     "READONLY": _READONLY,
     "BUSY": Complaint("it is busy with somebody's script", Remedy.WAIT),
-    "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.WAIT),
+    # A master that was cut off from the others; they may have chosen another one by now.
+    "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.RECONNECT),
     "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
     "WRONGTYPE": Complaint(
         "another program keeps its data under these keys: choose another DEDUP_NAMESPACE",

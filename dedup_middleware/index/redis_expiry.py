@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from dedup_middleware.errors import IndexUnavailableError
-from dedup_middleware.index.redis_scripts import ADDRESS_CHUNK, ROWS
+from dedup_middleware.index.redis_scripts import TEXT_CHUNK, RowLayout
 from dedup_middleware.index.redis_servers import Reply
 
 _SCAN = 1000  # keys looked at, and at most removed, by one call
@@ -17,6 +17,7 @@ class Server(Protocol):
     """What the steps need of the index."""
 
     prefix: bytes
+    layout: RowLayout
 
     def ask(self, *command: bytes | int) -> Coroutine[Any, Any, Reply]:
         """Send one command."""
@@ -31,7 +32,7 @@ class Server(Protocol):
 
 
 async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
-    """First page number, and first byte of addresses, of each generation that has pages."""
+    """First page number, and first byte of text, of each generation that has pages."""
     reply = await server.ask(b"HGETALL", server.prefix + b"generations")
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     return {
@@ -75,13 +76,13 @@ async def remove_expired(server: Server, oldest: int) -> None:
         await server.run("lapse")
         await _remove_buckets(server, lambda generation: generation < oldest)
         living = [first for generation, first in firsts.items() if generation >= oldest]
-        number, address, *_ = await server.counters()
-        end = min(living, default=(number + 1, address))
+        number, text, *_ = await server.counters()
+        end = min(living, default=(number + 1, text))
         start = firsts[dead[0]]
         # The chunk in which the first living page is stays until that one expires.
-        for chunk in range(start[0] // ROWS, end[0] // ROWS):
+        for chunk in range(start[0] // server.layout.rows, end[0] // server.layout.rows):
             await server.run("expire_chunk", chunk)
-        for chunk in range(start[1] // ADDRESS_CHUNK, end[1] // ADDRESS_CHUNK):
+        for chunk in range(start[1] // TEXT_CHUNK, end[1] // TEXT_CHUNK):
             await server.ask(b"UNLINK", server.prefix + b"a" + chunk.to_bytes(4, "little"))
         await server.ask(b"HDEL", server.prefix + b"generations", *dead)
     except IndexUnavailableError:

@@ -22,8 +22,8 @@ from dedup_middleware.index.redis_servers import (
     RedisServers,
     Reply,
     ask,
-    connection_options,
     pack,
+    read_address,
 )
 
 BATCH = 64
@@ -83,7 +83,7 @@ class RedisLink:
         self._where = where
         self._timeout = timeout
         self._retries = retries
-        self._servers = RedisServers(connection_options(url), key, timeout, self._greet)
+        self._servers = RedisServers(read_address(url), key, timeout, self._greet)
         self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH)
 
     def submit(

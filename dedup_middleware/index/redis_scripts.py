@@ -5,45 +5,106 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
+from dedup_middleware.index.base import Entry
 from dedup_middleware.index.growth import GUARD
-from dedup_middleware.index.layout import BUCKET_LIMIT
-from dedup_middleware.index.records import CONTENT, NUMBER_MASK, State
+from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET, cut_address
+from dedup_middleware.index.record_layout import WHOLE, RecordLayout
+from dedup_middleware.index.records import NUMBER_MASK, State
 
-# A satellite as Redis keeps it. Its rows are packed into strings (chunks), so that a page costs
-# no key of its own.
-ROW = np.dtype(
-    [
-        ("content", CONTENT),
-        ("state", "u1"),
-        ("address_length", "<u2"),
-        ("address_offset", "u1", (5,)),
-    ]
-)
-# With Redis's own 6 bytes this fills a 32 KiB block of its allocator to the last 2 bytes.
-ROWS = 273
-ADDRESS_CHUNK = 32_762
+# With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
+TEXT_CHUNK = (32 << 10) - 6
+PAYLOAD_BIT = 1 << 15
+_TAIL = 7  # bytes of a row that tell of its text
+# Stamps of pages that no server has made: COMMITTED is never one, and clocks know the year 2001.
+FIRST_SECOND = 1_000_000_000
 # The key of counters holds five numbers of this many bytes: page numbers given, bytes of
-# addresses, buckets, records left out of full buckets, and pages removed.
+# text, buckets, records left out of full buckets, and pages removed.
 COUNTER = 6
 COUNTERS = 5
 
 _CONSTANTS = {
     "BUCKET_LIMIT": BUCKET_LIMIT,
+    "FULL_BUCKET": FULL_BUCKET,
     "GUARD": GUARD,
-    "CONTENT_SIZE": CONTENT.itemsize,
-    "ROW_SIZE": ROW.itemsize,
-    "ROWS": ROWS,
-    "ADDRESS_CHUNK": ADDRESS_CHUNK,
+    "TEXT_CHUNK": TEXT_CHUNK,
+    "PAYLOAD_BIT": PAYLOAD_BIT,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_NUMBER": NUMBER_MASK,
+    "FREE": int(State.FREE),
     "PENDING": int(State.PENDING),
     "COMMITTED": int(State.COMMITTED),
     "RELEASED": int(State.RELEASED),
 }
+
+
+@attrs.frozen
+class RowLayout:
+    """A satellite as Redis keeps it.
+
+    Its rows are packed into strings (chunks), so that a page costs no key of its own.
+    """
+
+    record: RecordLayout = WHOLE
+
+    @property
+    def row(self) -> np.dtype[np.void]:
+        """What is kept of the page, its stamp, and where its text is."""
+        return _row(self.record)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a chunk."""
+        return TEXT_CHUNK // self.row.itemsize
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The layout as the scripts know it."""
+        return {
+            "CONTENT_SIZE": self.record.itemsize,
+            "ROW_SIZE": self.row.itemsize,
+            "ROWS": self.rows,
+            "TAIL_SIZE": _TAIL if self.record.text else 0,
+        }
+
+    def content(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """CONTENT[n] of rows."""
+        return self.record.unpack(rows["content"])
+
+
+@cache
+def _row(record: RecordLayout) -> np.dtype[np.void]:
+    fields: list[Any] = [("content", record.dtype), ("stamp", "<u4")]
+    if record.text:
+        # Length of the address; the highest bit says that a payload follows: its length (3 bytes)
+        # and itself. Offset in all text chunks, one after the other.
+        fields += [("text_length", "<u2"), ("text_offset", "u1", (5,))]
+    return np.dtype(fields)
+
+
+def text_of(entry: Entry, record: RecordLayout) -> bytes:
+    """What a claim says of a page's text: ``text_length`` of its row, then the text."""
+    if not record.text:
+        record.check(entry.payload)
+        return bytes(2)
+    address = cut_address(entry.address or "")
+    if not entry.payload:
+        return len(address).to_bytes(2, "little") + address
+    size = len(entry.payload).to_bytes(3, "little")
+    return (len(address) | PAYLOAD_BIT).to_bytes(2, "little") + address + size + entry.payload
+
+
+def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which stamps no script has written, so that their rows are damaged."""
+    strange: NDArray[np.bool_] = (stamps == State.COMMITTED) | (
+        (stamps > State.RELEASED) & (stamps < FIRST_SECOND)
+    )
+    return strange
 
 
 @attrs.frozen
@@ -55,10 +116,11 @@ class Script:
 
 
 @cache
-def script(name: str) -> Script:
+def script(name: str, layout: RowLayout) -> Script:
     """A script by the name of its file, with the common part before it."""
     folder = files("dedup_middleware.index")
-    constants = "".join(f"local {key} = {value}\n" for key, value in _CONSTANTS.items())
+    known = {**_CONSTANTS, **layout.constants}
+    constants = "".join(f"local {key} = {value}\n" for key, value in known.items())
     text = constants + "".join(
         (folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)
     )

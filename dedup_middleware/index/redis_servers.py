@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+import attrs
 import hiredis
-from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, ConnectionPool, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -22,7 +23,9 @@ from redis.exceptions import (
 )
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.options import hide_password
+from dedup_middleware.index import redis_sentinel
+from dedup_middleware.index.redis_sentinel import Sentinels, Watch
+from dedup_middleware.settingfields import hide_password
 
 Reply = Any  # bytes, int, None, list, dict (RESP3) or an error reply
 Words = Sequence[bytes | str | int]
@@ -43,8 +46,34 @@ _TLS_OPTIONS = (
 )
 
 
+@attrs.frozen
+class Address:
+    """Where the server is: arguments of a redis-py pool, and the sentinels that know its host."""
+
+    options: dict[str, Any] = attrs.field(repr=False)
+    watch: Watch | None = None
+
+
+def read_address(url: str) -> Address:
+    """What an address says, be it of a server or of sentinels.
+
+    :raises OptionsError: the address can't be used; the message hides its password
+    """
+    if not url.startswith(redis_sentinel.SCHEMES):
+        return Address(connection_options(url))
+    try:
+        server, watch = redis_sentinel.split_address(url)
+    except ValueError as error:
+        raise _fail(url, str(error)) from None
+    try:
+        options = connection_options(server)
+    except OptionsError as error:
+        raise _fail(url, error.fix) from None
+    return Address({k: v for k, v in options.items() if k not in {"host", "port"}}, watch)
+
+
 def connection_options(url: str) -> dict[str, Any]:
-    """Arguments of a redis-py pool for an address, as redis-py reads it.
+    """Arguments of a redis-py pool for the address of a server, as redis-py reads it.
 
     An option of redis-py that would change how replies look, or wait longer than
     ``DEDUP_TIMEOUT``, is not among those that an address may hold.
@@ -95,23 +124,28 @@ def _fail(url: str, fix: str) -> OptionsError:
 
 
 class RedisServers:
-    """Leads to the server named in the address or, in a cluster, to the master of the namespace.
+    """Leads to the server named in the address, to the one that the sentinels named there call the
+    master or, in a cluster, to the master of the namespace.
 
     :param key: any key of the namespace
     :param timeout: seconds that connecting, and each exchange, may take
     :param greet: signs on over every new connection, before anything else goes over it
     """
 
-    def __init__(self, options: dict[str, Any], key: str, timeout: float, greet: Greet) -> None:
+    def __init__(self, address: Address, key: str, timeout: float, greet: Greet) -> None:
         # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
         limits = {"socket_timeout": None, "socket_connect_timeout": timeout}
-        self._options = options | limits
+        self._options = address.options | limits
+        self._sentinels: Sentinels | None = None
+        if address.watch is not None:
+            self._sentinels = Sentinels(address.watch, timeout, self._options)
         self._key = key
         self._timeout = timeout
         self._greet = greet
         self._pool = self._make_pool()
         self._cluster: RedisCluster | None = None
-        self._moved = False
+        self._nodes: list[ClusterNode] | None = None  # None: nobody has been asked yet
+        self._moved = self._sentinels is not None
 
     def _make_pool(self, **node: Any) -> ConnectionPool:
         return ConnectionPool(**self._options | node, redis_connect_func=self._greet)
@@ -121,8 +155,9 @@ class RedisServers:
         self._moved = True
 
     async def drop(self) -> None:
-        """Use no connection made so far again; in a cluster, look for the namespace anew."""
-        self._moved = self._cluster is not None
+        """Use no connection made so far again, and ask anew where the master is."""
+        known = self._cluster is not None or bool(self._nodes)
+        self._moved = known or self._sentinels is not None
         await self._close_pool()
 
     @contextlib.asynccontextmanager
@@ -137,6 +172,8 @@ class RedisServers:
         getting = pool.get_connection()  # type: ignore[no-untyped-call]
         connection = await asyncio.wait_for(getting, self._timeout)
         try:
+            if self._nodes is None and self._sentinels is None:
+                self._nodes = await asyncio.wait_for(_nodes(connection), self._timeout)
             yield connection
         finally:
             await pool.release(connection)
@@ -170,6 +207,13 @@ class RedisServers:
             await self._pool.aclose()
 
     async def _find_node(self) -> None:
+        finding = self._ask_cluster() if self._sentinels is None else self._sentinels.master()
+        host, port = await finding
+        await self._close_pool()
+        self._pool = self._make_pool(host=host, port=port)
+        self._moved = False
+
+    async def _ask_cluster(self) -> tuple[str, int]:
         if self._cluster is None:
             options = dict(self._options)
             if options.pop("connection_class", None) is SSLConnection:
@@ -177,7 +221,10 @@ class RedisServers:
             # Replies of a server that does not answer are waited for here, too.
             options["socket_timeout"] = self._timeout
             self._cluster = RedisCluster(
-                **options, require_full_coverage=False, retry=Retry(NoBackoff(), 0)
+                **options,
+                startup_nodes=self._nodes,
+                require_full_coverage=False,
+                retry=Retry(NoBackoff(), 0),
             )
         try:
             # From the second time on it asks all nodes it has heard of, not only the address.
@@ -186,9 +233,7 @@ class RedisServers:
         finally:
             await self._cluster.aclose()
         assert node is not None  # it is for replicas only
-        await self._close_pool()
-        self._pool = self._make_pool(host=node.host, port=node.port)
-        self._moved = False
+        return str(node.host), int(node.port)
 
 
 async def _exchange(
@@ -200,6 +245,21 @@ async def _exchange(
             replies.append(await connection.read_response(disconnect_on_error=False))
         except _ERROR_REPLIES as error:
             replies.append(error)
+
+
+async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
+    """The nodes of a cluster, for when the one that is asked dies; none if it is no cluster."""
+    try:
+        # Of all ways to learn it, the one that every user may take.
+        told = await ask(connection, pack((b"HELLO",)))
+        about = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        if about.get(b"mode") != b"cluster":
+            return []
+        shares = await ask(connection, pack((b"CLUSTER", b"SLOTS")))
+    except ResponseError:  # an older server, or a user who may not ask
+        return []
+    hosts = {(share[2][0], share[2][1]) for share in shares}
+    return [ClusterNode(host.decode(), port) for host, port in sorted(hosts) if host]
 
 
 async def ask(connection: AbstractConnection, command: bytes) -> Reply:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.index.redis_expiry import Server, scan
-from dedup_middleware.index.redis_scripts import ADDRESS_CHUNK, ROW, ROWS
+from dedup_middleware.index.redis_scripts import TEXT_CHUNK
 
 _SCANS = 8
 _SAMPLE = 200
+_CHUNKS = 500
 _BUCKET_NAMES = (3, 7)  # bytes behind the namespace, without and with a generation
 
 
@@ -19,14 +22,15 @@ async def estimate_bytes(server: Server, pages: int, text: int, buckets: int) ->
     plain lengths instead.
 
     :param pages: pages that have a satellite
-    :param text: bytes of addresses
+    :param text: bytes of addresses and payloads
     :param buckets: number of buckets
     """
-    chunks = -(-(pages + 1) // ROWS) * (ROWS * ROW.itemsize) if pages else 0
-    chunks += -(-text // ADDRESS_CHUNK) * ADDRESS_CHUNK
+    rows, size = server.layout.rows, server.layout.row.itemsize
+    chunks = -(-(pages + 1) // rows) * (rows * size) if pages else 0
     names: set[bytes] = set()
     scans = 0
     try:
+        chunks += await _text_bytes(server, -(-text // TEXT_CHUNK))
         async for found in scan(server):
             names.update(name for name in found if len(name) - len(server.prefix) in _BUCKET_NAMES)
             scans += 1
@@ -38,3 +42,13 @@ async def estimate_bytes(server: Server, pages: int, text: int, buckets: int) ->
         return chunks
     sizes = [size for size in sizes if size]
     return chunks + (round(sum(sizes) / len(sizes) * buckets) if sizes else 0)
+
+
+async def _text_bytes(server: Server, chunks: int) -> int:
+    """Bytes of the text chunks that have not been given back, by a sample of them."""
+    sample = np.unique(np.linspace(0, chunks - 1, min(chunks, _CHUNKS)).astype(np.int64)).tolist()
+    if not sample:
+        return 0
+    names = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in sample]
+    alive = int(await server.ask(b"EXISTS", *names))
+    return round(chunks * alive / len(sample)) * TEXT_CHUNK

@@ -1,67 +1,210 @@
-"""Walking through all pages and all buckets of a namespace."""
+"""Walking through all pages of a namespace, and taking out what is left of those that are gone."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.growth import GUARD
-from dedup_middleware.index.records import Satellites
+from dedup_middleware.index.layout import PAYLOAD_LIMIT
+from dedup_middleware.index.records import Satellites, State, chosen, split_stamps
+from dedup_middleware.index.redis_ahead import in_order
 from dedup_middleware.index.redis_expiry import Server, scan
-from dedup_middleware.index.redis_scripts import ROW, ROWS
+from dedup_middleware.index.redis_load import cuts, settled
+from dedup_middleware.index.redis_scripts import PAYLOAD_BIT, TEXT_CHUNK, RowLayout, strange_stamps
 from dedup_middleware.index.tables import SIMHASH_TABLES
 
+if TYPE_CHECKING:
+    from dedup_middleware.index.redis_servers import Reply
+    from dedup_middleware.index.verification import Progress
+
+_AHEAD = 3  # calls under way
 _CHUNKS = 16  # chunks of satellites read by one call
+_READ = 512  # buckets read by one call
+_REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
+_BYTES = 1 << 18  # the same, as far as they are not small
+_UNLINKS = 256  # chunks of text removed by one call
 _BUCKET_NAMES = (3, 7)  # bytes behind the prefix, without and with a generation
 
+Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
 
-async def chunks(server: Server) -> AsyncIterator[tuple[int, Satellites]]:
-    """Every chunk that exists: its number and its pages, FREE ones included.
+
+async def rows(server: Server) -> AsyncIterator[Rows]:
+    """Rows of every chunk that exists, FREE ones included; see :func:`groups`."""
+    async for group in groups(server):
+        for found in group:
+            yield found
+
+
+async def groups(server: Server) -> AsyncIterator[list[Rows]]:
+    """Rows of every chunk that exists, FREE ones included, some chunks at a time.
 
     Leases that have run out are ended before, so that states are those of this moment.
     """
     await server.run("lapse")
     last = (await server.counters())[0]
-    every = range(last // ROWS + 1)
-    for start in range(0, len(every), _CHUNKS):
-        part = every[start : start + _CHUNKS]
-        names = [server.prefix + b"s" + chunk.to_bytes(4, "little") for chunk in part]
-        for chunk, raw in zip(part, await server.ask(b"MGET", *names), strict=True):
-            if raw:
-                count = min(len(raw) // ROW.itemsize, ROWS)
-                rows = np.frombuffer(raw, ROW, count=count)
-                numbers = np.arange(chunk * ROWS, chunk * ROWS + count, dtype=np.uint64)
-                pages = Satellites(
-                    numbers,
-                    np.ascontiguousarray(rows["content"]),
-                    np.ascontiguousarray(rows["state"]),
-                )
-                yield chunk, pages
+    size, row = server.layout.rows, server.layout.row
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
+        for start in range(0, last // size + 1, _CHUNKS):
+            yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
+
+    async for part, reply in in_order(calls(), _AHEAD):
+        yield [
+            (chunk * size, np.frombuffer(raw, row, count=min(len(raw) // row.itemsize, size)))
+            for chunk, raw in zip(part, reply, strict=True)
+            if raw
+        ]
 
 
-async def compact_buckets(server: Server, living: Living) -> int:
+async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
+    names = [server.prefix + b"s" + chunk.to_bytes(4, "little") for chunk in chunks]
+    return chunks, await server.ask(b"MGET", *names)
+
+
+def pages_of(found: Rows, layout: RowLayout) -> Satellites:
+    """Pages of a chunk, without damaged ones and FREE ones."""
+    first, raw = found
+    stamps = raw["stamp"]
+    pages = Satellites(
+        np.arange(first, first + len(raw), dtype=np.uint64),
+        layout.content(raw),
+        *split_stamps(stamps),
+    )
+    return chosen(pages, (stamps != State.FREE) & ~strange_stamps(stamps))
+
+
+def text_starts(raw: NDArray[np.void]) -> NDArray[np.int64]:
+    """Where the texts of rows begin, in all text chunks one after the other."""
+    powers: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
+    return np.asarray(raw["text_offset"].astype(np.int64) @ powers, np.int64)
+
+
+class _Texts:
+    """Which chunks of text hold a byte of a page that is not gone."""
+
+    def __init__(self, end: int) -> None:
+        # The last one is still written to, and is not looked at.
+        self._count = end // TEXT_CHUNK
+        # Texts that begin in a chunk, less those that end in the one before.
+        self._changes = np.zeros(self._count + 2, np.int64)
+
+    def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:
+        """Take note of the texts of some rows of a chunk."""
+        starts = text_starts(raw)
+        lengths = raw["text_length"].astype(np.int64)
+        more = lengths >= PAYLOAD_BIT
+        # How long a payload is stands in the text itself; here its limit is good enough.
+        ends = starts + np.where(more, lengths - PAYLOAD_BIT + 3 + PAYLOAD_LIMIT, lengths)
+        # Texts follow each other in the order of the pages, and every row says where its begins.
+        known = np.flatnonzero(raw["stamp"] != State.FREE)
+        ends[known[:-1]] = np.minimum(ends[known[:-1]], starts[known[1:]])
+        used = wanted & (lengths > 0)
+        for at, amount in (
+            (starts[used] // TEXT_CHUNK, 1),
+            ((ends[used] - 1) // TEXT_CHUNK + 1, -1),
+        ):
+            np.add.at(self._changes, np.minimum(at, self._count + 1), amount)
+
+    def unused(self) -> list[int]:
+        """Chunks that hold nothing any more."""
+        found: list[int] = np.flatnonzero(np.cumsum(self._changes[: self._count]) == 0).tolist()
+        return found
+
+
+async def compact(server: Server, progress: Progress | None = None) -> int:
+    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
+
+    Chunks of satellites and of text that hold nothing else are removed.
+    """
+    tell = progress or (lambda _what, _done: None)
+    last, text, *_ = await server.counters()
+    living, texts, empty = Living(await settled(server, last)), _Texts(text), []
+    stripped: list[bytes] = []
+    done = 0
+    async for found in rows(server):
+        first, raw = found
+        pages = pages_of(found, server.layout)
+        done += len(pages)
+        if not living.add(pages):
+            empty.append(first // server.layout.rows)
+        elif server.layout.record.text:
+            numbers = np.arange(first, first + len(raw), dtype=np.uint64)
+            kept = living.keep(numbers)
+            texts.add(raw, kept)
+            gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
+            if gone.any():
+                stripped.append(_packed(numbers[gone]))
+        tell("pages", done)
+    await _run_all(server, "strip", stripped)
+    removed = await _compact_buckets(server, living, tell)
+    await _run_all(server, "expire_chunk", empty)
+    unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
+    for start in range(0, len(unused), _UNLINKS):
+        await server.ask(b"UNLINK", *unused[start : start + _UNLINKS])
+    return removed
+
+
+def _packed(numbers: NDArray[np.uint64]) -> bytes:
+    """Page numbers as the scripts take them."""
+    return numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
+
+
+async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) -> None:
+    """Run a script once for each argument."""
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, Reply]]:
+        for argument in arguments:
+            yield server.run(name, argument)
+
+    async for _ in in_order(calls(), _AHEAD):
+        pass
+
+
+async def _compact_buckets(server: Server, living: Living, tell: Progress) -> int:
     """Rewrite all buckets that hold records of pages that are gone; returns how many records.
 
     A bucket that changes in the meantime is left as it is.
     """
-    removed = 0
-    async for names in scan(server):
-        buckets = sorted({n for n in names if len(n) - len(server.prefix) in _BUCKET_NAMES})
-        if not buckets:
-            continue
-        work: list[tuple[bytes, bytes, bytes, int]] = []
-        for name, raw in zip(buckets, await server.ask(b"MGET", *buckets), strict=True):
-            wide = name[len(server.prefix)] in SIMHASH_TABLES
-            better = compacted(raw, living, wide=wide) if raw else None
-            if better is not None:
-                work.append((name, raw, *better))
-        calls = [
-            server.run("compact", len(raw), raw[-GUARD:], data, more_keys=[name])
-            for name, raw, data, _ in work
-        ]
-        for (_, _, _, records), done in zip(work, await asyncio.gather(*calls), strict=True):
-            removed += records * done
+    seen = removed = 0
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
+        async for names in scan(server):
+            buckets = sorted({n for n in names if len(n) - len(server.prefix) in _BUCKET_NAMES})
+            for start in range(0, len(buckets), _READ):
+                yield _compact_some(server, living, buckets[start : start + _READ])
+
+    async for looked, gone in in_order(calls(), _AHEAD):
+        seen, removed = seen + looked, removed + gone
+        tell("buckets", seen)
     return removed
+
+
+async def _compact_some(server: Server, living: Living, names: list[bytes]) -> tuple[int, int]:
+    """Number of buckets that were looked at, and of records taken out of them."""
+    reply: list[bytes | None] = await server.ask(b"MGET", *names)
+    removed = 0
+    for wide in (False, True):
+        held = [
+            (name, raw)
+            for name, raw in zip(names, reply, strict=True)
+            if raw and (name[len(server.prefix)] in SIMHASH_TABLES) is wide
+        ]
+        changed = compacted([raw for _, raw in held], living, wide=wide)
+        before = [held[position] for position in changed.positions]
+        for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
+            part = before[start:stop]
+            lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
+            words = [b""] * (2 * len(part))
+            words[::2] = [raw[-GUARD:] for _, raw in part]
+            words[1::2] = changed.data[start:stop]
+            flags = await server.run(
+                "compact", lengths, *words, more_keys=[name for name, _ in part]
+            )
+            done = np.frombuffer(flags, np.uint8) == ord("1")
+            removed += int(np.array(changed.removed[start:stop])[done].sum())
+    return len(names), removed

@@ -6,42 +6,40 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index import sqlite_tables as tables
 from dedup_middleware.index import sqlite_upkeep as upkeep
-from dedup_middleware.index.base import SCHEMA, Claim, Entry, Index, Parameters, Reading
+from dedup_middleware.index.base import (
+    Claim,
+    Entry,
+    Proposal,
+    Proposed,
+    Reading,
+)
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.compaction import Living
 from dedup_middleware.index.growth import check_slots
-from dedup_middleware.index.parameters import agree, check_schema, complete, missing
+from dedup_middleware.index.loading import load
+from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.sqlite_errors import as_error, retryable
+from dedup_middleware.index.sqlite_file import BATCH, SQLiteFile, Step
+from dedup_middleware.index.sqlite_load import SQLiteSteps, settled
+from dedup_middleware.index.sqlite_propose import commit, propose
+from dedup_middleware.index.sqlite_walk import LAST_BUCKET, buckets_after
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
-from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.index.window import Moment
 
 _T = TypeVar("_T")
-_BATCH = 256
 
 
-@attrs.frozen(eq=False)
-class _Step:
-    """What to do inside a transaction, and whether it writes."""
-
-    act: Callable[[sqlite3.Connection, Moment], Any]
-    writes: bool = False
-    needs_leases: bool = False  # reads states, so leases that have run out must be ended first
-
-
-class SQLiteIndex(Index):
+class SQLiteIndex(SQLiteFile):
     """Buckets and satellites in tables, calls in batches of one transaction each.
 
     One thread owns the connection, so the event loop never waits for the disk. The file is in
@@ -62,92 +60,15 @@ class SQLiteIndex(Index):
         window: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.corrupt = 0
-        self._path = path
-        self._timeout = timeout
-        self._window = Window(window)
-        self._clock = clock
-        self._db: sqlite3.Connection | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        self._batcher: Batcher[_Step, Any] = Batcher(self._run, _BATCH)
-        self._parameters: dict[str, str] = {}
-
-    async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
-        wanted = {**parameters, **window_parameter(self._window.seconds)}
-        return await self._opened(wanted)
-
-    async def attach(self) -> dict[str, str]:
-        """Open a file that exists; see :meth:`.Index.attach`."""
-        return await self._opened(None)
-
-    async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
-        try:
-            self._parameters = await self._in_thread(lambda: self._open(wanted))
-        except BaseException:
-            await self.close()
-            raise
-        return dict(self._parameters)
-
-    def _open(self, parameters: Parameters | None) -> dict[str, str]:
-        if parameters is None and not Path(self._path).exists():
-            raise missing(f"sqlite:{self._path}")
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                stored = self._connect(parameters)
-                break
-            except (sqlite3.Error, OSError) as error:
-                # Turning WAL on does not wait for others who do the same.
-                if not retryable(error) or time.monotonic() > deadline:
-                    raise as_error(error, self._path, opening=True) from error
-                time.sleep(0.02)
-        return stored if parameters is None else agree(stored, parameters, f"sqlite:{self._path}")
-
-    def _connect(self, parameters: Parameters | None) -> dict[str, str]:
-        path = Path(self._path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if self._db is None:
-            self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
-        db = self._db
-        if not _is_ours(db):
-            with _Transaction(db, writes=True):
-                # Somebody else may have made the tables in the meantime.
-                if not _is_ours(db):
-                    if parameters is None:
-                        raise missing(f"sqlite:{self._path}")
-                    if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                        raise IndexRefusedError(
-                            f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
-                            "program; name another file"
-                        )
-                    for statement in tables.SCHEMA_SQL.split(";"):
-                        db.execute(statement)
-                    db.executemany(
-                        "INSERT INTO parameter VALUES (?, ?)", complete(parameters).items()
-                    )
-                    db.execute(f"PRAGMA application_id = {tables.APPLICATION}")
-                    db.execute(f"PRAGMA user_version = {SCHEMA}")
-        (schema,) = db.execute("PRAGMA user_version").fetchone()
-        check_schema(str(schema), f"sqlite:{self._path}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
-        db.execute("PRAGMA wal_autocheckpoint = 8000")
-        db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
-        return dict(db.execute("SELECT name, value FROM parameter").fetchall())
+        super().__init__(path, timeout=timeout, window=window, clock=clock)
+        self._proposals: Batcher[Proposed, Proposal] = Batcher(self._propose, BATCH)
+        self._commits: Batcher[Claim, bool] = Batcher(self._commit, BATCH)
 
     async def close(self) -> None:
         """Finish what is under way and close the file. Claims stay as they are."""
-        await self._batcher.join()
-        if self._thread is not None:
-            if self._db is not None:
-                await self._in_thread(self._db.close)
-                self._db = None
-            self._thread.shutdown(wait=False)
-            self._thread = None
+        await self._proposals.join()
+        await self._commits.join()
+        await super().close()
 
     async def read(self, slots: Sequence[Slot]) -> Reading:
         """The buckets of all ``slots`` as they are now."""
@@ -157,7 +78,7 @@ class SQLiteIndex(Index):
         """Satellites of pages; one that does not exist has state FREE."""
 
         def act(db: sqlite3.Connection, at: Moment) -> Satellites:
-            found, corrupt = tables.fetch(db, numbers, at.now)
+            found, corrupt = tables.fetch(db, numbers, at.now, self._record)
             self.corrupt += corrupt
             return found
 
@@ -167,11 +88,16 @@ class SQLiteIndex(Index):
         """Addresses of pages, None where none is kept."""
         return await self._do(lambda db, _: tables.addresses(db, numbers))
 
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        return await self._do(lambda db, _: tables.payloads(db, numbers))
+
     async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
         """Take the place of a page; see :meth:`.Index.claim`."""
         check_slots(entry, reading)
-        step = _Step(
-            lambda db, at: tables.claim(db, entry, reading, lease, at),
+        self._record.check(entry.payload)
+        step = Step(
+            lambda db, at: tables.claim(db, entry, reading, lease, at, self._record),
             writes=True,
         )
 
@@ -182,13 +108,49 @@ class SQLiteIndex(Index):
         outcome: Claim | Reading = await self._batcher.submit(step, undo)
         return outcome
 
+    async def propose(
+        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
+    ) -> Proposal:
+        """Read, scan and claim in one transaction; see :meth:`.Index.propose`."""
+        self._record.check(entry.payload)
+        if self._window.seconds:
+            return await super().propose(entry, distance, lease, probes)
+
+        def undo(made: Proposal) -> None:
+            if made.claim is not None:
+                forget_outcome(self._finish(made.claim, State.RELEASED))
+
+        return await self._proposals.submit(Proposed(entry, distance, lease, probes), undo)
+
+    async def _propose(self, pages: list[Proposed]) -> list[Proposal]:
+        def act(db: sqlite3.Connection, at: Moment) -> list[Proposal]:
+            made, corrupt = propose(db, pages, at.now, self._record)
+            self.corrupt += corrupt
+            return made
+
+        return await self._do(act, writes=True, needs_leases=True)
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self._record.check(max(pages.payloads, default=b""))
+        where = f"sqlite:{self._path}"
+        return await load(pages, lambda: SQLiteSteps(self._write, where, self._record))
+
+    async def _write(self, act: Callable[[sqlite3.Connection, Moment], Any]) -> Any:
+        return await self._do(act, writes=True)
+
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         return await self._do(lambda db, at: tables.expiring(db, numbers, at))
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
-        return await self._finish(claim, State.COMMITTED)
+        return await self._commits.submit(claim)
+
+    async def _commit(self, claims: list[Claim]) -> list[bool]:
+        return await self._do(
+            lambda db, at: commit(db, claims, at.now), writes=True, needs_leases=True
+        )
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
@@ -213,7 +175,20 @@ class SQLiteIndex(Index):
             part = await self._pages_after(int(part.numbers[-1]))
 
     async def _pages_after(self, number: int) -> Satellites:
-        return await self._do(lambda db, _: upkeep.pages_after(db, number), needs_leases=True)
+        return await self._do(
+            lambda db, _: upkeep.pages_after(db, number, self._record), needs_leases=True
+        )
+
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        at = -1
+        while at < LAST_BUCKET:
+            part, at = await self._buckets_after(at)
+            for bucket in part:
+                yield bucket
+
+    async def _buckets_after(self, bucket: int) -> tuple[list[tuple[int, bytes]], int]:
+        return await self._do(lambda db, moment: buckets_after(db, bucket, moment))
 
     async def forget(self, numbers: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
@@ -226,23 +201,59 @@ class SQLiteIndex(Index):
     async def _forget(self, numbers: list[int]) -> int:
         return await self._do(lambda db, _: upkeep.forget(db, numbers), writes=True)
 
-    async def compact(self) -> int:
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
+        forgotten = 0
+        every = await self.numbers()
+        for start in range(every.start, every.stop, upkeep.PAGES):
+            forgotten += await self._forget_span(start, since, until)
+        return forgotten
+
+    async def _forget_span(self, first: int, since: float, until: float) -> int:
+        return await self._do(
+            lambda db, _: upkeep.forget_span(db, first, since, until), writes=True
+        )
+
+    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
+        part = await self._addresses_after(0)
+        while len(part[0]):
+            yield part
+            part = await self._addresses_after(int(part[0][-1]))
+
+    async def _addresses_after(self, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+        return await self._do(lambda db, _: upkeep.addresses_after(db, number))
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        return await self._do(lambda db, _: upkeep.numbers(db))
+
+    async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and released pages too."""
-        last = await self._do(lambda db, _: tables.counters(db)["issued"])
+        tell = progress or (lambda _what, _done: None)
+        last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
         living = Living(last)
+        seen = removed = 0
         async for pages in self.pages():
             living.add(pages)
-        removed = 0
+            seen += len(pages)
+            tell("pages", seen)
+        seen = 0
         bucket: int | None = -1
         while bucket is not None:
-            gone, bucket = await self._compact_after(bucket, living)
-            removed += gone
-        while await self._do(lambda db, _: upkeep.remove_released(db, last), writes=True):
-            pass
+            looked, gone, bucket = await self._compact_after(bucket, living)
+            seen, removed = seen + looked, removed + gone
+            tell("buckets", seen)
+        number: int | None = 0
+        while number is not None:
+            number = await self._remove_released(number, last)
         return removed
 
-    async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int | None]:
+    async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int, int | None]:
         return await self._do(lambda db, _: upkeep.compact_after(db, bucket, living), writes=True)
+
+    async def _remove_released(self, number: int, last: int) -> int | None:
+        return await self._do(lambda db, _: upkeep.remove_released(db, number, last), writes=True)
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the file and its journal."""
@@ -262,66 +273,11 @@ class SQLiteIndex(Index):
         files = (Path(self._path + end) for end in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
-        answer: _T = await self._batcher.submit(_Step(act, **needs))
-        return answer
-
     def _finish(self, claim: Claim, state: State) -> asyncio.Future[bool]:
         return self._batcher.submit(
-            _Step(
+            Step(
                 lambda db, at: tables.finish(db, claim, state, at.now),
                 writes=True,
                 needs_leases=True,
             )
         )
-
-    async def _run(self, steps: list[_Step]) -> list[Any]:
-        return await self._in_thread(lambda: self._transact(steps))
-
-    def _transact(self, steps: list[_Step]) -> list[Any]:
-        db = self._db
-        try:
-            if db is None:
-                raise sqlite3.ProgrammingError("it is not open")
-            moment = self._window.at(self._clock())
-            lapses = any(step.needs_leases for step in steps)
-            writes = any(step.writes for step in steps)
-            with _Transaction(db, writes=writes):
-                late = lapses and tables.expired(db, moment.now)
-                if writes and late:
-                    tables.lapse(db, moment.now)
-                if writes or not late:
-                    return [step.act(db, moment) for step in steps]
-            with _Transaction(db, writes=True):
-                tables.lapse(db, moment.now)
-                return [step.act(db, moment) for step in steps]
-        except sqlite3.Error as error:
-            raise as_error(error, self._path, opening=False) from error
-
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        if self._thread is None:
-            raise as_error(sqlite3.ProgrammingError("it is not open"), self._path, opening=False)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _is_ours(db: sqlite3.Connection) -> bool:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    return bool(application == tables.APPLICATION)
-
-
-class _Transaction:
-    """A transaction that is rolled back if anything is raised inside it."""
-
-    def __init__(self, db: sqlite3.Connection, *, writes: bool) -> None:
-        self._db = db
-        # A reader that begins to write later can't wait for a lock, so writers say so at once.
-        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-
-    def __enter__(self) -> None:
-        self._db.execute(self._begin)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._db.execute("COMMIT")
-        elif self._db.in_transaction:
-            self._db.execute("ROLLBACK")

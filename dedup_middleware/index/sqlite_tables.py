@@ -22,7 +22,8 @@ from dedup_middleware.index.growth import (
     reading_of_generations,
 )
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
-from dedup_middleware.index.records import CONTENT, NUMBER_MASK, Satellites, State
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.records import NUMBER_MASK, Satellites, State, split_stamps
 from dedup_middleware.index.tables import Slot
 from dedup_middleware.index.window import Moment
 
@@ -32,15 +33,19 @@ CREATE TABLE parameter (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE bucket (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE page (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, state INTEGER NOT NULL, content BLOB NOT NULL,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, stamp INTEGER NOT NULL, content BLOB NOT NULL,
     address BLOB
 );
+CREATE TABLE payload (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE generation (id INTEGER PRIMARY KEY, first INTEGER NOT NULL);
-CREATE TABLE lease (number INTEGER PRIMARY KEY, token BLOB NOT NULL, until REAL NOT NULL);
+CREATE TABLE lease (
+    number INTEGER PRIMARY KEY, token BLOB NOT NULL, until REAL NOT NULL, seconds REAL NOT NULL
+);
 INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0), ('gone', 0);
 """
 _GENERATION = 24  # bits of a bucket's id below its generation
 _SWEEP = 500  # buckets, and pages, that a transaction removes at most
+_LAST_STAMP = (1 << 32) - 1
 _VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
 
 
@@ -49,8 +54,8 @@ def buckets(db: sqlite3.Connection, slots: Sequence[Slot], generation: int) -> l
     base = generation << _GENERATION
     ids = list({base | slot.bucket for slot in slots})
     found: dict[int, bytes] = {}
-    for part in _parts(ids):
-        query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({_marks(part)})"
+    for part in parts(ids):
+        query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({marks(part)})"
         found.update(db.execute(query, part).fetchall())
     return [found.get(base | slot.bucket, b"") for slot in slots]
 
@@ -64,7 +69,12 @@ def read(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> Readi
 
 
 def claim(
-    db: sqlite3.Connection, entry: Entry, reading: Reading, lease: float, moment: Moment
+    db: sqlite3.Connection,
+    entry: Entry,
+    reading: Reading,
+    lease: float,
+    moment: Moment,
+    record_layout: RecordLayout,
 ) -> Claim | Reading:
     """Take the place of a page; see :meth:`.Index.claim`."""
     if moment.generation != generation_of(reading):
@@ -73,12 +83,14 @@ def claim(
     newer = grown(reading, changes(reading, whole))
     if newer is not None:
         return newer
-    address = cut_address(entry.address) if entry.address else None
+    address = cut_address(entry.address) if entry.address and record_layout.text else None
     cursor = db.execute(
-        "INSERT INTO page (state, content, address) VALUES (?, ?, ?)",
-        (int(State.PENDING), entry.content, address),
+        "INSERT INTO page (stamp, content, address) VALUES (?, ?, ?)",
+        (int(State.PENDING), record_layout.pack_one(entry.content), address),
     )
     number = int(cursor.lastrowid or 0)
+    if entry.payload:
+        db.execute("INSERT INTO payload VALUES (?, ?)", (number, entry.payload))
     if moment.generation:
         query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
         db.execute(query, (moment.generation, number))
@@ -97,8 +109,8 @@ def claim(
     add(db, "overflow", overflow)
     token = secrets.randbits(64)
     db.execute(
-        "INSERT INTO lease (number, token, until) VALUES (?, ?, ?)",
-        (number, _token(token), moment.now + lease),
+        "INSERT INTO lease VALUES (?, ?, ?, ?)",
+        (number, _token(token), moment.now + lease, lease),
     )
     return Claim(number, token)
 
@@ -116,7 +128,7 @@ def sweep(db: sqlite3.Connection, oldest: int) -> None:
         "SELECT coalesce(min(first), 0) FROM generation WHERE id >= ?", (oldest,)
     ).fetchone()
     pages = db.execute(
-        "SELECT number, state FROM page WHERE number < ? LIMIT ?", (first, _SWEEP)
+        "SELECT number, stamp FROM page WHERE number < ? LIMIT ?", (first, _SWEEP)
     ).fetchall()
     remove_pages(db, pages)
     if not gone and not pages:
@@ -124,11 +136,11 @@ def sweep(db: sqlite3.Connection, oldest: int) -> None:
 
 
 def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> None:
-    """Remove pages, given with their states, and their leases."""
+    """Remove pages, given with their stamps, and all that is kept of them."""
     numbers = [(number,) for number, _ in pages]
-    db.executemany("DELETE FROM page WHERE number = ?", numbers)
-    db.executemany("DELETE FROM lease WHERE number = ?", numbers)
-    add(db, "committed", -sum(state == State.COMMITTED for _, state in pages))
+    for table in ("page", "lease", "payload"):
+        db.executemany(f"DELETE FROM {table} WHERE number = ?", numbers)
+    add(db, "committed", -sum(stamp > State.RELEASED for _, stamp in pages))
     add(db, "gone", len(pages))
 
 
@@ -140,7 +152,7 @@ def expiring(db: sqlite3.Connection, numbers: Sequence[int], moment: Moment) -> 
 
 
 def fetch(
-    db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float
+    db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float, layout: RecordLayout
 ) -> tuple[Satellites, int]:
     """Satellites of pages, and how many rows were damaged (they read as FREE).
 
@@ -148,34 +160,43 @@ def fetch(
     same transaction.
     """
     wanted = np.asarray(numbers, np.uint64)
-    content = np.zeros(len(wanted), CONTENT)
-    states = np.zeros(len(wanted), np.uint8)
+    content = np.zeros(len(wanted), layout.dtype)
+    stamps = np.zeros(len(wanted), np.uint32)
     found: dict[int, tuple[int, bytes]] = {}
-    for part in _parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(NUMBER_MASK)])]):
-        query = f"SELECT number, state, content FROM page WHERE number IN ({_marks(part)})"
-        for number, state, raw in db.execute(query, part):
-            found[number] = (state, raw)
+    for part in parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(NUMBER_MASK)])]):
+        query = f"SELECT number, stamp, content FROM page WHERE number IN ({marks(part)})"
+        for number, stamp, raw in db.execute(query, part):
+            found[number] = (stamp, raw)
     corrupt = 0
     for i, number in enumerate(wanted.tolist()):
-        state, raw = found.get(number, (0, b""))
-        if isinstance(raw, bytes) and len(raw) == CONTENT.itemsize and 0 < state <= State.RELEASED:
-            content[i : i + 1] = np.frombuffer(raw, CONTENT)
-            states[i] = state
-            if state == State.PENDING and live_token(db, number, now) is None:
-                states[i] = State.RELEASED
+        stamp, raw = found.get(number, (0, b""))
+        if isinstance(raw, bytes) and len(raw) == layout.itemsize and 0 < stamp <= _LAST_STAMP:
+            content[i : i + 1] = np.frombuffer(raw, layout.dtype)
+            stamps[i] = stamp
+            if stamp == State.PENDING and live_token(db, number, now) is None:
+                stamps[i] = State.RELEASED
         elif number in found:
             corrupt += 1
-    return Satellites(wanted, content, states), corrupt
+    return Satellites(wanted, layout.unpack(content), *split_stamps(stamps)), corrupt
 
 
 def addresses(db: sqlite3.Connection, numbers: Sequence[int]) -> list[str | None]:
     """Addresses of pages."""
     found: dict[int, bytes | None] = {}
-    for part in _parts([int(n) for n in numbers if n <= NUMBER_MASK]):
-        query = f"SELECT number, address FROM page WHERE number IN ({_marks(part)})"
+    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+        query = f"SELECT number, address FROM page WHERE number IN ({marks(part)})"
         found.update(db.execute(query, part).fetchall())
     raw = [found.get(int(number)) for number in numbers]
     return [None if text is None else bytes(text).decode("utf-8", "replace") for text in raw]
+
+
+def payloads(db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
+    """Payloads of pages."""
+    found: dict[int, bytes] = {}
+    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+        query = f"SELECT number, data FROM payload WHERE number IN ({marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    return [bytes(found.get(int(number), b"")) for number in numbers]
 
 
 def live_token(db: sqlite3.Connection, number: int, now: float) -> bytes | None:
@@ -185,21 +206,23 @@ def live_token(db: sqlite3.Connection, number: int, now: float) -> bytes | None:
 
 
 def expired(db: sqlite3.Connection, now: float) -> bool:
-    """Whether any lease has run out."""
-    query = "SELECT 1 FROM lease WHERE until <= ? LIMIT 1"
+    """Whether any lease has run out, or was made by a clock that has jumped back since."""
+    query = "SELECT 1 FROM lease WHERE until <= ?1 OR until > ?1 + seconds LIMIT 1"
     return db.execute(query, (now,)).fetchone() is not None
 
 
 def lapse(db: sqlite3.Connection, now: float) -> None:
     """End for good every lease that has run out.
 
-    Otherwise a clock that jumps back could bring one to life after others have seen its end.
+    Otherwise a clock that jumps back could bring one to life after others have seen its end. One
+    that has not run out by then lasts no longer than it would have from now on.
     """
     db.execute(
-        "UPDATE page SET state = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
+        "UPDATE page SET stamp = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
         (int(State.RELEASED), now),
     )
     db.execute("DELETE FROM lease WHERE until <= ?", (now,))
+    db.execute("UPDATE lease SET until = ?1 + seconds WHERE until > ?1 + seconds", (now,))
 
 
 def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
@@ -207,7 +230,8 @@ def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bo
     if live_token(db, claim.number, now) != _token(claim.token):
         return False
     db.execute("DELETE FROM lease WHERE number = ?", (claim.number,))
-    db.execute("UPDATE page SET state = ? WHERE number = ?", (int(state), claim.number))
+    stamp = int(now) if state is State.COMMITTED else int(state)
+    db.execute("UPDATE page SET stamp = ? WHERE number = ?", (stamp, claim.number))
     if state is State.COMMITTED:
         add(db, "committed", 1)
     return True
@@ -219,7 +243,10 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
     for one in claims:
         alive = live_token(db, one.number, now) == _token(one.token)
         if alive:
-            db.execute("UPDATE lease SET until = ? WHERE number = ?", (now + lease, one.number))
+            db.execute(
+                "UPDATE lease SET until = ?, seconds = ? WHERE number = ?",
+                (now + lease, lease, one.number),
+            )
         answers.append(alive)
     return answers
 
@@ -244,9 +271,11 @@ def _token(token: int) -> bytes:
     return token.to_bytes(8, "little")
 
 
-def _parts(values: list[int]) -> Iterable[list[int]]:
+def parts(values: list[int]) -> Iterable[list[int]]:
+    """Values in groups that fit into a statement."""
     return (values[i : i + _VARIABLES] for i in range(0, len(values), _VARIABLES))
 
 
-def _marks(values: Sequence[int]) -> str:
+def marks(values: Sequence[int]) -> str:
+    """A question mark for each value."""
     return ",".join("?" * len(values))

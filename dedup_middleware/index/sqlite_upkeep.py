@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.index.compaction import Living, compacted
-from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.records import NUMBER_MASK, Satellites, State, split_stamps
 from dedup_middleware.index.sqlite_tables import add, remove_pages
 from dedup_middleware.index.tables import SIMHASH_TABLES
 
@@ -15,56 +17,97 @@ PAGES = 10_000  # in one transaction
 _BUCKETS = 2_000
 
 
-def pages_after(db: sqlite3.Connection, number: int) -> Satellites:
+def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> Satellites:
     """The next pages behind a number; damaged ones are left out."""
     rows = db.execute(
-        "SELECT number, state, content FROM page WHERE number > ? AND length(content) = ? "
+        "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
         "ORDER BY number LIMIT ?",
-        (number, CONTENT.itemsize, PAGES),
+        (number, layout.itemsize, PAGES),
     ).fetchall()
     return Satellites(
         np.array([row[0] for row in rows], np.uint64),
-        np.frombuffer(b"".join(row[2] for row in rows), CONTENT),
-        np.array([row[1] for row in rows], np.uint8),
+        layout.unpack(np.frombuffer(b"".join(row[2] for row in rows), layout.dtype)),
+        *split_stamps(np.array([row[1] for row in rows], np.uint32)),
     )
 
 
 def forget(db: sqlite3.Connection, numbers: list[int]) -> int:
     """Let committed pages read as released; returns how many there were."""
     found = db.executemany(
-        "UPDATE page SET state = ? WHERE number = ? AND state = ?",
-        ((int(State.RELEASED), number, int(State.COMMITTED)) for number in numbers),
+        "UPDATE page SET stamp = ? WHERE number = ? AND stamp > ?",
+        (
+            (int(State.RELEASED), number, int(State.RELEASED))
+            for number in sorted(numbers)
+            if number <= NUMBER_MASK
+        ),
     ).rowcount
     add(db, "committed", -found)
     return found
 
 
-def compact_after(db: sqlite3.Connection, bucket: int, living: Living) -> tuple[int, int | None]:
-    """Compact some buckets behind one; how many records are gone, and the last bucket done."""
+def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) -> int:
+    """The same for pages that were committed in a span of time, some from a number on."""
+    found = db.execute(
+        "UPDATE page SET stamp = ? WHERE number >= ? AND number < ? AND stamp > ? "
+        "AND stamp >= ? AND stamp < ?",
+        (int(State.RELEASED), first, first + PAGES, int(State.RELEASED), since, until),
+    ).rowcount
+    add(db, "committed", -found)
+    return found
+
+
+def addresses_after(db: sqlite3.Connection, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+    """Numbers and addresses of the next committed pages that have one."""
+    rows = db.execute(
+        "SELECT number, CAST(address AS BLOB) FROM page WHERE number > ? AND stamp > ? "
+        "AND address IS NOT NULL ORDER BY number LIMIT ?",
+        (number, int(State.RELEASED), PAGES),
+    ).fetchall()
+    return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
+
+
+def numbers(db: sqlite3.Connection) -> range:
+    """Page numbers that may exist."""
+    first, last = db.execute("SELECT min(number), max(number) FROM page").fetchone()
+    return range(first, last + 1) if last else range(1, 1)
+
+
+def compact_after(
+    db: sqlite3.Connection, bucket: int, living: Living
+) -> tuple[int, int, int | None]:
+    """Compact some buckets behind one; how many, records taken out, and the last bucket done."""
     rows = db.execute(
         "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id > ? ORDER BY id LIMIT ?",
         (bucket, _BUCKETS),
     ).fetchall()
-    removed = emptied = 0
-    for number, raw in rows:
-        better = compacted(raw, living, wide=(number >> 16 & 0xFF) in SIMHASH_TABLES)
-        if better is None:
-            continue
-        removed += better[1]
-        if better[0]:
-            db.execute("UPDATE bucket SET data = ? WHERE id = ?", (better[0], number))
-        else:
-            db.execute("DELETE FROM bucket WHERE id = ?", (number,))
-            emptied += 1
-    add(db, "buckets", -emptied)
-    return removed, rows[-1][0] if rows else None
+    better: list[tuple[bytes, int]] = []
+    removed = 0
+    for wide in (False, True):
+        mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is wide]
+        changed = compacted([raw for _, raw in mine], living, wide=wide)
+        names = [mine[position][0] for position in changed.positions]
+        better += zip(changed.data, names, strict=True)
+        removed += sum(changed.removed)
+    better.sort(key=lambda row: row[1])
+    emptied = [(number,) for data, number in better if not data]
+    db.executemany("UPDATE bucket SET data = ? WHERE id = ?", [row for row in better if row[0]])
+    db.executemany("DELETE FROM bucket WHERE id = ?", emptied)
+    add(db, "buckets", -len(emptied))
+    return len(rows), removed, rows[-1][0] if rows else None
 
 
-def remove_released(db: sqlite3.Connection, last: int) -> int:
-    """Remove some released pages up to a number; returns how many there were."""
-    rows = db.execute(
-        "SELECT number, state FROM page WHERE state = ? AND number <= ? LIMIT ?",
-        (int(State.RELEASED), last, PAGES),
-    ).fetchall()
-    remove_pages(db, rows)
-    return len(rows)
+def remove_released(db: sqlite3.Connection, number: int, last: int) -> int | None:
+    """Remove released pages among the next ones behind a number, up to a last one.
+
+    :returns: the number reached; None: there are no more
+    """
+    (end,) = db.execute(
+        "SELECT max(number) FROM "
+        "(SELECT number FROM page WHERE number > ? AND number <= ? ORDER BY number LIMIT ?)",
+        (number, last, PAGES),
+    ).fetchone()
+    if end is None:
+        return None
+    query = "SELECT number, stamp FROM page WHERE number > ? AND number <= ? AND stamp = ?"
+    remove_pages(db, db.execute(query, (number, end, int(State.RELEASED))).fetchall())
+    return int(end)

@@ -8,19 +8,22 @@ short for anything else, tables 2 to 5 the SimHash rotated left by 0, 16, 32 and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import overload
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import NARROW, REMAINDER_BITS, WIDE
+from dedup_middleware.index.records import NARROW, REMAINDER_BITS, WIDE, WIDE_REMAINDER_BITS
 
 KEY_TABLE = 0
 EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
 FIRST_BAND_TABLE = 6
 _MASK64 = (1 << 64) - 1
+_MASK48 = (1 << WIDE_REMAINDER_BITS) - 1
 
 
 @attrs.frozen
@@ -28,7 +31,7 @@ class Slot:
     """A page's place in one table.
 
     ``bucket`` is ``table << 16 | prefix``. ``head`` is what the record says beside the page
-    number: the 64-bit SimHash in a wide table, the 24-bit remainder in a narrow one.
+    number: 48 bits of the rotated SimHash in a wide table, 24 bits of the hash in a narrow one.
     """
 
     bucket: int
@@ -55,6 +58,60 @@ class Slot:
         return WIDE if self.wide else NARROW
 
 
+class Slots(Sequence[Slot]):
+    """Some slots as numbers: one array for a kernel, objects only for whoever asks for one.
+
+    :param words: uint64[2 n], of each slot its bucket and its head; it must not change any more
+
+    >>> slots = Slots(np.array([7, 1, 9, 2], np.uint64))
+    >>> slots[1], len(slots), slots == (Slot(7, 1), Slot(9, 2))
+    (Slot(bucket=9, head=2), 2, True)
+    """
+
+    __slots__ = ("_objects", "words")
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self.words = words
+        self._objects: tuple[Slot, ...] | None = None
+
+    @classmethod
+    def of(cls, slots: Iterable[Slot]) -> Slots:
+        """The same slots as numbers."""
+        if isinstance(slots, Slots):
+            return slots
+        return cls(np.array([n for one in slots for n in (one.bucket, one.head)], np.uint64))
+
+    def __len__(self) -> int:
+        return len(self.words) // 2
+
+    @overload
+    def __getitem__(self, index: int) -> Slot: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Slot, ...]: ...
+    def __getitem__(self, index: int | slice) -> Slot | tuple[Slot, ...]:
+        return self._as_objects()[index]
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._as_objects())
+
+    def _as_objects(self) -> tuple[Slot, ...]:
+        if self._objects is None:
+            numbers = iter(self.words.tolist())
+            self._objects = tuple(map(Slot, numbers, numbers))
+        return self._objects
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Slots):
+            return np.array_equal(self.words, other.words)
+        return tuple(self) == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Slots({tuple(self)})"
+
+
 def rotate_left(value: int, bits: int) -> int:
     """A 64-bit value rotated left.
 
@@ -71,9 +128,10 @@ def narrow_slot(table: int, value: int) -> Slot:
 
 def simhash_slots(simhash: int) -> tuple[Slot, ...]:
     """Places of a SimHash in the four rotated tables."""
+    turned = [rotate_left(simhash, 16 * i) for i in range(len(SIMHASH_TABLES))]
     return tuple(
-        Slot(table << 16 | rotate_left(simhash, 16 * i) >> 48, simhash)
-        for i, table in enumerate(SIMHASH_TABLES)
+        Slot(table << 16 | value >> WIDE_REMAINDER_BITS, value & _MASK48)
+        for table, value in zip(SIMHASH_TABLES, turned, strict=True)
     )
 
 
@@ -82,6 +140,7 @@ def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
     return tuple(narrow_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
 
 
+@cache
 def table_name(table: int) -> str:
     """Name of a table for people.
 
@@ -104,6 +163,10 @@ class Neighbours:
     numbers: NDArray[np.uint64]
     tables: NDArray[np.uint64]
     corrupt: int = 0  # bytes that are no whole record
+    full: int = 0  # buckets that take no more records
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+
+NOBODY = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from struct import Struct
 from typing import ClassVar
 
 import attrs
@@ -15,9 +17,11 @@ from dedup_middleware.index.tables import (
     EXACT_TABLE,
     KEY_TABLE,
     Slot,
+    Slots,
     band_slots,
     narrow_slot,
     simhash_slots,
+    table_name,
 )
 
 
@@ -27,27 +31,39 @@ class Judgement:
 
     ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the
     candidate holds; ``jaccard`` float64[n]; ``reasons`` names the rule that made each a duplicate
-    or kept it apart.
+    or kept it apart. ``shared`` int64[n] estimates the shingles in common, ``figures`` int64[n]
+    counts the places with other figures; None where the method does not look.
     """
 
     duplicate: NDArray[np.bool_]
     similarity: NDArray[np.float64]
     jaccard: NDArray[np.float64]
     reasons: tuple[str, ...]
+    shared: NDArray[np.int64] | None = None
+    figures: NDArray[np.int64] | None = None
 
 
 class Method(ABC):
     """A rule that decides; frozen and without state, so that all processes decide alike."""
 
     name: ClassVar[str]
+    #: whether pages are judged by their payloads too, so that they have to be fetched
+    keeps_payload: ClassVar[bool] = False
+    #: fields of CONTENT by which it judges; an index keeps no others
+    fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
     scan_distance: int
     min_features: int
+    #: similarity from which on a page is a duplicate, unless another rule says no
+    threshold: float
 
     @abstractmethod
-    def judge(self, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
+    def judge(
+        self, page: Fingerprint, candidates: NDArray[np.void], payloads: Sequence[bytes] = ()
+    ) -> Judgement:
         """Judge a page against candidates.
 
         :param candidates: CONTENT[n] (see :mod:`dedup_middleware.index.records`), stored before it
+        :param payloads: their n payloads, if :attr:`keeps_payload`
         """
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
@@ -57,15 +73,64 @@ class Method(ABC):
             return (key, narrow_slot(EXACT_TABLE, page.exact))
         return (key, *simhash_slots(page.simhash), *band_slots(page.bands))
 
+    def places(self, page: Fingerprint) -> Slots:
+        """The same as :meth:`slots`, as numbers."""
+        return Slots.of(self.slots(page))
+
+    def probes(self, page: Fingerprint) -> tuple[Slot, ...]:  # noqa: ARG002 - for subclasses
+        """Further places in which to look for like pages, but not to put this one."""
+        return ()
+
+    def table_name(self, table: int) -> str:
+        """Name of one of its tables for people, to say which one found a page."""
+        return table_name(table)
+
+
+def probe_slots(simhash: int, volatile: Iterable[int]) -> tuple[Slot, ...]:
+    """Places of a SimHash with one bit of a block flipped, in the table that begins with the block.
+
+    A SimHash whose block differs in just that bit has its record there (multi-probe LSH: Q. Lv et
+    al., VLDB 2007).
+
+    :param volatile: positions of bits, 0 to 63
+
+    >>> [hex(slot.bucket) for slot in probe_slots(0, (63, 0))]
+    ['0x28000', '0x50001']
+    """
+    places = simhash_slots(simhash)[::-1]  # the table of the lowest block is the last one
+    return tuple(
+        Slot(places[bit // 16].bucket ^ 1 << bit % 16, places[bit // 16].head) for bit in volatile
+    )
+
 
 def content_record(page: Fingerprint) -> NDArray[np.void]:
     """CONTENT[1] of a page: what an index keeps of it and a method judges by."""
-    record = np.zeros(1, CONTENT)
-    record["size"] = page.size
-    record["figure_count"] = page.figure_count
-    record["simhash"] = page.simhash or 0
-    record["exact"] = page.exact
-    record["key"] = page.key_hash
-    record["figures"] = page.figures
-    record["sketch"] = page.sketch
-    return record
+    return np.frombuffer(bytearray(content_bytes(page)), CONTENT)
+
+
+def content_bytes(page: Fingerprint) -> bytes:
+    """The bytes of :func:`content_record`."""
+    values = {
+        "size": page.size,
+        "host": page.host,
+        "title": page.title,
+        "simhash": page.simhash or 0,
+        "exact": page.exact,
+        "key": page.key_hash,
+        "figures": page.figures.tobytes(),
+        "sketch": page.sketch.tobytes(),
+    }
+    return _CONTENT.pack(*[values[name] for name in _NAMES])
+
+
+_NAMES = CONTENT.names or ()
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _format(dtype: np.dtype[np.generic]) -> str:
+    """A field for ``struct``: a number, or the bytes of an array."""
+    return f"{dtype.itemsize}s" if dtype.subdtype else _CODES[dtype.itemsize]
+
+
+# Six times as fast as assigning field by field.
+_CONTENT = Struct("<" + "".join(_format(CONTENT[name]) for name in _NAMES))

@@ -134,8 +134,14 @@ def pack(vector: NDArray[np.int64]) -> bytes:
 
 
 def unpack(data: bytes) -> NDArray[np.int64]:
-    """The vector that :func:`pack` made bytes of."""
+    """The vector that :func:`pack` made bytes of.
+
+    :raises ValueError: other bytes
+    :raises IndexError: other bytes
+    """
     width = data[0]
+    if width not in {1, 2, 4}:
+        raise ValueError(f"counts of {width} bytes: no vector has them")
     count = (len(data) - 1) // (2 + width)
     vector = np.zeros(SIZE, np.int64)
     positions = np.frombuffer(data, "<u2", count, 1)
@@ -166,7 +172,13 @@ class CharacterSet(SignatureMethod):
     """
 
     name: ClassVar[str] = "charset"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.9, validator=parameters.share)
+
+    @property
+    def has_keys(self) -> bool:
+        """See :class:`.SignatureMethod`: frequencies can only be compared."""
+        return False
 
     def sign(self, reading: Reading) -> Signature | None:
         """See :class:`.SignatureMethod`; None for a page of white space."""
@@ -187,8 +199,14 @@ class MachineCode(SignatureMethod):
     """
 
     name: ClassVar[str] = "machine-code"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.9, validator=parameters.share)
     encoding: str = attrs.field(default=UTF_16, validator=parameters.one_of(UTF_16, GB2312))
+
+    @property
+    def has_keys(self) -> bool:
+        """See :class:`.SignatureMethod`: frequencies can only be compared."""
+        return False
 
     def sign(self, reading: Reading) -> Signature | None:
         """See :class:`.SignatureMethod`; None for a page of white space."""

@@ -1,124 +1,150 @@
 """The default rule: a page is a duplicate when a stored page already says what it says.
 
-Containment, not distance, decides, and in one direction: the share of the *new* page's shingles
-that the stored page holds. A stored page that is a part of the new one does not make the new one
-a duplicate, so nothing that was only in the new page is lost. It is computed from the Jaccard
+Similarity decides, not distance, in one of three measures. They are computed from the Jaccard
 index J of two sketches (b-bit minwise hashing, Li and Konig 2010) and the numbers of shingles a
-(new) and b (stored): |A and B| = J (a + b) / (1 + J), containment = |A and B| / a.
+(new) and b (stored): |A and B| = J (a + b) / (1 + J).
 
-That share is an estimate, so its standard error is taken off first: of a short page in a long one
+* **containment** = |A and B| / a, the share of the *new* page's shingles that the stored page
+  holds. A stored page that is a part of the new one does not make the new one a duplicate, so
+  nothing that was only in the new page is lost.
+* **novelty** asks the same, but what a page may say of its own no longer grows with its size once
+  it has 128 shingles: about a sentence, however long the page is.
+* **jaccard** = J, in which both pages count alike: an excerpt of a stored page is kept too.
+
+Each is an estimate, so its standard error is taken off first: of a short page in a long one
 512 bits say little. On a short page a single word can be the news, so below 128 shingles the part
 that may be its own shrinks with the size.
 
-Pages on one template differ in little but their figures: each numeral of the one stands in the
-place of another in the other. So when both pages have numerals that the other lacks, they are
-different pages, whatever their words. Numerals that only one of them has more (a date line, a cut)
-say nothing against it.
+Pages on one template say other things in the same places. So when both pages have a figure in one
+place and it is another one, they are different pages, whatever their words (see
+:mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an added
+date line, say nothing against it.
+
+What a site writes on all of its pages (toolbars, notices, the words of a template) makes them
+alike without saying the same. On one host, therefore:
+
+* a page under another title must be held to 95 %, and one of fewer than 128 shingles is new even if
+  its text is the same, since that may be all that extraction found;
+* what three stored pages of the host hold too, although none of them makes the page a duplicate,
+  is no evidence: similarity is measured on the rest.
+
+Both only ever keep a page that the plain rule drops, and they look at nothing but the page and
+its candidates in the index, so all processes that share one learn the same.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.methods.base import Judgement, Method
-from dedup_middleware.options import SKETCH_BITS
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.tables import Slot, Slots
+from dedup_middleware.methods.base import Judgement, Method, probe_slots
 
 EXACT = "exact-copy"
 CONTAINED = "near-duplicate"
 OTHER_FIGURES = "other-figures"
 TOO_LITTLE = "too-little-in-common"
 TOO_SHORT = "too-short-to-compare"
-# Shingles from which a page gets the whole allowance of the threshold.
-LONG = 128
-
-
-def containment(
-    jaccard: NDArray[np.float64], size: int, sizes: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Share of a set of ``size`` that sets of ``sizes`` hold, from their Jaccard indexes.
-
-    >>> containment(np.array([0.5]), 100, np.array([200.0]))
-    array([1.])
-    """
-    shared = jaccard * (size + sizes) / (1.0 + jaccard)
-    return np.asarray(np.clip(shared / max(size, 1), 0.0, 1.0), np.float64)
+OTHER_TITLE = "other-title"
+COMMON = "common-on-host"
+# In the order of their numbers in content_rule.py; the first two make a duplicate.
+_REASONS: Final = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, OTHER_TITLE, COMMON)
+_DUPLICATE: Final = 1
+_OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
+_FIGURES_AT, _SKETCH_AT = _OFFSETS["figures"], _OFFSETS["sketch"]
+LONG: Final = 128  # shingles from which a page gets the whole allowance of the threshold
+#: least threshold for a page of the same host under another title
+SAME_HOST: Final = 0.95
 
 
 def is_exact(page: Fingerprint, candidates: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which candidates have the same normalised text: equal hash, size and numerals."""
+    """Which candidates have the same normalised text: equal hash of text and figures, and size."""
     same = candidates["exact"] == np.uint64(page.exact)
-    same &= candidates["size"] == np.uint32(page.size)
-    return np.asarray(same & np.all(candidates["figures"] == page.figures, axis=1), np.bool_)
+    return np.asarray(same & (candidates["size"] == np.uint32(page.size)), np.bool_)
 
 
-def standard_error(
-    jaccard: NDArray[np.float64], size: int, sizes: NDArray[np.float64], sketch_bits: int
-) -> NDArray[np.float64]:
-    """Standard error of :func:`containment` for Jaccard indexes estimated from a 512-bit sketch.
+def required(threshold: float, size: int, measure: str = "containment") -> float:
+    """Similarity that a page of ``size`` shingles needs to be a duplicate.
 
-    The variance of b-bit minwise hashing (Li and Konig 2010, theorem 2) over 512 / b minima, times
-    the derivative of the containment by the Jaccard index.
-
-    >>> standard_error(np.array([0.0, 1.0]), 100, np.array([100.0, 100.0]), 1).round(3)
-    array([0.088, 0.   ])
+    >>> required(0.8, 1000), required(0.8, 64), round(required(0.8, 1280, "novelty"), 3)
+    (0.8, 0.9, 0.98)
     """
-    chance = 0.5**sketch_bits
-    agreement = jaccard + (1.0 - jaccard) * chance
-    variance = agreement * (1.0 - agreement) / (SKETCH_BITS // sketch_bits) / (1.0 - chance) ** 2
-    slope = (size + sizes) / (max(size, 1) * (1.0 + jaccard) ** 2)
-    return np.asarray(np.sqrt(variance) * slope, np.float64)
-
-
-def required(threshold: float, size: int) -> float:
-    """Share of a page of ``size`` shingles that a stored page must hold.
-
-    >>> required(0.8, 1000), required(0.8, 64)
-    (0.8, 0.9)
-    """
-    return 1.0 - (1.0 - threshold) * min(1.0, size / LONG)
+    share = min(1.0, size / LONG)
+    if measure == "novelty" and size > LONG:
+        share = LONG / size
+    return 1.0 - (1.0 - threshold) * share
 
 
 @attrs.frozen
 class Content(Method):
-    """Containment of the new page in a stored one, unless figures took each other's place."""
+    """Similarity of the new page to a stored one, unless figures took each other's place.
+
+    :param measure: ``containment``, ``jaccard`` or ``novelty``
+    """
 
     name: ClassVar[str] = "content"
     threshold: float
     scan_distance: int
     min_features: int
     sketch_bits: int = 1  # bits that the sketch holds of each minimum
+    measure: str = "containment"
 
-    def judge(self, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
+    def judge(
+        self,
+        page: Fingerprint,
+        candidates: NDArray[np.void],
+        payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
+    ) -> Judgement:
         """See :class:`.Method`."""
-        from dedup_middleware.signature.sketch import jaccards
+        from dedup_middleware.methods.content_rule import decide
+        from dedup_middleware.signature.comparison import compare
 
-        exact = is_exact(page, candidates)
-        sizes = candidates["size"].astype(np.float64)
-        estimates = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
-        jaccard = np.where(exact, 1.0, estimates)
-        similarity = np.where(exact, 1.0, containment(jaccard, page.size, sizes))
-        long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
-        more = np.any(page.figures & ~candidates["figures"], axis=1)
-        fewer = np.any(~page.figures & candidates["figures"], axis=1)
-        figures = ~(more & fewer)
-        error = standard_error(jaccard, page.size, sizes, self.sketch_bits)
-        alike = similarity - error >= required(self.threshold, page.size)
-        duplicate = exact | (long & alike & figures)
-        reasons = tuple(
-            EXACT
-            if exact[i]
-            else TOO_SHORT
-            if not long[i]
-            else TOO_LITTLE
-            if not alike[i]
-            else CONTAINED
-            if figures[i]
-            else OTHER_FIGURES
-            for i in range(len(candidates))
+        count = len(candidates)
+        candidates = np.ascontiguousarray(candidates)
+        records = candidates.view(np.uint8).reshape(count, CONTENT.itemsize)
+        jaccard, figures = compare(
+            records, page.figures, _FIGURES_AT, page.sketch, _SKETCH_AT, self.sketch_bits
         )
-        return Judgement(duplicate, similarity, jaccard, reasons)
+        similarity, sure = np.empty(count), np.empty(count)
+        shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
+        decide(
+            candidates,
+            jaccard,
+            figures,
+            similarity,
+            sure,
+            shared,
+            codes,
+            page.size,
+            page.host,
+            page.title,
+            page.exact,
+            page.key_hash,
+            required(self.threshold, page.size, self.measure),
+            required(max(self.threshold, SAME_HOST), page.size, self.measure),
+            self.min_features,
+            self.sketch_bits,
+            self.measure == "jaccard",
+        )
+        reasons = tuple([_REASONS[code] for code in codes.tolist()])
+        return Judgement(codes <= _DUPLICATE, similarity, jaccard, reasons, shared, figures)
+
+    def places(self, page: Fingerprint) -> Slots:
+        """See :class:`.Method`."""
+        if page.simhash is None or page.size < self.min_features:
+            return Slots.of(self.slots(page))
+        from dedup_middleware.index.placing import whole_page  # numba stays lazy
+
+        return Slots(whole_page(page.key_hash, page.simhash, page.bands))
+
+    def probes(self, page: Fingerprint) -> tuple[Slot, ...]:
+        """See :class:`.Method`: the SimHash with volatile bits flipped."""
+        if not page.volatile or page.simhash is None or page.size < self.min_features:
+            return ()
+        return probe_slots(page.simhash, page.volatile)

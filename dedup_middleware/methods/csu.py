@@ -75,6 +75,7 @@ class Csu(SignatureMethod):
     """
 
     name: ClassVar[str] = "csu"
+    used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "verify"})
     segmenter: ClassVar[str | None] = "fmm"
     threshold: float = attrs.field(default=0.5, validator=parameters.share)
     verify: float = attrs.field(default=0.7, validator=parameters.share)

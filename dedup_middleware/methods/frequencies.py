@@ -76,6 +76,14 @@ class DocumentFrequencies:
         counts = self.document_frequencies(terms)
         return np.asarray(1.0 + np.log((self.documents + 1.0) / (counts + 1.0)), np.float64)
 
+    @property
+    def digest(self) -> str:
+        """Short hash of the whole table, to name it where tables must be equal."""
+        hashed = hashlib.blake2b(np.array(self.documents, "<u8").tobytes(), digest_size=4)
+        hashed.update(self.terms.astype("<u8").tobytes())
+        hashed.update(self.counts.astype("<u4").tobytes())
+        return hashed.hexdigest()
+
     def to_bytes(self) -> bytes:
         """The table as bytes with a checksum, for a file."""
         from dedup_middleware.text.store import dump

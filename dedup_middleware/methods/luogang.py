@@ -134,6 +134,7 @@ class Luogang(SignatureMethod):
     """
 
     name: ClassVar[str] = "luogang"
+    is_simhash: ClassVar[bool] = True
     threshold: float = attrs.field(default=WITHIN_3_BITS, validator=parameters.share)
     hash: str = attrs.field(default=KEYED, validator=parameters.one_of(KEYED, ENUMERATED, STRING))
     vocabulary: Mapping[str, int] | None = attrs.field(

@@ -94,8 +94,15 @@ class RandomProjection(SignatureMethod):
     """
 
     name: ClassVar[str] = "random-projection"
+    # The threshold sets the number of blocks, and so the keys.
+    used_to_compare: ClassVar[frozenset[str]] = frozenset()
     threshold: float = attrs.field(default=372 / BITS, validator=parameters.share)
     hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    @property
+    def has_keys(self) -> bool:
+        """See :class:`.SignatureMethod`: not below the threshold that 16 blocks allow."""
+        return blocks_for(self.threshold) <= MOST_BLOCKS
 
     def sign(self, reading: Reading) -> Signature | None:
         """See :class:`.SignatureMethod`; None for a page without tokens."""

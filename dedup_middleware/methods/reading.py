@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
 
 @attrs.frozen(eq=False)
@@ -21,8 +19,6 @@ class Reading:
     :param title: title of the page
     :param text: its body text, as long as it is looked at
     :param tokens: body text segmented, normalised, without stop words
-    :param features: uint64[n], hashes of the distinct 3-shingles
-    :param counts: uint32[n], how often each occurs
     :param title_tokens: the title, treated like ``tokens``
     :param description: the page's own summary (meta description), if it has one
     """
@@ -30,8 +26,6 @@ class Reading:
     title: str
     text: str = attrs.field(repr=False)
     tokens: tuple[str, ...] = attrs.field(repr=False)
-    features: NDArray[np.uint64] = attrs.field(repr=False)
-    counts: NDArray[np.uint32] = attrs.field(repr=False)
     title_tokens: tuple[str, ...] = attrs.field(default=(), repr=False)
     description: str = attrs.field(default="", repr=False)
 
@@ -60,8 +54,19 @@ class SignatureMethod(ABC):
     name: ClassVar[str]
     #: segmenter that the source prescribes; None: any
     segmenter: ClassVar[str | None] = None
+    #: whether it looks at tokens; if not, a reading need not have any
+    reads_tokens: ClassVar[bool] = True
+    #: whether a signature is one SimHash (see :mod:`.blocks`), so that its tables can be scanned
+    is_simhash: ClassVar[bool] = False
+    #: fields that only ``compare`` uses: signatures made with other values can be compared
+    used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold"})
     #: similarity from which on a page is a duplicate
     threshold: float
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether signatures have keys; if not, the common candidates are compared."""
+        return True
 
     @abstractmethod
     def sign(self, reading: Reading) -> Signature | None:

@@ -90,6 +90,7 @@ class Rules(SignatureMethod):
     """
 
     name: ClassVar[str] = "rules"
+    used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "distance"})
     threshold: float = attrs.field(default=1.0, validator=parameters.share)
     rule: str = attrs.field(default="R5", validator=parameters.one_of(*RULES))
     keyword_count: int = attrs.field(default=10, validator=parameters.whole(1, 1000, " keywords"))

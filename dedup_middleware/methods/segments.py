@@ -56,6 +56,7 @@ class Segments(SignatureMethod):
     """
 
     name: ClassVar[str] = "segments"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=5 / 8, validator=parameters.share)
     count: int = attrs.field(default=8, validator=parameters.whole(1, 64, " segments"))
     hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)

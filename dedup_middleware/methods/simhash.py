@@ -6,6 +6,7 @@ Four tables and k <= 3: of four 16-bit blocks that differ in at most three bits 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -26,14 +27,19 @@ class SimHashMethod(Method):
     """Hamming distance of the SimHashes; similarity = 1 - distance / 64."""
 
     name: ClassVar[str] = "simhash"
+    fields: ClassVar[tuple[str, ...]] = ("size", "simhash", "exact", "key")
     distance: int
     min_features: int
-    sketch_bits: int = 1  # bits that the sketch holds of each minimum
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
         """Candidates beyond the distance that decides are of no use."""
         return self.distance
+
+    @property
+    def threshold(self) -> float:  # type: ignore[override]
+        """The distance as a similarity."""
+        return 1.0 - self.distance / 64.0
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
         """Key and the four tables; MinHash bands would only find what the rule refuses."""
@@ -42,10 +48,14 @@ class SimHashMethod(Method):
             return (key, narrow_slot(EXACT_TABLE, page.exact))
         return (key, *simhash_slots(page.simhash))
 
-    def judge(self, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
+    def judge(
+        self,
+        page: Fingerprint,
+        candidates: NDArray[np.void],
+        payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
+    ) -> Judgement:
         """See :class:`.Method`."""
         from dedup_middleware.signature.hamming import distances
-        from dedup_middleware.signature.sketch import jaccards
 
         exact = is_exact(page, candidates)
         bits = distances(np.ascontiguousarray(candidates["simhash"]), page.simhash or 0)
@@ -56,5 +66,17 @@ class SimHashMethod(Method):
             for i in range(len(candidates))
         )
         similarity = np.where(exact, 1.0, 1.0 - bits.astype(np.float64) / 64.0)
-        jaccard = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
-        return Judgement(exact | near, similarity, jaccard, reasons)
+        return Judgement(exact | near, similarity, np.where(exact, 1.0, jaccard(bits)), reasons)
+
+
+def jaccard(bits: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Jaccard indexes estimated from Hamming distances of SimHashes, for pages of like size.
+
+    The share of equal bits tells the angle between the two pages (Charikar, STOC 2002), its cosine
+    is the overlap. No sketch is kept for this method, so this is all that is known.
+
+    >>> jaccard(np.array([0, 3, 32])).round(3)
+    array([1.   , 0.979, 0.   ])
+    """
+    cosine = np.cos(np.pi * bits.astype(np.float64) / 64.0).clip(0.0, 1.0)
+    return np.asarray(cosine / (2.0 - cosine), np.float64)

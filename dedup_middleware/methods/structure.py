@@ -39,6 +39,7 @@ class Md5(SignatureMethod):
     """
 
     name: ClassVar[str] = "md5"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=1.0, validator=parameters.share)
     hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
 
@@ -74,6 +75,7 @@ class StructureTree(SignatureMethod):
     """
 
     name: ClassVar[str] = "structure-tree"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.5, validator=parameters.share)
     hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
 
@@ -121,6 +123,7 @@ class FeatureString(SignatureMethod):
     """
 
     name: ClassVar[str] = "feature-string"
+    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.5, validator=parameters.share)
     radius: int = attrs.field(default=5, validator=parameters.whole(1, 1000, " characters"))
     hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)

@@ -68,6 +68,7 @@ class WeightedSimHash(SignatureMethod):
     """
 
     name: ClassVar[str] = "weighted-simhash"
+    is_simhash: ClassVar[bool] = True
     threshold: float = attrs.field(default=WITHIN_3_BITS, validator=parameters.share)
     tf: bool = True
     idf: bool = True

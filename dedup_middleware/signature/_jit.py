@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -11,6 +12,7 @@ from numba.core.errors import NumbaError
 from dedup_middleware import kernels
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_compiling = threading.RLock()
 
 # What a kernel raises for arguments of other types; dtypes numba does not know raise the second.
 REFUSED = (TypeError, NumbaError)
@@ -25,29 +27,52 @@ U64 = types.Array(types.uint64, 1, "C")
 I64 = types.Array(types.int64, 1, "C")
 F64 = types.Array(types.float64, 1, "C")
 # A read-only signature takes writable arrays too, never the other way round.
+R8 = types.Array(types.uint8, 1, "C", readonly=True)
+R8_2 = types.Array(types.uint8, 2, "C", readonly=True)
 R32 = types.Array(types.uint32, 1, "C", readonly=True)
 R32_2 = types.Array(types.uint32, 2, "C", readonly=True)
 R64 = types.Array(types.uint64, 1, "C", readonly=True)
 RI64 = types.Array(types.int64, 1, "C", readonly=True)
+RF64 = types.Array(types.float64, 1, "C", readonly=True)
 R64_2 = types.Array(types.uint64, 2, "C", readonly=True)
 
 
 def kernel(signature: Any) -> Callable[[_F], _F]:
-    """``@kernel(signature)``: compiled for these types when the module is imported.
+    """``@kernel(signature)``: compiled for these types alone, by the first call.
 
-    Other types raise one of ``REFUSED``, they never start the compiler. Code comes from
-    the cache where it can; the package's rule says where that lies.
+    Not by the import: a process loads what it needs, and that is a few of them. Other types raise
+    one of ``REFUSED``, they never start the compiler. Code comes from the cache where it can; the
+    package's rule says where that lies.
     """
 
-    def compiled(function: _F) -> _F:
+    def declared(function: _F) -> _F:
         dispatcher = cast("Any", kernels.kernel(function))
-        dispatcher.compile(signature)
-        dispatcher.disable_compile()
+        dispatcher.declared = signature
+
+        # numba asks this what to call for types it has no code for yet.
+        def compile_for(*_: Any, **__: Any) -> Any:
+            compile_now(dispatcher)
+            return dispatcher
+
+        dispatcher._compile_for_args = compile_for
         return cast("_F", dispatcher)
 
-    return compiled
+    return declared
+
+
+def compile_now(dispatcher: Any) -> None:
+    """Compile a kernel for its types, or load it from the cache, unless that is done."""
+    with _compiling:
+        if dispatcher._can_compile:
+            dispatcher.compile(dispatcher.declared)
+            dispatcher.disable_compile()
 
 
 def inlined(function: _F) -> _F:
-    """A part of kernels: compiled into each of them, never called from Python."""
-    return kernels.kernel(function)
+    """A part of kernels: compiled into each of them, never called from Python. Makes no arrays."""
+    return kernels.subkernel(function)
+
+
+def allocating(function: _F) -> _F:
+    """The same for a part that makes arrays or returns one."""
+    return kernels.allocating_subkernel(function)

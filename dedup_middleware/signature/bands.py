@@ -70,12 +70,18 @@ def mix64(h: Word) -> Word:
     return h ^ (h >> _S33)
 
 
+@inlined
+def fill_bands(minhash: NDArray[np.uint32], rows: int, out: NDArray[np.uint64]) -> None:
+    """Hash the bands that `out` has room for."""
+    for band in range(np.uint64(out.size)):
+        h = band * _GOLDEN
+        for row in range(np.uint64(rows)):
+            h = mix64(h ^ np.uint64(minhash[band * np.uint64(rows) + row])) + _GOLDEN
+        out[band] = h
+
+
 @kernel(U64(R32, types.int64, types.int64))
 def _bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
     out = np.empty(bands, np.uint64)
-    for band in range(bands):
-        h = np.uint64(band) * _GOLDEN
-        for row in range(rows):
-            h = mix64(h ^ np.uint64(minhash[band * rows + row])) + _GOLDEN
-        out[band] = h
+    fill_bands(minhash, rows, out)
     return out

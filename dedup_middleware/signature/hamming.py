@@ -9,7 +9,18 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R64, R64_2, REFUSED, U8, U16, Word, inlined, kernel
+from dedup_middleware.signature._jit import (
+    I64,
+    R64,
+    R64_2,
+    REFUSED,
+    U8,
+    U16,
+    Word,
+    allocating,
+    inlined,
+    kernel,
+)
 from dedup_middleware.signature._vector import (
     NEAR,
     distances64,
@@ -124,7 +135,7 @@ _NEAR = np.uint64(NEAR)
 _TILE = np.uint64(4096)
 
 
-@inlined
+@allocating
 def with_room(array: NDArray[np.int64], used: Word, more: Word) -> NDArray[np.int64]:
     """The array if ``more`` entries fit behind the first ``used``, else a larger copy."""
     size = np.uint64(array.size)
@@ -173,7 +184,7 @@ def _gather(
     return i, used
 
 
-@inlined
+@allocating
 def scan(
     codes: NDArray[np.uint64],
     start: Word,

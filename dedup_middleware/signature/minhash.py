@@ -75,6 +75,11 @@ class MinHasher:
         padding = -self.num_perm % MINIMA
         self._padded = np.pad(permutations(self.num_perm, self.seed), ((0, 0), (0, padding)))
 
+    @property
+    def padded(self) -> NDArray[np.uint32]:
+        """The permutations as the kernels take them, up to a whole number of blocks."""
+        return self._padded
+
     def __call__(self, hashes32: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,).
 
@@ -176,7 +181,10 @@ def mix32(h: Word) -> Word:
 
 
 @inlined
-def _fill(mixed: NDArray[np.uint32], padded: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
+def fill_minima(
+    mixed: NDArray[np.uint32], padded: NDArray[np.uint32], out: NDArray[np.uint32]
+) -> None:
+    """Minima of mixed hashes under all permutations, those of the padding too."""
     for start in range(0, out.size, MINIMA):
         minima64(mixed, padded[0], padded[1], np.uint64(start), out)
 
@@ -190,7 +198,7 @@ def _minhash(
     for i in range(np.uint64(hashes.size)):
         mixed[i] = mix32(hashes[i])
     minima = np.empty(padded.shape[1], np.uint32)
-    _fill(mixed, padded, minima)
+    fill_minima(mixed, padded, minima)
     return minima[:num_perm]
 
 
@@ -202,7 +210,7 @@ def _minhash_features(
     for i in range(np.uint64(features.size)):
         mixed[i] = mix32(np.uint32(features[i]))
     minima = np.empty(padded.shape[1], np.uint32)
-    _fill(mixed, padded, minima)
+    fill_minima(mixed, padded, minima)
     return minima[:num_perm]
 
 
@@ -219,6 +227,7 @@ def _minhash_flat(
     out = np.empty((offsets.size - 1, num_perm), np.uint32)
     minima = np.empty(padded.shape[1], np.uint32)
     for row in range(offsets.size - 1):
-        _fill(mixed[offsets[row] : offsets[row + 1]], padded, minima)
-        out[row] = minima[:num_perm]
+        fill_minima(mixed[offsets[row] : offsets[row + 1]], padded, minima)
+        for i in range(np.uint64(num_perm)):  # numba takes seconds to compile a slice's assignment
+            out[row, i] = minima[i]
     return out

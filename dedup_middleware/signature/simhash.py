@@ -119,7 +119,7 @@ _RESULT = types.Tuple((types.uint64, types.int64, I64))
 
 
 @inlined
-def _centred(sums: NDArray[np.int64], total: Word) -> Word:
+def centred(sums: NDArray[np.int64], total: Word) -> Word:
     """Turn the weights of the set bits into sums, and the sums into the value."""
     value = np.uint64(0)
     for p in range(np.uint64(BITS)):
@@ -128,17 +128,26 @@ def _centred(sums: NDArray[np.int64], total: Word) -> Word:
     return value
 
 
+@inlined
+def sum_bits(
+    features: NDArray[np.uint64], counters: NDArray[np.uint8], sums: NDArray[np.int64]
+) -> None:
+    """Write to sums[p] how many features have bit p; `counters` is room for 64 of them."""
+    for p in range(np.uint64(BITS)):
+        sums[p] = 0
+    for start in range(0, features.size, _ROUND):
+        stop = min(start + _ROUND, features.size)
+        count_bits(features, np.uint64(start), np.uint64(stop), counters)
+        for p in range(np.uint64(BITS)):
+            sums[p] += counters[p]
+
+
 @kernel(_RESULT(R64))
 def _count(features: NDArray[np.uint64]) -> tuple[int, int, NDArray[np.int64]]:
     """SimHash, number of features and sums, each feature counting once."""
-    sums = np.zeros(BITS, np.int64)
-    counts = np.empty(BITS, np.uint8)
-    for start in range(0, features.size, _ROUND):
-        stop = min(start + _ROUND, features.size)
-        count_bits(features, np.uint64(start), np.uint64(stop), counts)
-        for p in range(np.uint64(BITS)):
-            sums[p] += counts[p]
-    return _centred(sums, features.size), features.size, sums
+    sums = np.empty(BITS, np.int64)
+    sum_bits(features, np.empty(BITS, np.uint8), sums)
+    return centred(sums, features.size), features.size, sums
 
 
 @kernel(_RESULT(R64, R32))
@@ -151,4 +160,4 @@ def _weigh(
     total = np.int64(0)
     for i in range(np.uint64(weights.size)):
         total += np.int64(weights[i])
-    return _centred(sums, total), total, sums
+    return centred(sums, total), total, sums

@@ -1,4 +1,4 @@
-"""Sketches of 512 bits that estimate Jaccard similarity, and 128-bit sets of figures.
+"""Sketches of 512 bits that estimate Jaccard similarity.
 
 P. Li, A. C. König: b-bit minwise hashing, WWW 2010.
 """
@@ -22,12 +22,10 @@ from dedup_middleware.signature._jit import (
     kernel,
 )
 from dedup_middleware.signature._vector import popcount
-from dedup_middleware.signature.bands import mix64
 from dedup_middleware.signature.minhash import mix32
 
 BITS = 512
 WORDS = BITS // 64
-FIGURE_WORDS = 2
 # Bits taken from each minimum -> the lowest bit of each group of so many.
 _LOWEST = {
     1: np.uint64(0xFFFFFFFFFFFFFFFF),
@@ -84,7 +82,7 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int = 1) -> floa
     :raises TypeError: sketches that are no arrays of uint64
     :raises ValueError: another number of words than 8, or another b
     """
-    lowest = _lowest(bits)
+    lowest = lowest_bits(bits)
     try:
         if len(a) == WORDS == len(b):
             return float(_jaccard(a, b, bits, lowest))
@@ -111,7 +109,7 @@ def jaccards(
     :raises TypeError: sketches that are no arrays of uint64
     :raises ValueError: another number of words than 8, or another b
     """
-    lowest = _lowest(bits)
+    lowest = lowest_bits(bits)
     query = _inputs.words(query, np.uint64, WORDS, "query")
     rows = _inputs.codes(sketches, "sketches")
     if rows.ndim != 2 or rows.shape[1] != WORDS:
@@ -119,58 +117,53 @@ def jaccards(
     return _jaccards(query, rows, bits, lowest)
 
 
-def figure_sketch(figures: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A set of numerals as a Bloom filter of 128 bits with one bit a numeral, shape (2,).
+def lowest_bits(bits: int) -> Word:
+    """A word with the lowest bit of each group of so many.
 
-    All numerals of A occur in B only if ``a & ~b`` is zero in both words. The
-    reverse fails once in 128 / (number of numerals of B) for each that is missing.
-
-    :param figures: 64-bit hashes of the numerals, any order, repetition allowed
-    :raises TypeError: figures that are no array of uint64
-    :raises ValueError: more than one dimension
+    :raises ValueError: another number than 1, 2, 4 or 8
     """
-    try:
-        return _figure_sketch(figures)
-    except REFUSED:
-        return _figure_sketch(_inputs.vector(figures, np.uint64, "figures"))
-
-
-def _lowest(bits: int) -> Word:
     try:
         return _LOWEST[bits]
     except (KeyError, TypeError):
         raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}") from None
 
 
-_ONE = np.uint64(1)
-_S6 = np.uint64(6)
-_S57 = np.uint64(57)
-_LOW6 = np.uint64(63)
+_S64 = np.uint64(64)
 _ALL = np.uint64(BITS)
+
+
+@inlined
+def fill_sketch(minhash: NDArray[np.uint32], bits: int, out: NDArray[np.uint64]) -> None:
+    """Write the sketch of the first 512 / bits minima."""
+    # The high bits of the mixed minimum: all of its bits have passed two multiplications.
+    width, shift = np.uint64(bits), np.uint64(32 - bits)
+    each = _S64 // width
+    for word in range(np.uint64(WORDS)):
+        gathered = np.uint64(0)
+        for i in range(each):
+            value = np.uint64(mix32(minhash[word * each + i])) >> shift
+            gathered |= value << (i * width)
+        out[word] = gathered
 
 
 @kernel(U64(R32, types.int64))
 def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
-    out = np.zeros(WORDS, np.uint64)
-    width = np.uint64(bits)
-    # The high bits of the mixed minimum: all of its bits have passed two multiplications.
-    shift = np.uint64(32 - bits)
-    for i in range(np.uint64(BITS // bits)):
-        value = np.uint64(mix32(minhash[i])) >> shift
-        position = i * width
-        out[position >> _S6] |= value << (position & _LOW6)
+    out = np.empty(WORDS, np.uint64)
+    fill_sketch(minhash, bits, out)
     return out
 
 
 @inlined
-def _estimate(differing: Word, bits: int) -> Word:
+def estimate(differing: Word, bits: int) -> Word:
+    """Jaccard similarity from the number of groups of bits that differ."""
     chance = 1.0 / (1 << bits)
     agreement = 1.0 - differing * bits / BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))
 
 
 @inlined
-def _differing(a: Word, b: Word, bits: int, lowest: Word) -> Word:
+def differing_bits(a: Word, b: Word, bits: int, lowest: Word) -> Word:
+    """Groups of bits in which two words differ."""
     x = a ^ b
     if bits > 1:
         x |= x >> np.uint64(1)
@@ -185,8 +178,8 @@ def _differing(a: Word, b: Word, bits: int, lowest: Word) -> Word:
 def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: Word) -> Word:
     total = np.uint64(0)
     for i in range(np.uint64(WORDS)):
-        total += _differing(a[i], b[i], bits, lowest)
-    return _estimate(total, bits)
+        total += differing_bits(a[i], b[i], bits, lowest)
+    return estimate(total, bits)
 
 
 @kernel(F64(R64, R64_2, types.int64, types.uint64))
@@ -197,15 +190,6 @@ def _jaccards(
     for row in range(np.uint64(sketches.shape[0])):
         total = np.uint64(0)
         for i in range(np.uint64(WORDS)):
-            total += _differing(sketches[row, i], query[i], bits, lowest)
-        out[row] = _estimate(total, bits)
-    return out
-
-
-@kernel(U64(R64))
-def _figure_sketch(figures: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    out = np.zeros(FIGURE_WORDS, np.uint64)
-    for figure in figures:
-        position = mix64(figure) >> _S57
-        out[position >> _S6] |= _ONE << (position & _LOW6)
+            total += differing_bits(sketches[row, i], query[i], bits, lowest)
+        out[row] = estimate(total, bits)
     return out

@@ -15,7 +15,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R64, U64, Word, inlined, kernel
+from dedup_middleware.signature._jit import I64, R64, U64, Word, allocating, inlined, kernel
 from dedup_middleware.signature._vector import near_mask8, prefetch, trailing_zeros
 from dedup_middleware.signature.hamming import with_room
 
@@ -260,7 +260,7 @@ def _is_new(differing: Word, table: Word) -> bool:
     return not seen
 
 
-@inlined
+@allocating
 def _merge(found: NDArray[np.int64], begin: Word, middle: Word, end: Word) -> None:
     """Make one ascending run of two neighbours."""
     if found[middle - _ONE] < found[middle]:
@@ -288,7 +288,7 @@ def _room_for(store: NDArray[np.uint64], query: Word) -> Word:
     return total
 
 
-@inlined
+@allocating
 def _look_up(
     store: NDArray[np.uint64],
     query: Word,

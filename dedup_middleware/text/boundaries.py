@@ -28,6 +28,7 @@ from dedup_middleware.text.characters import (
     REGIONAL,
     SA,
     SEPARATES,
+    SEPARATOR,
     SINGLE,
     SINGLE_QUOTE,
 )
@@ -115,6 +116,19 @@ def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, cou
     i = first
     while i < last:
         kind = flags[i] & CLASS_MASK
+        if kind == SEPARATOR:
+            i += 1
+            continue
+        if kind == LETTER:  # most words are letters of one kind between two spaces
+            j = np.uint64(i + 1)
+            while j < np.uint64(last) and flags[j] == flags[i]:
+                j += np.uint64(1)
+            end = np.int64(j)
+            if end == last or flags[end] & CLASS_MASK == SEPARATOR:
+                starts[count], ends[count] = i, end
+                count += 1
+                i = end
+                continue
         end = _skip_marks(flags, i + 1, last)
         if kind == SA:
             count, end = _grams(flags, i, last, starts, ends, count)

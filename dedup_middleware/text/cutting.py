@@ -5,6 +5,8 @@ They work on two parallel arrays, the code points and their flags and word class
 position, so arrays as long as the text are always large enough.
 """
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -15,45 +17,56 @@ from numpy.typing import NDArray
 from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text.boundaries import single_characters, words
 from dedup_middleware.text.characters import BLOCK, HAN, SEPARATES
-from dedup_middleware.text.paths import PAD, ROWS, best_path, longest_matches, walk_path
+from dedup_middleware.text.paths import (
+    PAD,
+    ROWS,
+    best_path,
+    longest_matches,
+    walk_blocks,
+    walk_path,
+)
 
 Codes = NDArray[np.uint32]
 Flags = NDArray[np.uint8]
 Places = NDArray[np.int32]
 Nodes = NDArray[np.uint64]
 Weights = NDArray[np.float64]
+Hints = NDArray[np.uint8]
 
 CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
-# Blocks are short (a clause); those no further apart than this are looked up together.
-_GAP: Final = 32
-_STRETCH: Final = 2048
+# So many characters are looked up together: few enough that the rows of `found` stay in the
+# fastest memory, and that a Chinese word in an English page costs little.
+_CHUNK: Final = 256
+_ROOM: Final = 2 * _CHUNK
+_STEP: Final = 64
 
 
 @subkernel
-def _stretch_end(flags: Flags, last: int, limit: int) -> int:
-    """Where the last of the blocks ends that follow closely on the one that ends at `last`."""
-    while last < limit:
-        following, end = next_block(flags, last)
-        if following - last > _GAP or end == following:
-            break
-        last = end
-    return last
-
-
-@subkernel
-def next_block(flags: Flags, i: int) -> tuple[int, int]:
-    """The next run of characters jieba accepts that has a Han character in it."""
-    size = flags.size
-    first = i
+def _next_block(flags: Flags, i: int) -> int:
+    """Where the next run of characters jieba accepts begins that has a Han character in it."""
+    first, size = np.uint64(i), np.uint64(flags.size)
+    i, step = first, np.uint64(_STEP)
+    # Most pages in other languages have none: many flags at once.
+    some = False
+    while i + step <= size and not some:
+        for j in range(i, i + step):
+            some |= flags[j] & HAN == HAN
+        i += np.uint64(0) if some else step
     while i < size and flags[i] & HAN != HAN:
-        if not flags[i] & BLOCK:
-            first = i + 1
-        i += 1
-    if i == size:
-        return size, size
-    while i < size and flags[i] & BLOCK:
-        i += 1
-    return first, i
+        i += np.uint64(1)
+    if i < size:
+        while i > first and flags[i - np.uint64(1)] & BLOCK:
+            i -= np.uint64(1)
+    return np.int64(i)
+
+
+@subkernel
+def _chunk_end(flags: Flags, first: int) -> int:
+    """The end of the block that goes over the end of a chunk, so that no word is cut in two."""
+    last = min(first + _CHUNK, flags.size)
+    while last < flags.size and flags[last] & BLOCK:
+        last += 1
+    return last
 
 
 @subkernel
@@ -78,6 +91,7 @@ def tokenize(
     flags: Flags,
     mode: int,
     roots: Nodes,
+    hints: Hints,
     nodes: Nodes,
     values: Weights,
     starts: Places,
@@ -96,26 +110,43 @@ def tokenize(
         return single_characters(flags, 0, size, starts, ends, 0)
     if mode == WORDS:
         return words(flags, 0, size, starts, ends, 0)
+    if mode == FMM:
+        return _by_longest_match(codes, flags, roots, hints, nodes, starts, ends)
     count, i, done = 0, 0, 0
     path = np.empty(size, np.int32)
-    found, score = np.empty(0, np.uint64), np.empty(0, np.float64)
-    while i < size:
-        if mode == FMM:
-            first, last = next_window(flags, i)
-        else:
-            first, last = next_block(flags, i)
-        if first > i:
+    score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
+    while True:
+        if i < size and flags[i] & HAN != HAN:
+            first = _next_block(flags, i)
             count = words(flags, i, first, starts, ends, count)
-        if mode == FMM:
-            count = longest_matches(codes, flags, first, last, roots, nodes, starts, ends, count)
-        elif last > first:
-            if last > done:
-                done = _stretch_end(flags, last, first + _STRETCH)
-                if score.size < done - first + PAD:
-                    score = np.empty(done - first + PAD, np.float64)
-                    found = np.empty(ROWS * (done - first + PAD), np.uint64)
-                best_path(codes, flags, first, done, roots, nodes, values, found, score, path)
-            count = walk_path(flags, first, last, path, starts, ends, count)
+            i = first
+        if i == size:
+            return count
+        if i >= done:
+            done = _chunk_end(flags, i)
+            if score.size < done - i + PAD:
+                score = np.empty(done - i + PAD, np.float64)
+                found = np.empty(ROWS * (done - i + PAD), np.uint64)
+            best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
+        i, count = walk_blocks(flags, i, done, path, starts, ends, count)
+
+
+@subkernel
+def _by_longest_match(
+    codes: Codes,
+    flags: Flags,
+    roots: Nodes,
+    hints: Hints,
+    nodes: Nodes,
+    starts: Places,
+    ends: Places,
+) -> int:
+    """FMM for `tokenize`."""
+    count, i = 0, 0
+    while i < flags.size:
+        first, last = next_window(flags, i)
+        count = words(flags, i, first, starts, ends, count)
+        count = longest_matches(codes, flags, first, last, roots, hints, nodes, starts, ends, count)
         i = last
     return count
 
@@ -126,6 +157,7 @@ def lossless(
     flags: Flags,
     mode: int,
     roots: Nodes,
+    hints: Hints,
     nodes: Nodes,
     values: Weights,
     starts: Places,
@@ -135,30 +167,25 @@ def lossless(
     size = flags.size
     count, i, done = 0, 0, 0
     path = np.empty(size, np.int32)
-    found, score = np.empty(0, np.uint64), np.empty(0, np.float64)
+    score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
     while i < size:
         last = i
         if mode == JIEBA:
-            if i == done:
-                done = i + _STRETCH if i + _STRETCH < size else size
-                while done < size and flags[done] & BLOCK:
-                    done += 1
+            if i >= done:
+                done = _chunk_end(flags, i)
                 if score.size < done - i + PAD:
                     score = np.empty(done - i + PAD, np.float64)
                     found = np.empty(ROWS * (done - i + PAD), np.uint64)
-                best_path(codes, flags, i, done, roots, nodes, values, found, score, path)
-            while last < done and flags[last] & BLOCK:
-                last += 1
-            count = walk_path(flags, i, last, path, starts, ends, count)
+                best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
+            last, count = walk_path(flags, i, done, path, starts, ends, count)
         else:
             while last < size and not flags[last] & SEPARATES:
                 last += 1
-            count = longest_matches(codes, flags, i, last, roots, nodes, starts, ends, count)
+            count = longest_matches(codes, flags, i, last, roots, hints, nodes, starts, ends, count)
         if last == i:
             last += 1
             if mode == JIEBA and last < size and codes[i] == 13 and codes[last] == 10:
                 last += 1
-                done = last if last > done else done
             starts[count], ends[count] = i, last
             count += 1
         i = last

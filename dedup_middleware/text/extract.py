@@ -16,8 +16,8 @@ from dedup_middleware.text.extraction import blocks, metadata, quick, source
 from dedup_middleware.text.extraction.bodies import thorough_body
 from dedup_middleware.text.extraction.cleanup import tidy, vetted
 
-Mode = Literal["balanced", "fast"]
-MODES: tuple[Mode, ...] = ("balanced", "fast")
+Mode = Literal["balanced", "fast", "best"]
+MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
 
 _LETTER = re.compile(r"\w")
 
@@ -47,8 +47,9 @@ def extract(
     """Find title and body of a page in HTML, XHTML, XML or plain text.
 
     ``extractor`` is how to go about doubtful pages, about one article in fifteen and one forum page
-    in four: ``fast`` leaves them to our own rules, ``balanced`` asks trafilatura. ``charset`` is
-    the one of the Content-Type header; it may be missing or wrong. ``url`` is for extractors that
+    in four: ``fast`` leaves them to our own rules, ``balanced`` asks trafilatura, ``best`` lets it
+    compare its answer with those of its slower algorithms. ``charset`` is the one of the
+    Content-Type header; it may be missing or wrong. ``url`` is for extractors that
     look at it. No input raises: a page without a body has the text ``""``. Input longer than
     `source.MAX_SIZE` is cut there, not refused.
 
@@ -86,6 +87,6 @@ def _body(
     found = quick.find_body(page, title=title, thread=metadata.is_thread(html, page))
     if found.sure or mode == "fast" or not source.survey(html).is_ordinary:
         return found.text, "quick"
-    text = thorough_body(html, url=url, comments=found.discussion)
+    text = thorough_body(html, url=url, comments=found.discussion, fast=mode != "best")
     text = vetted(text, page)
     return (text, "thorough") if text else (found.text, "quick")

@@ -25,12 +25,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import NUMERAL
 from dedup_middleware.text.fold import fold_text, load_characters
-from dedup_middleware.text.hashing import FIGURE_START, constants, distinct, mix
+from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.places import locate
 
 MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
@@ -250,21 +251,26 @@ def _among_words(word: int, members: NDArray[np.int64]) -> bool:
 
 
 @subkernel
-def _month_beside(codes: Codes, first: int, last: int) -> int:
-    """The month named before or behind a number (April 3, 3rd of April), or 0."""
+def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
+    """The month named before or behind a number (April 3, 3rd of April), or 0, and where its name
+    begins and ends."""
     i = first
     while i > 0 and first - i < 3 and codes[i - 1] in (32, 44, 46):
         i -= 1
     found = numerals.month(numerals.word_before(codes, i)) if i < first else 0
     if found:
-        return found
+        begin = i
+        while numerals.is_letter(codes, begin - 1):
+            begin -= 1
+        return found, begin, i
     word, i = numerals.word_after(codes, last)  # st, nd, rd, th
     if i - last > 2 or _at(codes, i) != 32:
-        return 0
+        return 0, i, i
     word, end = numerals.word_after(codes, i + 1)
     if word == numerals.OF and _at(codes, end) == 32:
+        i = end
         word, end = numerals.word_after(codes, end + 1)
-    return numerals.month(word)
+    return numerals.month(word), i + 1, end
 
 
 @subkernel
@@ -279,11 +285,12 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 
 @kernel
 def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind."""
+    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
+    each begins and ends. The name of a month comes before the number beside it."""
     room = 0
     for flag in flags:
         room += 1 if flag & NUMERAL else 0
-    rows = np.empty((2 * room, 3), np.int64)
+    rows = np.empty((2 * room, 5), np.int64)
     count, i = 0, 0
     while room and i < codes.size:
         if not flags[i] & NUMERAL:
@@ -293,32 +300,38 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
         if numerals.is_digit(codes, i):
             counts = True
             mantissa, exponent, i = _read_arabic(codes, i)
-            named = _month_beside(codes, first, i)
+            named, begin, end = _month_beside(codes, first, i)
             if named:
                 rows[count, 0], rows[count, 1] = _reduce(named, 0)
                 rows[count, 2] = PLAIN
+                rows[count, 3], rows[count, 4] = begin, end
                 count += 1
         else:
             counts, mantissa, exponent, i = _read_chinese(codes, i)
         if counts:
             rows[count, 0], rows[count, 1] = _reduce(mantissa, exponent)
             rows[count, 2] = _kind(codes, first, i)
+            rows[count, 3], rows[count, 4] = first, i
             count += 1
     return rows[:count]
 
 
-@subkernel
+@allocating_subkernel
 def hash_figures(
     codes: Codes, flags: NDArray[np.uint8], keys: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Distinct hashes of the figures, in order of first occurrence."""
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Distinct hashes of the figures, in order of first occurrence, and their `locate` entries.
+
+    The flags of names of months are changed.
+    """
     rows = find_figures(codes, flags)
     hashes = np.empty(rows.shape[0], np.uint64)
     for row in range(rows.shape[0]):
         unit = np.uint64(rows[row, 1]) * np.uint64(4) + np.uint64(rows[row, 2])
         value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    return distinct(hashes, rows.shape[0])[0]
+    entries = locate(codes, flags, rows, hashes, keys)
+    return distinct(hashes, rows.shape[0])[0], entries
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:
@@ -326,12 +339,12 @@ def render(rows: NDArray[np.int64]) -> list[str]:
     return list(
         dict.fromkeys(
             f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind]}"
-            for mantissa, exponent, kind in rows.tolist()
+            for mantissa, exponent, kind, _, _ in rows.tolist()
         )
     )
 
 
 def canonical(text: str) -> list[str]:
     """The figures of `text` as people write them: `["2020", "4", "3", "3.5%"]`."""
-    codes, flags, _ = fold_text(text, load_characters({}, ""), constants(0, 1))
+    codes, flags = fold_text(text, load_characters({}, ""))
     return render(find_figures(codes, flags))

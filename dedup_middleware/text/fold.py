@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text.characters import (
-    CLASS_MASK,
     CLASS_SHIFT,
     CODE_MASK,
     CONTEXT,
     DROP,
     EXPAND,
-    EXTEND,
     KIND_SHIFT,
-    MID_LETTER,
     PLAIN,
     SEPARATES,
     SINGLE,
@@ -30,7 +27,6 @@ from dedup_middleware.text.characters import (
     Characters,
     build,
 )
-from dedup_middleware.text.hashing import TEXT_BASE, TEXT_START, Hashes, mix
 from dedup_middleware.text.normalize import compose
 from dedup_middleware.text.store import load_or_build
 
@@ -139,25 +135,13 @@ def _fold_into(
     return np.int64(size)
 
 
-@subkernel
-def _hash_text(codes: NDArray[np.uint32], flags: NDArray[np.uint8], keys: Hashes) -> np.uint64:
-    """The hash of all that is neither white space nor punctuation."""
-    value, base = keys[TEXT_START], keys[TEXT_BASE]
-    for i in range(np.uint64(codes.size)):
-        word_class = flags[i] & CLASS_MASK
-        if EXTEND <= word_class < MID_LETTER:
-            value = value * base + np.uint64(codes[i])
-    return mix(value)
-
-
 @kernel
 def fold(
     raw: NDArray[np.uint32],
     composed: bool,
     table: NDArray[np.uint32],
     expansions: NDArray[np.uint32],
-    keys: Hashes,
-) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8], np.uint64]:
+) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8]]:
     """The normal form of a text.
 
     Args:
@@ -166,8 +150,7 @@ def fold(
 
     Returns:
         False if neighbours matter and `raw` is not composed; then the rest is void. Else True,
-        the code points of the normal form, their flags and word classes, and the hash of those
-        that are neither white space nor punctuation.
+        the code points of the normal form, and their flags and word classes.
     """
     room = raw.size + raw.size // 8 + STEP + LONGEST
     codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
@@ -177,18 +160,15 @@ def fold(
         codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
         size = _fold_into(raw, composed, table, expansions, codes, flags)
     if size == NEIGHBOURS:
-        return False, codes[:0], flags[:0], keys[0]
-    codes, flags = codes[:size], flags[:size]
-    return True, codes, flags, _hash_text(codes, flags, keys)
+        return False, codes[:0], flags[:0]
+    return True, codes[:size], flags[:size]
 
 
-def fold_text(
-    text: str, characters: Characters, keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint8], int]:
-    """The normal form of `text`: code points, flags and word classes, and the exact hash."""
+def fold_text(text: str, characters: Characters) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """The normal form of `text`: code points, and their flags and word classes."""
     table, expansions = characters.table, characters.expansions
-    ready, codes, flags, exact = fold(code_points(text), False, table, expansions, keys)
+    ready, codes, flags = fold(code_points(text), False, table, expansions)
     if not ready:
         raw = code_points(compose(text))
-        _, codes, flags, exact = fold(raw, True, table, expansions, keys)
-    return codes, flags, int(exact)
+        _, codes, flags = fold(raw, True, table, expansions)
+    return codes, flags

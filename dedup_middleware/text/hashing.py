@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER
 
 Hashes = NDArray[np.uint64]
 
@@ -24,6 +25,7 @@ _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
+_BUCKET: Final = np.uint64(4)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.
@@ -70,13 +72,55 @@ def hash_token(codes: NDArray[np.uint32], first: int, last: int, keys: Hashes) -
 
 
 @subkernel
+def hash_prefixes(
+    codes: NDArray[np.uint32],
+    flags: NDArray[np.uint8],
+    keys: Hashes,
+    prefixes: Hashes,
+    powers: Hashes,
+) -> np.uint64:
+    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop.
+
+    Returns the hash of all that is neither white space nor punctuation. Each of the two hashes
+    waits for its last step, so one loop for both takes the time of one.
+    """
+    base, value, power = keys[TOKEN_BASE], _ZERO, _ONE
+    text, text_base = keys[TEXT_START], keys[TEXT_BASE]
+    for i in range(np.uint64(codes.size)):
+        code, word_class = np.uint64(codes[i]), flags[i] & CLASS_MASK
+        counts = EXTEND <= word_class < MID_LETTER
+        text = text * (text_base if counts else _ONE) + (code if counts else _ZERO)
+        prefixes[i] = value
+        value = value * base + code
+    prefixes[np.uint64(codes.size)] = value
+    for i in range(np.uint64(powers.size)):
+        powers[i] = power
+        power *= base
+    return mix(text)
+
+
+@subkernel
+def hash_slice(
+    prefixes: Hashes, powers: Hashes, first: np.uint64, last: np.uint64, start: np.uint64
+) -> np.uint64:
+    """`hash_token` of a token shorter than `powers`: what all text before it adds is taken off."""
+    value = mix(prefixes[last] + (start - prefixes[first]) * powers[last - first])
+    return value if value != _ZERO else _ONE
+
+
+@subkernel
 def contains(table: Hashes, value: np.uint64) -> bool:
-    """Whether an open-addressing table (a power of two long, 0 is free) holds `value`."""
+    """Whether a table of `make_table` holds `value` (not 0)."""
     mask = np.uint64(table.size - 1)
-    place = value & mask
-    while table[place] != value and table[place] != _ZERO:
-        place = (place + _ONE) & mask
-    return table[place] == value
+    place = (value * _BUCKET) & mask
+    while True:
+        # A whole bucket at once: a search that ends early is a branch nobody can foresee.
+        found = table[place] == value
+        for i in range(_ONE, _BUCKET):
+            found |= table[place + i] == value
+        if found | (table[place + _BUCKET - _ONE] == _ZERO):
+            return found
+        place = (place + _BUCKET) & mask
 
 
 def hash_word(word: str, keys: Hashes) -> int:
@@ -89,14 +133,15 @@ def hash_word(word: str, keys: Hashes) -> int:
 
 
 def make_table(values: Iterable[int]) -> Hashes:
-    """An open-addressing table of `values` (none of them 0), at most a third full."""
+    """A hash table of `values` (none of them 0): buckets of four places that are filled from the
+    first on, 0 is free; what finds its bucket full goes into the next one."""
     members = sorted(set(values))
-    size = 4
-    while size < 3 * len(members):
+    size = int(_BUCKET)
+    while size < 4 * len(members) + 1:
         size *= 2
     table = [0] * size
     for value in members:
-        place = value % size
+        place = value * int(_BUCKET) % size
         while table[place]:
             place = (place + 1) % size
         table[place] = value
@@ -112,7 +157,7 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
     `values` is overwritten.
     """
     size = 8
-    while size < 2 * number:
+    while size < 3 * number:
         size *= 2
     mask = np.uint64(size - 1)
     places = np.zeros(size, np.uint32)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import subkernel
-from dedup_middleware.text.characters import ALNUM, BLOCK
+from dedup_middleware.text.characters import ALNUM, BLOCK, CLASS_MASK, HAN, SEPARATOR
 from dedup_middleware.text.trie import BASE_BITS, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
 
 Codes = NDArray[np.uint32]
@@ -22,6 +22,7 @@ Flags = NDArray[np.uint8]
 Places = NDArray[np.int32]
 Nodes = NDArray[np.uint64]
 Weights = NDArray[np.float64]
+Hints = NDArray[np.uint8]
 
 ROWS, PAD = 3, 4
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
@@ -32,16 +33,25 @@ _VALUE: Final = np.uint64(VALUE_SHIFT)
 
 
 @subkernel
-def _child(nodes: Nodes, node: np.uint64, root: np.uint64) -> np.uint64:
+def _child(hints: Hints, nodes: Nodes, node: np.uint64, root: np.uint64) -> np.uint64:
     """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
     label = (root >> _LABEL) & _LABELS
-    child = nodes[(node & _BASES) + label]
+    slot = (node & _BASES) + label
+    # Most look-ups fail. The hints are an eighth of the nodes, so that these touch less memory.
+    child = nodes[slot if hints[slot] == np.uint8(label) else _ZERO]
     return child if (child >> _LABEL) & _LABELS == label else _ZERO
 
 
 @subkernel
 def _look_up(
-    codes: Codes, flags: Flags, first: int, last: int, roots: Nodes, nodes: Nodes, found: Nodes
+    codes: Codes,
+    flags: Flags,
+    first: int,
+    last: int,
+    roots: Nodes,
+    hints: Hints,
+    nodes: Nodes,
+    found: Nodes,
 ) -> None:
     """The nodes of one, two and three characters from each position on: three rows of `found`.
 
@@ -52,13 +62,13 @@ def _look_up(
     row = size + _PAD
     for i in range(size):
         code = codes[begin + i]
-        found[i] = roots[code] if flags[begin + i] & BLOCK else _ZERO
+        found[i] = roots[code if flags[begin + i] & BLOCK else _ZERO]
     for i in range(size, row):
         found[i] = _ZERO
     for i in range(size):
-        found[row + i] = _child(nodes, found[i], found[i + _ONE])
+        found[row + i] = _child(hints, nodes, found[i], found[i + _ONE])
     for i in range(size):
-        found[row + row + i] = _child(nodes, found[row + i], found[i + _TWO])
+        found[row + row + i] = _child(hints, nodes, found[row + i], found[i + _TWO])
 
 
 @subkernel
@@ -68,6 +78,7 @@ def best_path(
     first: int,
     last: int,
     roots: Nodes,
+    hints: Hints,
     nodes: Nodes,
     values: Weights,
     found: Nodes,
@@ -82,11 +93,11 @@ def best_path(
     Args:
         found, score: room for ROWS * (last - first + PAD) and last - first + PAD numbers.
     """
-    _look_up(codes, flags, first, last, roots, nodes, found)
+    _look_up(codes, flags, first, last, roots, hints, nodes, found)
     size = last - first
     begin, row = np.uint64(first), np.uint64(size) + _PAD
-    unknown = values[values.size - 1]
-    score[size] = 0.0
+    unknown = values[np.uint64(values.size) - _ONE]
+    score[np.uint64(size)] = 0.0
     one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
     # No branch depends on which word wins, since nobody can foresee that; and only one addition
     # and one choice wait for the score of the character before.
@@ -96,8 +107,15 @@ def best_path(
         longer, total = values[found[row + i] >> _VALUE] + two, values[node >> _VALUE] + three
         length = _TWO + np.uint64(total >= longer)
         longer = total if total > longer else longer
-        if node & _BASES:
-            longer, length = _deeper(nodes, values, found, score, i, node, longer, length)
+        j = i + _THREE
+        while node & _BASES:  # written out: as a call it would cost as much as all the rest
+            node = _child(hints, nodes, node, found[j])
+            if node == _ZERO:
+                break
+            j += _ONE
+            total = values[node >> _VALUE] + score[j]
+            if total >= longer:
+                longer, length = total, j - i
         alone = values[found[i] >> _VALUE]
         nothing = (alone == -np.inf) & (longer == -np.inf)
         best = (unknown if nothing else alone) + one
@@ -110,44 +128,37 @@ def best_path(
 
 
 @subkernel
-def _deeper(
-    nodes: Nodes,
-    values: Weights,
-    found: Nodes,
-    score: Weights,
-    i: np.uint64,
-    node: np.uint64,
-    best: float,
-    end: np.uint64,
-) -> tuple[float, np.uint64]:
-    """Go on from the node of three characters; the best weight and length so far or of these."""
-    j = i + _THREE
-    while node & _BASES:
-        node = _child(nodes, node, found[j])
-        if node == _ZERO:
-            break
-        j += _ONE
-        total = values[node >> _VALUE] + score[j]
-        if total >= best:
-            best, end = total, j - i
-    return best, end
+def walk_path(
+    flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
+) -> tuple[int, int]:
+    """Tokens of the best path through the block that begins at `first`; single letters and digits
+    in a row are one, as in jieba. Returns where the block ends, and the number of tokens."""
+    i, stop, n = np.uint64(first), np.uint64(last), np.uint64(count)
+    while i < stop and flags[i] & BLOCK:
+        end = np.uint64(path[i])
+        if flags[i] & ALNUM and end == i + _ONE:
+            while end < stop and flags[end] & ALNUM and np.uint64(path[end]) == end + _ONE:
+                end += _ONE
+        starts[n], ends[n] = i, end
+        n += _ONE
+        i = end
+    return np.int64(i), np.int64(n)
 
 
 @subkernel
-def walk_path(
+def walk_blocks(
     flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
-) -> int:
-    """Tokens of the best path; single letters and digits in a row are one, as in jieba."""
+) -> tuple[int, int]:
+    """`walk_path` through the block at `first` and all that follow it behind separators alone and
+    begin with a Han character; the tokens of the separators are none."""
     i = first
-    while i < last:
-        end = np.int64(path[i])
-        if end == i + 1 and flags[i] & ALNUM:
-            while end < last and path[end] == end + 1 and flags[end] & ALNUM:
-                end += 1
-        starts[count], ends[count] = i, end
-        count += 1
-        i = end
-    return count
+    while True:
+        i, count = walk_path(flags, i, last, path, starts, ends, count)
+        # Between two clauses there is a comma, or little else.
+        while i < last and flags[i] & (BLOCK | CLASS_MASK) == SEPARATOR:
+            i += 1
+        if i == last or flags[i] & HAN != HAN:
+            return i, count
 
 
 @subkernel
@@ -157,6 +168,7 @@ def longest_matches(
     first: int,
     last: int,
     roots: Nodes,
+    hints: Hints,
     nodes: Nodes,
     starts: Places,
     ends: Places,
@@ -175,7 +187,7 @@ def longest_matches(
         else:
             node, j = _root(roots, codes[i]), i + 1
             while j < last and node & _BASES:
-                node = _child(nodes, node, _root(roots, codes[j]))
+                node = _child(hints, nodes, node, _root(roots, codes[j]))
                 j += 1
                 inside = j < last and flags[j - 1] & flags[j] & ALNUM
                 if node >> _VALUE and not inside:

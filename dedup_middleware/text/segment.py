@@ -33,7 +33,9 @@ SEGMENTERS: Final = {
 }
 
 _NOTHING: Final = np.frombuffer(b"", np.uint64)
-NO_TRIE: Final = Trie(_NOTHING, _NOTHING, np.frombuffer(b"", np.float64), "")
+NO_TRIE: Final = Trie(
+    _NOTHING, np.frombuffer(b"", np.uint8), _NOTHING, np.frombuffer(b"", np.float64), ""
+)
 
 
 def segmenter_mode(name: str) -> int:
@@ -70,6 +72,8 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
         trie, kernel = _trie(user_dictionary), cutting.lossless
     else:
         trie, kernel = NO_TRIE, cutting.tokenize
-    count = kernel(codes, flags, mode, trie.roots, trie.nodes, trie.values, starts, ends)
+    count = kernel(
+        codes, flags, mode, trie.roots, trie.hints, trie.nodes, trie.values, starts, ends
+    )
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
     return [text[first:last] for first, last in places]

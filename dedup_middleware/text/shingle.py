@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.characters import SEPARATES
 from dedup_middleware.text.figures import hash_figures
@@ -24,9 +24,12 @@ from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
     SHINGLE_DROP,
     SHINGLE_START,
+    TOKEN_START,
     constants,
     contains,
     distinct,
+    hash_prefixes,
+    hash_slice,
     hash_token,
     hash_word,
     make_table,
@@ -38,8 +41,9 @@ from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MAX_WIDTH: Final = 64
+_LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -52,13 +56,17 @@ class Shingles:
         features: distinct hashes of the shingles, in order of first occurrence.
         counts: how often each feature occurs.
         figures: distinct hashes of the text's numerals in canonical form.
-        tokens: number of tokens, stop words left out.
-        exact: keyed hash of the normalised text without white space and punctuation.
+        places: for each numeral outside date lines 24 bits, of which 16 say where it stands and 8
+            its value; see `places`.
+        tokens: number of tokens, stop words left out unless there are no others.
+        exact: keyed hash of the normalised text without white space and punctuation, and of its
+            figures.
     """
 
     features: NDArray[np.uint64]
     counts: NDArray[np.uint32]
     figures: NDArray[np.uint64]
+    places: NDArray[np.uint32]
     tokens: int
     exact: int
 
@@ -73,23 +81,35 @@ def _keep(
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
-) -> int:
+) -> tuple[int, np.uint64]:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
-    the front of `starts` and `ends`."""
-    kept = np.uint64(0)
-    for token in range(np.uint64(count)):
-        first, last = np.uint64(starts[token]), np.uint64(ends[token])
-        i = first
-        while i < last and flags[i] & SEPARATES:
-            i += np.uint64(1)
-        value = hash_token(codes, first, last, keys)
-        # Always written, and counted only if it stays: cheaper than a branch nobody can foresee.
-        hashes[kept] = value
-        starts[kept] = starts[token]
-        ends[kept] = ends[token]
-        if i < last and not contains(stops, value):
-            kept += np.uint64(1)
-    return np.int64(kept)
+    the front of `starts` and `ends`. Returns their number, and the hash of the whole text.
+
+    A text of stop words alone keeps them: it says something, so it can be compared.
+    """
+    kept, long = np.uint64(0), np.uint64(_LONG)
+    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
+    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
+    begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
+    for every in (False, True):
+        for token in range(np.uint64(count)):
+            first, last = np.uint64(starts[token]), np.uint64(ends[token])
+            i = first
+            while i < last and flags[i] & SEPARATES:
+                i += np.uint64(1)
+            if last - first < long:
+                value = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
+            else:
+                value = hash_token(codes, first, last, keys)
+            # Always written, and counted only if it stays: a branch here nobody can foresee.
+            hashes[kept] = value
+            starts[kept] = starts[token]
+            ends[kept] = ends[token]
+            kept += np.uint64((i < last) & (every | (not contains(stops, value))))
+        if kept or not count:
+            break
+        starts[0], ends[0] = begin, end  # the one place that was overwritten
+    return np.int64(kept), exact
 
 
 @subkernel
@@ -116,6 +136,47 @@ def _roll(
     return np.int64(number)
 
 
+@allocating_subkernel
+def read_text(
+    raw: NDArray[np.uint32],
+    composed: bool,
+    table: NDArray[np.uint32],
+    expansions: NDArray[np.uint32],
+    mode: int,
+    width: int,
+    roots: NDArray[np.uint64],
+    hints: NDArray[np.uint8],
+    nodes: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    stops: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+) -> tuple[
+    bool,
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    int,
+    np.uint64,
+]:
+    """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
+    ready, codes, flags = fold(raw, composed, table, expansions)
+    kept, number, exact = 0, 0, keys[0]
+    hashes = np.empty(codes.size, np.uint64)
+    shingles = hashes
+    if ready:
+        starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+        count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, values, starts, ends)
+        kept, exact = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
+        shingles = np.empty(kept, np.uint64)
+        number = _roll(hashes, kept, width, keys, shingles)
+    features, counts = distinct(shingles, number)
+    figures, places = hash_figures(codes, flags, keys)
+    for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
+        exact += figure
+    return ready, features, counts, figures, places, kept, exact
+
+
 @kernel
 def _shingle(
     raw: NDArray[np.uint32],
@@ -125,24 +186,24 @@ def _shingle(
     mode: int,
     width: int,
     roots: NDArray[np.uint64],
+    hints: NDArray[np.uint8],
     nodes: NDArray[np.uint64],
     values: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
-) -> tuple[bool, NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64], int, np.uint64]:
-    """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
-    ready, codes, flags, exact = fold(raw, composed, table, expansions, keys)
-    kept, number = 0, 0
-    hashes = np.empty(codes.size, np.uint64)
-    shingles = hashes
-    if ready:
-        starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-        count = cutting.tokenize(codes, flags, mode, roots, nodes, values, starts, ends)
-        kept = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
-        shingles = np.empty(kept, np.uint64)
-        number = _roll(hashes, kept, width, keys, shingles)
-    features, counts = distinct(shingles, number)
-    return ready, features, counts, hash_figures(codes, flags, keys), kept, exact
+) -> tuple[
+    bool,
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    int,
+    np.uint64,
+]:
+    """`read_text` for Python."""
+    return read_text(
+        raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
+    )
 
 
 class Shingler:
@@ -198,6 +259,18 @@ class Shingler:
             )
         chosen = read_stop_words(stop_words)
         self._stops = make_table(hash_word(word, self._keys) for word in chosen.words)
+        self._tables = (
+            self._characters.table,
+            self._characters.expansions,
+            self._mode,
+            self._width,
+            self._trie.roots,
+            self._trie.hints,
+            self._trie.nodes,
+            self._trie.values,
+            self._stops,
+            self._keys,
+        )
         parts = [segmenter, f"{width}w", chosen.name]
         if self._trie.digest:
             parts.append(self._trie.digest)
@@ -210,26 +283,23 @@ class Shingler:
         self.fingerprint: str = "-".join([*parts, f"v{FORMAT}"])
         """Names every parameter, the dictionary by its hash: equal names, equal features."""
 
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """What `read_text` takes behind the code points and `composed`."""
+        return self._tables
+
+    def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
+        """The code points of the part of `text` that counts, composed on demand."""
+        text = text[: self._max_chars]
+        return code_points(normalize.compose(text) if composed else text)
+
     def __call__(self, text: str) -> Shingles:
         """The shingles of `text`; any string will do, and none raises."""
-        raw, composed = code_points(text[: self._max_chars]), False
-        while True:
-            ready, features, counts, figures, tokens, exact = _shingle(
-                raw,
-                composed,
-                self._characters.table,
-                self._characters.expansions,
-                self._mode,
-                self._width,
-                self._trie.roots,
-                self._trie.nodes,
-                self._trie.values,
-                self._stops,
-                self._keys,
-            )
-            if ready:
-                return Shingles(features, counts, figures, tokens, int(exact))
-            raw, composed = code_points(normalize.compose(text[: self._max_chars])), True
+        found = _shingle(self.code_points(text), False, *self._tables)
+        if not found[0]:
+            found = _shingle(self.code_points(text, composed=True), True, *self._tables)
+        _, features, counts, figures, places, tokens, exact = found
+        return Shingles(features, counts, figures, places, tokens, int(exact))
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
@@ -245,14 +315,14 @@ class Shingler:
     def _cut(
         self, text: str
     ) -> tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
-        codes, flags, _ = fold_text(text[: self._max_chars], self._characters, self._keys)
+        codes, flags = fold_text(text[: self._max_chars], self._characters)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         trie = self._trie
         count = cutting.tokenize(
-            codes, flags, self._mode, trie.roots, trie.nodes, trie.values, starts, ends
+            codes, flags, self._mode, trie.roots, trie.hints, trie.nodes, trie.values, starts, ends
         )
-        kept = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
+        kept, _ = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 
     @staticmethod

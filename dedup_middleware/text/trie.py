@@ -30,7 +30,7 @@ from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.store import Arrays, load_or_build
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 BASE_BITS: Final = 24
 LABEL_BITS: Final = 21
 LABEL_SHIFT: Final = BASE_BITS
@@ -46,6 +46,7 @@ class Trie:
 
     Attributes:
         roots: uint64, by code point; see the head of the module.
+        hints: uint8, by slot: the lowest byte of the label.
         nodes: uint64, by slot.
         values: weights of words, log(frequency) - log(total); the first is -inf, the last that
             of an unknown character.
@@ -53,6 +54,7 @@ class Trie:
     """
 
     roots: NDArray[np.uint64]
+    hints: NDArray[np.uint8]
     nodes: NDArray[np.uint64]
     values: NDArray[np.float64]
     digest: str
@@ -81,7 +83,7 @@ def load_trie(
     data = path.read_bytes()
     extra = b"" if user is None else _read_user(user)
     digest = hashlib.blake2b(digest_size=4)
-    for part in (data, extra, fold_name.encode(), b"%d" % FORMAT):
+    for part in (data, extra, fold_name.encode()):
         digest.update(b"%d:" % len(part) + part)
 
     def build() -> Arrays:
@@ -93,7 +95,7 @@ def load_trie(
         return build_arrays(dictionary)
 
     arrays = load_or_build(f"trie-{FORMAT}-{digest.hexdigest()}.bin", build)
-    return Trie(arrays["roots"], arrays["nodes"], arrays["values"], digest.hexdigest())
+    return Trie(**arrays, digest=digest.hexdigest())
 
 
 def _read_user(path: Path) -> bytes:
@@ -128,7 +130,8 @@ def build_arrays(dictionary: words.Dictionary) -> dict[str, NDArray[Any]]:
     roots, nodes = _double_array(parents, edges, ends, labels)
     if nodes.size >= 1 << BASE_BITS or len(values) >= 1 << (64 - VALUE_SHIFT):
         raise ValueError("the dictionary is too large: it may have about ten million words")
-    return {"roots": roots, "nodes": nodes, "values": np.array(values)}
+    hints = (nodes >> np.uint64(LABEL_SHIFT)).astype(np.uint8)
+    return {"roots": roots, "hints": hints, "nodes": nodes, "values": np.array(values)}
 
 
 def _number_characters(codes: NDArray[np.uint32], weights: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from dedup_middleware.evaluation.__main__ import main
+from dedup_middleware.evaluation.everything import SECTIONS
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
 from tests.evaluation.lines import documents, labelled, page, write_lines
@@ -53,6 +56,7 @@ def test_pairs_command_writes_tables_and_plots(
     assert {row["pair"] for row in rows(out, "wrong-pairs")} == {f"near{i}" for i in range(5)}
     printed = capsys.readouterr().out
     assert "pairs that md5 gets wrong: 5" in printed
+    assert "| md5 | either | 1.000 |" in (out / "pairs.md").read_text(encoding="utf-8")
     for name in ("pairs-precision-recall", "pairs-all-precision-recall"):
         assert (out / f"{name}.svg").read_bytes().startswith(b"<?xml")
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -62,13 +66,13 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     """Every method in every order, and those of a crawl once more by several processes."""
     out = tmp_path / "out"
     arguments = ["stream", str(pages), "--out", str(out), "--workers", "2", "--planted", "0.5"]
-    assert main([*arguments, "--methods", "content", "jaccard"]) == 0
+    assert main([*arguments, "--methods", "content", "jaccard", "idf"]) == 0
     table = rows(out, "stream")
     assert [(r["method"], r["order"], r["workers"]) for r in table] == [
         (method, order, "1")
         for order in ("arrival", "reversed", "shuffled")
-        for method in ("content", "jaccard")
-    ] + [("content", "arrival", "2")]
+        for method in ("content", "jaccard", "idf")
+    ] + [("content", "arrival", "2"), ("idf", "arrival", "2")]
     assert len({row["documents"] for row in table}) == 1
     assert all(int(r["right"]) + int(r["losses"]) == int(r["dropped"]) for r in table)
     assert sum(int(row["losses"]) for row in table) == len(rows(out, "stream-lost"))
@@ -82,7 +86,9 @@ def test_li_and_zhou_commands(tmp_path: Path, pages: Path) -> None:
     md5, content = (float(row["recall_percent"]) for row in rows(out, "li"))
     assert md5 == 50
     assert content >= 90
-    assert [row["method"] for row in rows(out, "li-times")] == ["md5", "content"]
+    sizes = rows(out, "li-sizes")
+    assert not sizes  # 20 pages are less than the smallest size
+    assert rows(out, "li")[0]["published_recall"] == "50.0"
     assert main(["zhou", *common, "--size", "30", "--planted", "6", "--methods", "content"]) == 0
     (row,) = rows(out, "zhou")
     assert (row["documents"], row["planted"]) == ("30", "6")
@@ -98,7 +104,8 @@ def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
     assert not list(out.glob("*.svg"))
     pytest.importorskip("matplotlib")
     assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
-    assert len(rows(out, "surface-content")) == 20 * 7 * 3
+    assert len(rows(out, "surface-content-cells")) == 20 * 7 * 3
+    assert len(rows(out, "surface-content")) == 20 * 3
     first = (out / "surface-content.svg").read_bytes()
     assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
     assert (out / "surface-content.svg").read_bytes() == first
@@ -116,9 +123,52 @@ def test_settings_reach_the_methods(tmp_path: Path) -> None:
         assert rows(out, "pairs")[0]["recall"] == recall
 
 
+def test_collisions_command_explains_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight hashes and the ideal one; whole hashes collide for the copies alone."""
+    assert main(["collisions", "--out", str(tmp_path)]) == 0
+    table = rows(tmp_path, "collisions")
+    assert len(table) == 9
+    assert {row["whole_64"] for row in table} == {"419"}
+    assert "an ideal hash collides 556.5 +- 8.0 times" in capsys.readouterr().out
+
+
+def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One command runs every experiment without any data and writes one report of them all."""
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    assert main(["all", "--quick", "--out", str(out), "--methods", "content", "md5"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 of 7: pairs" in printed
+    assert "7 of 7: surface" in printed
+    report = (out / "report.md").read_text(encoding="utf-8")
+    headings = [line[3:] for line in report.splitlines() if line.startswith("## ")]
+    assert headings == [heading for _, heading, _ in SECTIONS]
+    for plot in re.findall(r"!\[.*?\]\((.*?)\)", report):
+        assert (out / plot).read_bytes().startswith(b"<?xml")
+    pairs = {row["method"]: row for row in rows(out, "pairs") if row["order"] == "either"}
+    assert float(pairs["content"]["f1"]) > 0.9
+    assert float(pairs["md5"]["f1"]) == 0
+    li = {row["method"]: row for row in rows(out, "li")}
+    assert (li["content"]["recall_percent"], li["content"]["flagged"]) == ("100.0", "0")
+
+
+def test_alias_is_the_same_command(tmp_path: Path) -> None:
+    """``python -m dedup_middleware.evaluate`` runs the evaluation."""
+    command = [sys.executable, "-m", "dedup_middleware.evaluate", "collisions"]
+    arguments = ["--out", str(tmp_path / "out")]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+    assert "collisions among 1000 documents" in done.stdout
+    assert (tmp_path / "out" / "collisions.md").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["all"], "--out is missing"),
+        (["all", "--out", "o", "--pairs", "none.jsonl", "--no-plots"], "none.jsonl can't be read"),
+        (["candidates", "--set", "METHOD=idf"], "DEDUP_METHOD='idf' can't be used: use content"),
         (["pairs", "none.jsonl"], "none.jsonl can't be read"),
         (["candidates", "--set", "DEDUP_THRESHOLD=2"], "DEDUP_THRESHOLD=2.0 can't be used"),
         (["candidates", "--set", "NO=1"], "DEDUP_NO='1' can't be used"),
@@ -131,6 +181,19 @@ def test_what_cannot_be_used_is_named(
     """Exit code 1 and one line, no traceback."""
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
+
+
+def test_name_of_a_method_may_carry_parameters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each variant is a method of its own; a parameter that it lacks is refused by name."""
+    file = write_lines(tmp_path / "pairs.jsonl", labelled(2))
+    names = ["rules:rule=R1", "rules:rule=R3"]
+    out = tmp_path / "out"
+    assert main(["pairs", str(file), "--out", str(out), "--no-plots", "--methods", *names]) == 0
+    assert {row["method"] for row in rows(out, "pairs")} == set(names)
+    assert main(["pairs", str(file), "--methods", "rules:role=R1"]) == 1
+    assert "the parameters of rules are: rule, keyword_count" in capsys.readouterr().err
 
 
 def test_unknown_method_is_named(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ def test_every_method_is_there(comparers: dict[str, Comparer]) -> None:
 
 def test_unknown_method_is_refused() -> None:
     """The message lists those there are."""
-    with pytest.raises(OptionsError, match="use one of content, simhash"):
+    with pytest.raises(OptionsError, match="use one of content, jaccard"):
         methods_available(Options(), ["sha1"])
 
 

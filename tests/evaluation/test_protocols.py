@@ -6,21 +6,28 @@ import attrs
 import pytest
 
 from dedup_middleware import Document, Options
+from dedup_middleware.evaluation import madeup
 from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.corpus import InputError, SourceDocument
+from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.protocols import (
     LI_EDITS,
+    LIGHT,
     ZHOU_EDITS,
+    ZHOU_METHODS,
     li,
     li_pages,
-    li_times,
-    weight_ablation,
+    li_sizes,
+    light_edit,
+    touched,
     zhou,
     zhou_documents,
 )
-from tests.evaluation.lines import page
 
-DOCUMENTS = [Document(key=f"d{i}", title=f"第{i}篇", text=page(i, 40)) for i in range(100)]
+DOCUMENTS = [
+    Document(key=f"d{i}", title=line["title"], text=line["text"])
+    for i, line in enumerate(madeup.documents(120))
+]
 OPTIONS = Options(index_url="memory:")
 
 
@@ -38,10 +45,27 @@ def test_li_pages_are_samples_copies_and_others() -> None:
     assert pages == li_pages(DOCUMENTS, size=44)
 
 
+def test_edited_sentences_are_a_tenth_of_the_page() -> None:
+    """One long sentence among short ones is not drawn; if all are long, the lightest draw counts,
+    and edits of words and order are left as they come."""
+    long = "山" * 120 + "。"
+    text = long + "".join(
+        f"{c}水流过第{chr(0x4E00 + i)}石桥。" for i, c in enumerate("甲乙丙丁戊" * 10)
+    )
+    for seed in range(20):
+        for kind in ("sentences-changed", "sentences-deleted"):
+            edited = light_edit(text, kind, 0.02, seed)
+            assert edited.startswith(long)
+            assert 0 < touched(text, edited) <= LIGHT
+    assert touched(long + "水。", light_edit(long + "水。", "sentences-deleted", 0.5, 1)) < 0.1
+    assert light_edit(long, "sentences-deleted", 0.5, 1) == ""
+    assert light_edit(text, "words-changed", 0.1, 3) == edit(text, "words-changed", 0.1, 3)
+
+
 def test_li_wants_enough_long_documents() -> None:
     """Copies of one text count once; the message says how many there are and what to lower."""
     with pytest.raises(InputError, match="1 different documents"):
-        li_pages(DOCUMENTS[:1] * 50, size=10)
+        li_pages(DOCUMENTS[1:2] * 50, size=10)
     with pytest.raises(InputError, match="--min-chars"):
         li_pages(DOCUMENTS, size=10, min_chars=100_000)
 
@@ -60,16 +84,23 @@ def test_li_orders_the_methods_as_the_paper_does() -> None:
     assert rows["content"].accuracy == rows["content"].recall == 100.0
 
 
-def test_li_times_grow_with_the_pages() -> None:
-    """One column a size, as far as there are documents."""
-    (row,) = li_times(DOCUMENTS, methods_available(OPTIONS, ["jaccard"]), (10, 100, 1000))
-    assert list(row) == ["method", "10", "100"]
-    assert row["method"] == "jaccard"
-    assert 0 < float(row["10"]) < float(row["100"])
+def test_li_sizes_take_a_part_of_the_pages() -> None:
+    """One row a size, as far as there are pages; half of the copies stay unchanged."""
+    pages = li_pages(DOCUMENTS, size=44)
+    part = pages.part(11)
+    assert (len(part.samples), len(part.copies), len(part.others)) == (11, 11, 11)
+    same = [s.text == c.text for s, c in zip(part.samples, part.copies, strict=True)]
+    assert same == [True] * 5 + [False] * 6
+    told: list[str] = []
+    table = li_sizes(pages, methods_available(OPTIONS, ["md5"]), (20, 88, 1000), told.append)
+    assert [(row["method"], row["pages"]) for row in table] == [("md5", 20), ("md5", 88)]
+    assert [row["recall_percent"] for row in table] == [50.0, 50.0]
+    assert all(float(row["seconds"]) > 0 for row in table)
+    assert told == ["md5, 20 pages", "md5, 88 pages"]
 
 
 def sources() -> list[SourceDocument]:
-    """Documents of three classes, 50, 40 and 10 of them."""
+    """Documents of three classes, 50, 40 and 30 of them."""
     return [
         SourceDocument(d, "a" if i < 50 else "b" if i < 90 else "c")
         for i, d in enumerate(DOCUMENTS)
@@ -108,7 +139,8 @@ def test_zhou_counts_what_was_planted() -> None:
 
 def test_ablation_leaves_out_one_factor_at_a_time() -> None:
     """Five variants, no two of which sign all pages alike."""
-    variants = weight_ablation(OPTIONS)
+    names = [name for name in ZHOU_METHODS if name.startswith("weighted")]
+    variants = methods_available(OPTIONS, names)
     titled = [attrs.evolve(d, title=(d.text or "")[:12]) for d in DOCUMENTS]
     signed = {
         name: tuple(variant.sign(document).payload for document in titled)

@@ -18,10 +18,12 @@ from dedup_middleware.evaluation.stream import (
     Decision,
     Truth,
     compare_stream,
+    decide,
     deduplicate,
-    deduplicate_with_workers,
+    deduplicate_in_pool,
     planted,
     reordered,
+    worker_pool,
 )
 from tests.evaluation.lines import page
 
@@ -90,12 +92,12 @@ def test_real_deduplicator_keeps_one_of_each(order: str) -> None:
     assert sum(told) == 40
 
 
-@pytest.mark.parametrize("name", ["jaccard", "minhash", "csu", "content"])
+@pytest.mark.parametrize("name", ["jaccard", "minhash", "csu", "rules:rule=R3", "content"])
 def test_other_methods_see_the_same_stream(name: str) -> None:
-    """With candidates of their own or the common ones they drop copies only."""
+    """In the real deduplicator, or with the common candidates, they drop copies only."""
     comparer = methods_available(OPTIONS, [name])[name]
     stream = with_copies(20)
-    decisions = compare_stream(comparer, stream, OPTIONS)
+    decisions = decide(comparer, stream, OPTIONS)
     result = Truth(stream).score(decisions, name, "arrival", 1, 1.0)
     assert result.losses == 0
     assert result.right == result.dropped > 10
@@ -107,8 +109,6 @@ def test_other_methods_see_the_same_stream(name: str) -> None:
 def test_content_decides_alike_alone_and_in_the_deduplicator() -> None:
     """The comparison with candidates drops what the real deduplicator drops."""
     stream = planted(documents(60), 0.5, seed=3)
-    comparer = methods_available(OPTIONS, ["md5"])["md5"]
-    assert not any(d.match for d in compare_stream(comparer, documents_only(stream), OPTIONS))
     content = methods_available(OPTIONS, ["content"])["content"]
     alone = [d.arrival.document.key for d in compare_stream(content, stream, OPTIONS) if d.match]
     real = [d.arrival.document.key for d in deduplicate(OPTIONS, stream) if d.match]
@@ -116,17 +116,17 @@ def test_content_decides_alike_alone_and_in_the_deduplicator() -> None:
     assert len(set(alone) ^ set(real)) <= 0.1 * len(stream)
 
 
-def documents_only(stream: list[Arrival]) -> list[Arrival]:
-    """The stream without what was planted."""
-    return [arrival for arrival in stream if "#" not in arrival.document.key]
-
-
 def test_workers_share_one_index(tmp_path: Path) -> None:
-    """Several processes keep one of each as well."""
+    """Several processes keep one of each as well, by the default rule and by one with payloads."""
     stream = reordered(with_copies(12), "shuffled")
-    decisions = deduplicate_with_workers(attrs.evolve(OPTIONS, timeout=60), stream, 2, tmp_path)
-    result = Truth(stream).score(decisions, "content", "arrival", 2, 1.0)
-    assert (result.documents, result.dropped, result.losses, result.extras) == (24, 12, 0, 0)
+    with worker_pool(2) as pool:
+        for method in ("content", "charset"):
+            (tmp_path / method).mkdir()
+            options = attrs.evolve(OPTIONS, timeout=60, method=method)
+            decisions = deduplicate_in_pool(pool, options, stream, 2, tmp_path / method)
+            result = Truth(stream).score(decisions, method, "arrival", 2, 1.0)
+            assert (result.documents, result.dropped, result.losses) == (24, 12, 0)
+            assert result.extras == 0
 
 
 def test_losses_cost_ten_times_an_extra_copy() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,6 +18,14 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     """A Redis server that all tests share; each uses a namespace of its own."""
     with running_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
+
+
+@pytest.fixture
+def workers_server(redis_server: RedisServer) -> RedisServer:
+    """The shared server without what child processes of other tests left in their namespace."""
+    with redis_server.client() as admin:
+        admin.delete(*(admin.keys("{workers}*") or [b"none"]))
+    return redis_server
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -46,3 +55,17 @@ def own_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A server that a test may damage."""
     with running_redis(tmp_path) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for localhost, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem".split(),
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    return folder

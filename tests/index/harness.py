@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from dedup_middleware.index.base import Entry, Index
+from dedup_middleware.index.base import Entry, Index, Parameters
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import CONTENT
 from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_scripts import ROW, ROWS
+from dedup_middleware.index.redis_scripts import RowLayout
 from dedup_middleware.index.sqlite import SQLiteIndex
 from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
 from dedup_middleware.options import Options
@@ -23,6 +25,7 @@ from tests.servers import RedisServer
 
 PARAMETERS = {"shingle_width": "3", "bands": "2"}
 _names = itertools.count()
+ROW, ROWS = RowLayout().row, RowLayout().rows
 
 
 class Clock:
@@ -41,6 +44,8 @@ class Harness(ABC):
     :param window: seconds that pages are remembered, 0: for ever
     """
 
+    moves_time: ClassVar[bool] = True  # whether the store's clock goes when told to
+
     def __init__(self, window: float = 0.0) -> None:
         self.window = window
         self.clients: list[Index] = []
@@ -57,15 +62,22 @@ class Harness(ABC):
         """Let time pass for the generations."""
         self.advance(seconds)
 
+    def now(self) -> float:
+        """Seconds since 1970 by the store's clock."""
+        return time.time()
+
     @abstractmethod
     def put_bucket(self, bucket: int, data: bytes) -> None:
         """Overwrite a bucket behind the index's back."""
 
-    async def client(self) -> Index:
-        """Another client of the same store, opened."""
+    async def client(self, parameters: Parameters | None = PARAMETERS) -> Index:
+        """Another client of the same store, opened; None: with the parameters that it has."""
         index = self.connect()
         self.clients.append(index)
-        await index.open(PARAMETERS)
+        if parameters is None:
+            await index.attach()
+        else:
+            await index.open(parameters)
         return index
 
     async def close(self) -> None:
@@ -81,6 +93,10 @@ class BytesHarness(Harness):
     def damage_page(self, number: int) -> None:
         """Cut a page's satellite short."""
 
+    @abstractmethod
+    def damage_counter(self) -> None:
+        """Let the counter of committed pages say 77."""
+
 
 class MemoryHarness(Harness):
     """All clients are one object: the memory of one process."""
@@ -88,16 +104,19 @@ class MemoryHarness(Harness):
     def __init__(self, window: float = 0.0) -> None:
         super().__init__(window)
         self.clock = Clock()
-        self.index = MemoryIndex(window=window, clock=self.clock)
+        self.index = MemoryIndex(window=window, clock=self.clock, wall=self.clock)
 
     def connect(self) -> Index:
         return self.index
+
+    def now(self) -> float:
+        return self.clock.now
 
     def advance(self, seconds: float) -> None:
         self.clock.now += seconds
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
-        self.index._buckets[bucket] = bytearray(data)
+        self.index._newest(0).put(bucket, data)
 
 
 class SQLiteHarness(BytesHarness):
@@ -114,6 +133,9 @@ class SQLiteHarness(BytesHarness):
     def advance(self, seconds: float) -> None:
         self.clock.now += seconds
 
+    def now(self) -> float:
+        return self.clock.now
+
     def execute(self, statement: str, *values: object) -> None:
         db = sqlite3.connect(self.path)
         with db:
@@ -126,12 +148,17 @@ class SQLiteHarness(BytesHarness):
     def damage_page(self, number: int) -> None:
         self.execute("UPDATE page SET content = x'0102' WHERE number = ?", number)
 
+    def damage_counter(self) -> None:
+        self.execute("UPDATE counter SET value = 77 WHERE name = 'committed'")
+
 
 class RedisHarness(BytesHarness):
     """All clients use one namespace of a real server.
 
     The server's clock can't be moved, so the ends of the leases are moved instead.
     """
+
+    moves_time = False
 
     def __init__(self, server: RedisServer, window: float = 0.0) -> None:
         super().__init__(window)
@@ -164,6 +191,9 @@ class RedisHarness(BytesHarness):
         chunk = self.admin.get(key)
         self.admin.set(key, chunk[: number % ROWS * ROW.itemsize + 50])
 
+    def damage_counter(self) -> None:
+        self.admin.set(self.prefix + b"committed", 77)
+
     async def close(self) -> None:
         await super().close()
         self.admin.close()
@@ -178,9 +208,16 @@ def slots_of(key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)) -> tuple
     )
 
 
-def entry(slots: Sequence[Slot], *, size: int = 9, address: str | None = None) -> Entry:
+def entry(
+    slots: Sequence[Slot],
+    *,
+    size: int = 9,
+    key: int = 0,
+    address: str | None = None,
+    payload: bytes = b"",
+) -> Entry:
     """A page with some content."""
     content = np.zeros(1, CONTENT)
-    content["size"] = size
+    content["size"], content["key"] = size, key
     content["sketch"] = np.arange(8, dtype=np.uint64) * np.uint64(0x0123456789ABCDEF)
-    return Entry(tuple(slots), content.tobytes(), address)
+    return Entry(tuple(slots), content.tobytes(), address, payload)

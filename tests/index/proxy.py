@@ -8,13 +8,19 @@ from types import TracebackType
 
 
 class Proxy:
-    """Listens on a free port and passes everything on to ``port``."""
+    """Listens on a free port and passes everything on to ``port``.
 
-    def __init__(self, port: int) -> None:
+    :param host: where it listens
+    :param delay: seconds that answers take longer
+    """
+
+    def __init__(self, port: int, *, host: str = "127.0.0.1", delay: float = 0.0) -> None:
         self.received = 0  # pieces of data from clients
         self.swallow_answers = False  # the connection looks alive, nothing comes back
         self.cut_at_answer = False  # the next answer is dropped together with its connection
         self.connections = 0
+        self.delay = delay
+        self._host = host
         self._target = port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -24,10 +30,10 @@ class Proxy:
     def url(self) -> str:
         """Its address as a setting."""
         assert self._server is not None
-        return f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/0"
+        return f"redis://{self._host}:{self._server.sockets[0].getsockname()[1]}/0"
 
     async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, self._host, 0)
         return self
 
     async def __aexit__(
@@ -74,5 +80,7 @@ class Proxy:
                 if answers and self.swallow_answers:
                     continue
                 self.received += not answers
+                if answers and self.delay:
+                    await asyncio.sleep(self.delay)
                 writer.write(data)
         writer.transport.abort()

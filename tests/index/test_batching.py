@@ -94,3 +94,15 @@ async def test_batcher_that_is_cancelled() -> None:
     batcher._task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future
+
+
+async def test_call_made_when_a_batch_has_just_ended() -> None:
+    """A caller that submits again from the callback of its answer is served."""
+    work = Work()
+    batcher = Batcher(work.run, 100)
+    again: list[asyncio.Future[int]] = []
+    first = batcher.submit(1)
+    first.add_done_callback(lambda _: again.append(batcher.submit(2)))
+    assert await first == 2
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(again[0], 1) == 4

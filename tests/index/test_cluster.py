@@ -157,3 +157,74 @@ async def test_rights_in_a_cluster(masters: list[RedisServer]) -> None:
         await index.open(PARAMETERS)
         assert await index.count() == 0
         await index.close()
+
+
+@pytest.fixture
+def replica(tmp_path: Path, masters: list[RedisServer]) -> Iterator[RedisServer]:
+    """A replica of the node that holds the default namespace, quick to take its place."""
+    (tmp_path / "replica").mkdir()
+    with (
+        running_redis(tmp_path / "replica", "--cluster-enabled", "yes", port=_port()) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        admin = stack.enter_context(server.client())
+        admins = [stack.enter_context(master.client()) for master in masters]
+        for one in (admin, *admins):
+            one.config_set("cluster-node-timeout", 1500)
+        admin.execute_command("CLUSTER MEET", "127.0.0.1", masters[0].port)
+        holder = admins[_holder(masters)].execute_command("CLUSTER MYID").decode()
+        deadline = time.monotonic() + 30
+        while True:
+            assert time.monotonic() < deadline
+            with contextlib.suppress(redis.ResponseError):  # it has not heard of the node yet
+                admin.execute_command("CLUSTER REPLICATE", holder)
+                break
+            time.sleep(0.1)
+        while admin.info("replication").get("master_link_status") != "up" or not _ready(admin):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield server
+
+
+def _holder(masters: list[RedisServer]) -> int:
+    """Which of the masters holds the default namespace."""
+    with masters[0].client() as client:
+        slot = client.execute_command("CLUSTER KEYSLOT", "{dedup}")
+    return sum(slot >= bound for bound in (5461, 10923))
+
+
+@pytest.mark.parametrize("how", ["asked", "killed"])
+@pytest.mark.parametrize("address", ["holder", "other"])
+async def test_replica_takes_over(
+    masters: list[RedisServer], replica: RedisServer, how: str, address: str
+) -> None:
+    """When the node of the namespace is replaced by its replica, on request or because it died,
+    work goes on there with what was stored; whichever node the address names."""
+    holder = _holder(masters)
+    named = masters[holder if address == "holder" else (holder + 1) % 3]
+    index = RedisIndex(Options(index_url=named.url, timeout=1, retries=40))
+    await index.open(PARAMETERS)
+    stored, held = [await _claim(index) for _ in range(2)]
+    assert await index.commit(stored)
+    with masters[holder].client() as admin, replica.client() as other:
+        admin.wait(1, 5000)
+        if how == "asked":
+            other.execute_command("CLUSTER FAILOVER")
+            while other.info("replication")["role"] != "master":
+                await asyncio.sleep(0.05)
+        else:
+            masters[holder].kill()
+    assert await index.commit(held)
+    assert await index.count() == 2
+    numbers = np.array([stored.number, held.number], np.uint64)
+    assert (await index.fetch(numbers)).states.tolist() == [State.COMMITTED] * 2
+    assert (await _claim(index)).number > held.number
+    with replica.client() as other:
+        assert other.info("replication")["role"] == "master"
+    await index.close()
+
+
+async def _claim(index: RedisIndex) -> Claim:
+    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
+    assert isinstance(outcome, Claim)
+    return outcome

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
 from dedup_middleware.index.growth import first_reading
-from dedup_middleware.index.layout import ADDRESS_LIMIT, BUCKET_LIMIT
-from dedup_middleware.index.records import State
+from dedup_middleware.index.layout import ADDRESS_LIMIT, BUCKET_LIMIT, PAYLOAD_LIMIT
+from dedup_middleware.index.record_layout import RECORD, WHOLE, RecordLayout
+from dedup_middleware.index.records import CONTENT, State
 from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry, slots_of
 
 LEASE = 1000.0
@@ -47,10 +48,8 @@ async def test_claim_writes_one_record_per_slot(index: Index) -> None:
     reading = await index.read(SLOTS)
     number = claim.number
     for slot, raw in zip(SLOTS, reading.data, strict=True):
-        if slot.wide:
-            assert raw == slot.head.to_bytes(8, "little") + number.to_bytes(8, "little")
-        else:
-            assert raw == number.to_bytes(5, "little") + slot.head.to_bytes(3, "little")
+        head = slot.head.to_bytes(6 if slot.wide else 3, "little")
+        assert raw == number.to_bytes(5, "little") + head
     assert reading.lengths == tuple(map(len, reading.data))
 
 
@@ -99,6 +98,14 @@ async def test_only_the_claimant_ends_a_claim(index: Index, operation: str) -> N
         assert not await getattr(index, operation)(false)
     assert await states(index, claim.number) == [State.PENDING]
     assert await index.commit(claim)
+
+
+async def test_renewing_with_another_token_extends_nothing(harness: Harness, index: Index) -> None:
+    """A heartbeat of somebody else's claim does not let it live on."""
+    claim = await claimed(index)
+    assert await index.renew([Claim(claim.number, claim.token ^ 1)], 10 * LEASE) == [False]
+    harness.advance(LEASE + 1)
+    assert await states(index, claim.number) == [State.RELEASED]
 
 
 async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
@@ -229,7 +236,7 @@ async def test_full_bucket_takes_no_more(harness: Harness, index: Index) -> None
     harness.put_bucket(SLOTS[1].bucket, bytes(BUCKET_LIMIT - 8))
     claim = await claimed(index, SLOTS[:3])
     reading = await index.read(SLOTS[:3])
-    assert reading.lengths == (8, BUCKET_LIMIT - 8, 16)
+    assert reading.lengths == (8, BUCKET_LIMIT - 8, 11)
     assert (await index.stats()).overflow == 1
     assert await index.commit(claim)
 
@@ -324,6 +331,46 @@ async def test_page_without_address(index: Index, address: str | None) -> None:
     assert await index.addresses([claim.number]) == [None]
 
 
+PAYLOADS = [b"", b"\x00", b"a payload", bytes(range(256)) * 200, b"\xff" * PAYLOAD_LIMIT]
+
+
+async def test_payloads_are_kept(index: Index) -> None:
+    """A payload of any length comes back as it was, beside an address of any length or none."""
+    addresses = [None, "https://a/1", "a" * ADDRESS_LIMIT]
+    fields = [(address, payload) for address in addresses for payload in PAYLOADS]
+    claims = [await claimed(index, address=address, payload=payload) for address, payload in fields]
+    numbers = [claim.number for claim in claims]
+    expected = [payload for _, payload in fields]
+    assert await index.payloads(numbers) == expected
+    assert await index.payloads([*numbers[::-1], 0, 999, 1 << 39]) == [*expected[::-1], *[b""] * 3]
+    assert await index.payloads([]) == []
+    assert await index.addresses(numbers) == [address for address, _ in fields]
+
+
+def test_endless_payload_is_refused() -> None:
+    """A payload beyond the limit is refused before it reaches an index; the limit is named."""
+    with pytest.raises(ValueError, match="65537 bytes: an index keeps at most 65536"):
+        entry(SLOTS, payload=bytes(PAYLOAD_LIMIT + 1))
+
+
+async def test_time_of_a_commit(harness: Harness, index: Index) -> None:
+    """A page has the time of its commit by the index's clock, and none while it is not stored."""
+    claims = [await claimed(index) for _ in range(4)]
+    numbers = np.array([claim.number for claim in claims] + [99], np.uint64)
+    harness.advance(5)
+    before = int(harness.now())
+    assert await index.commit(claims[0])
+    assert await index.release(claims[1])
+    assert await index.commit(claims[2])
+    assert await index.forget([claims[2].number]) == 1
+    found = await index.fetch(numbers)
+    assert before <= found.times[0] <= harness.now()
+    assert found.times[1:].tolist() == [0] * 4
+    assert found.times.dtype == np.uint32
+    walked = [part async for part in index.pages()]
+    assert np.concatenate([part.times for part in walked]).tolist() == found.times[:4].tolist()
+
+
 @pytest.mark.parametrize("harness", ["sqlite", "redis"], indirect=True)
 async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index) -> None:
     """A satellite that is damaged reads as FREE and is counted; others are not affected."""
@@ -347,7 +394,8 @@ async def test_parameters_are_kept(harness: Harness) -> None:
     harness.clients += [first, second]
     stored = await first.open(PARAMETERS)
     assert len(bytes.fromhex(stored["hash_key"])) == 16
-    assert stored == {**PARAMETERS, "hash_key": stored["hash_key"]}
+    record = WHOLE.parameter
+    assert stored == {**PARAMETERS, "hash_key": stored["hash_key"], "record": record}
     assert await second.open(PARAMETERS) == stored
     assert await second.open(stored) == stored
     assert (await second.stats()).parameters == stored
@@ -428,3 +476,49 @@ async def test_first_reading_is_what_read_gives(index: Index) -> None:
     reading = await index.read(SLOTS)
     made = first_reading(SLOTS, reading.data)
     assert (made.lengths, made.versions) == (reading.lengths, reading.versions)
+
+
+SMALL = RecordLayout(("size", "key", "simhash"), text=False)
+
+
+async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
+    """An index may keep some fields of a page: the others read as 0, and there is no address."""
+    index = harness.connect()
+    harness.clients.append(index)
+    stored = await index.open({**PARAMETERS, RECORD: SMALL.parameter})
+    assert stored[RECORD] == "size:4 simhash:8 key:8"
+    content = np.zeros(1, CONTENT)
+    for name in CONTENT.names or ():
+        content[name] = 7
+    reading = await index.read(SLOTS)
+    page = Entry(SLOTS, content.tobytes(), "https://a/1")
+    claim = await index.claim(page, reading, LEASE)
+    assert isinstance(claim, Claim)
+    assert await index.commit(claim)
+    other = await harness.client(None)
+    for client in (index, other):
+        found = await client.fetch(np.array([claim.number, 77], np.uint64))
+        assert found.content.dtype == CONTENT
+        kept = {name for name in CONTENT.names or () if found.content[name][0].any()}
+        assert kept == {"size", "key", "simhash"}
+        assert found.states.tolist() == [State.COMMITTED, State.FREE]
+        assert [part.content["key"].tolist() async for part in client.pages()] == [[7]]
+        assert await client.addresses([claim.number]) == [None]
+        assert await client.payloads([claim.number]) == [b""]
+    assert await index.forget([claim.number]) == 1
+    assert await index.compact() == len(SLOTS)
+    page, reading = Entry(SLOTS, content.tobytes(), None, b"a payload"), await index.read(SLOTS)
+    with pytest.raises(ValueError, match="no room for any"):
+        await index.claim(page, reading, LEASE)
+
+
+async def test_other_record_is_refused(harness: Harness, index: Index) -> None:
+    """A client that would keep other fields is refused, and one whose fields are not known too."""
+    other = harness.connect()
+    harness.clients.append(other)
+    with pytest.raises(IndexRefusedError, match="record: the index has"):
+        await other.open({**PARAMETERS, RECORD: SMALL.parameter})
+    another = harness.connect()
+    harness.clients.append(another)
+    with pytest.raises(IndexRefusedError, match=r"size:2|size:4"):
+        await another.open({**PARAMETERS, RECORD: "size:2 colour:4"})

@@ -23,10 +23,10 @@ LEASE = 1.0
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_killed_processes(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
+async def test_killed_processes(kind: str, tmp_path: Path, workers_server: RedisServer) -> None:
     """Every article is stored at least once, and twice only where a process died between storing
     and committing it; no two committed pages are of one article; no lease is left."""
-    url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else redis_server.url
+    url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
     log = tmp_path / "stored"
     log.touch()
     context = multiprocessing.get_context("spawn")

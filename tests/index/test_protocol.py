@@ -23,9 +23,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.layout import record
 from dedup_middleware.index.records import CONTENT, State
 from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import Slot, narrow_slot
 from tests.index.harness import (
     Harness,
     MemoryHarness,
@@ -51,14 +53,23 @@ def page_slots(family: int, variant: int):
     return slots_of(1 + family * VARIANTS + variant, SIMHASHES[family], bands)
 
 
+def page_entry(family: int, variant: int) -> Entry:
+    """A page whose content says its family and its key."""
+    key = (1 + family * VARIANTS + variant) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+    slots = page_slots(family, variant)
+    assert slots[0] == narrow_slot(0, key)
+    return entry(slots, size=family + 1, key=key)
+
+
 @attrs.define
 class Page:
     """A page as the model knows it."""
 
     family: int
+    variant: int
     state: State
     until: float
-    token: int
+    origin: int  # the page that this one is a refreshed copy of, or itself
 
 
 @attrs.define
@@ -74,7 +85,7 @@ class Client:
 
 
 class Protocol(RuleBasedStateMachine):
-    """Clients read, judge, claim, commit, release, renew and die, in any order."""
+    """Clients read, judge, claim, commit, release, renew, refresh, forget and die, in any order."""
 
     make: ClassVar[Any]
 
@@ -124,17 +135,14 @@ class Protocol(RuleBasedStateMachine):
         ready = [one for one in ready if one.claim is None and self.may_claim(one)]
         ready = ready if together else ready[:1]
         outcomes = self.run(self.claim_all(ready, lease))
-        # Any order of claims made together is right; numbers tell which one happened.
-        pairs = list(zip(ready, outcomes, strict=True))
-        pairs.sort(key=lambda pair: pair[1].number if isinstance(pair[1], Claim) else 1 << 60)
-        for client, outcome in pairs:
-            self.follow(client, outcome, lease)
+        # Any order of claims made together is right.
+        self.enter_in_order(ready, outcomes, lease)
 
     async def claim_all(self, ready: list[Client], lease: float) -> list[Claim | Reading]:
         return await asyncio.gather(
             *(
                 one.index.claim(
-                    entry(page_slots(one.family, one.variant), size=one.family + 1),
+                    page_entry(one.family, one.variant),
                     one.reading,
                     lease,
                 )
@@ -165,16 +173,45 @@ class Protocol(RuleBasedStateMachine):
             return
         for slot, length in zip(client.reading.slots, client.reading.lengths, strict=True):
             assert len(self.buckets.get(slot.bucket, b"")) == length
-        number = outcome.number
-        assert number not in self.pages
+        self.enter(client, outcome, lease)
+
+    def enter(self, client: Client, claim: Claim, lease: float) -> None:
+        """The model's part of a claim that was granted."""
+        page = Page(client.family, client.variant, State.PENDING, self.now + lease, claim.number)
+        self.add(claim.number, page, page_slots(client.family, client.variant))
+        client.claim = claim
+
+    def add(self, number: int, page: Page, slots: tuple[Slot, ...]) -> None:
+        """A page under a number that nobody has had, and its records."""
         assert number > max(self.pages, default=0)
-        self.pages[number] = Page(client.family, State.PENDING, self.now + lease, outcome.token)
-        for slot in page_slots(client.family, client.variant):
-            raw = number.to_bytes(8 if slot.wide else 5, "little")
-            head = slot.head.to_bytes(8 if slot.wide else 3, "little")
-            record = head + raw if slot.wide else raw + head
-            self.buckets[slot.bucket] = self.buckets.get(slot.bucket, b"") + record
-        client.claim = outcome
+        self.pages[number] = page
+        for slot in slots:
+            self.buckets[slot.bucket] = self.buckets.get(slot.bucket, b"") + record(slot, number)
+
+    @rule(
+        who=CLIENTS,
+        family=st.integers(0, FAMILIES - 1),
+        variant=st.integers(0, VARIANTS - 1),
+        lease=LEASES,
+    )
+    def propose(self, who: int, family: int, variant: int, lease: float) -> None:
+        """A client asks for a place without having read anything: it gets one if nobody of the
+        family has ever had one, else it is told of all of them."""
+        client = Client(self.clients[who].index, family, variant)
+        self.clients[who] = client
+        made = self.run(client.index.propose(page_entry(family, variant), 0, lease))
+        family_pages = {number for number, one in self.pages.items() if one.family == family}
+        if made.claim is not None:
+            assert not family_pages
+            assert len(made.near) == 0
+            self.enter(client, made.claim, lease)
+        elif made.whole:
+            assert set(made.near.numbers.tolist()) == family_pages
+            assert family_pages
+        else:
+            assert len(family_pages) > 3  # too many to be told one by one
+        if made.reading is not None:
+            self.take(client, made.reading)
 
     def holds(self, claim: Claim) -> bool:
         return self.live(claim.number) and self.pages[claim.number].state is State.PENDING
@@ -191,10 +228,92 @@ class Protocol(RuleBasedStateMachine):
         if expected:
             self.pages[claim.number].state = State.COMMITTED if stored else State.RELEASED
 
-    @rule(lease=LEASES)
-    def renew(self, lease: float) -> None:
-        """Heartbeats of all clients in one call."""
+    @precondition(lambda self: self.pages)
+    @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1))
+    def forget(self, who: int, picks: set[int]) -> None:
+        """Somebody forgets pages in bulk; those that are not committed stay as they are."""
+        numbers = [list(self.pages)[pick % len(self.pages)] for pick in picks]
+        assert self.run(self.clients[who].index.forget(numbers)) == self.forgotten(numbers)
+
+    def forgotten(self, numbers: list[int]) -> int:
+        """The model's part of forgetting pages."""
+        hit = [one for one in set(numbers) if self.pages[one].state is State.COMMITTED]
+        for one in hit:
+            self.pages[one].state = State.RELEASED
+        return len(hit)
+
+    @precondition(lambda self: self.pages)
+    @rule(
+        who=CLIENTS,
+        pick=st.integers(0, 20),
+        variant=st.integers(0, VARIANTS - 1),
+        forgetting=st.booleans(),
+        racing=st.booleans(),
+        lease=LEASES,
+    )
+    def refresh(
+        self, who: int, pick: int, variant: int, forgetting: bool, racing: bool, lease: float
+    ) -> None:
+        """A page that was hit by a like one is entered anew, perhaps while it is forgotten and
+        while others claim."""
+        number = list(self.pages)[pick % len(self.pages)]
+        old = self.pages[number]
+        was_committed = old.state is State.COMMITTED
+        hit = page_slots(old.family, variant)
+        ready = [one for one in self.clients if racing and one.reading and one.claim is None]
+        ready = [one for one in ready if self.may_claim(one)]
+
+        async def work() -> tuple[bool, int, list[Claim | Reading]]:
+            return await asyncio.gather(
+                self.clients[who].index.refresh(number, hit),
+                self.observer.forget([number] if forgetting else []),
+                self.claim_all(ready, lease),
+            )
+
+        refreshed, forgotten, outcomes = self.run(work())
+        # Forgotten in time, it has no copy.
+        assert refreshed == was_committed or (was_committed and forgetting)
+        assert forgotten == (was_committed and forgetting)
+        own = page_slots(old.family, old.variant)[0]
+        reading = self.run(self.observer.read(hit))
+        found = set(neighbours(reading.slots, reading.data, 0).numbers.tolist())
+        claims = [one.number for one in outcomes if isinstance(one, Claim)]
+        copies = sorted(found - self.pages.keys() - set(claims))
+        assert len(copies) == refreshed
+        if copies:
+            page = Page(old.family, old.variant, State.COMMITTED, 0.0, old.origin)
+            self.enter_in_order(ready, outcomes, lease, (copies[0], page, (own, *hit[1:])))
+        else:
+            self.enter_in_order(ready, outcomes, lease)
+        if forgetting:
+            self.forgotten([number])
+
+    def enter_in_order(
+        self,
+        ready: list[Client],
+        outcomes: list[Claim | Reading],
+        lease: float,
+        copy: tuple[int, Page, tuple[Slot, ...]] | None = None,
+    ) -> None:
+        """The model's part of claims, and of a copy, made together: numbers tell the order."""
+        pairs = list(zip(ready, outcomes, strict=True))
+        pairs.sort(key=lambda pair: pair[1].number if isinstance(pair[1], Claim) else 1 << 60)
+        for client, outcome in pairs:
+            number = outcome.number if isinstance(outcome, Claim) else 1 << 60
+            if copy is not None and copy[0] < number:
+                self.add(*copy)
+                copy = None
+            self.follow(client, outcome, lease)
+        if copy is not None:
+            self.add(*copy)
+
+    @rule(lease=LEASES, strangers=st.booleans())
+    def renew(self, lease: float, strangers: bool) -> None:
+        """Heartbeats of all clients in one call, perhaps with tokens that nobody was given."""
         claims = [client.claim for client in self.clients if client.claim]
+        if strangers:
+            wrong = [attrs.evolve(claim, token=claim.token ^ 1) for claim in claims]
+            assert self.run(self.observer.renew(wrong, 9 * lease)) == [False] * len(wrong)
         expected = [self.holds(claim) for claim in claims]
         assert self.run(self.observer.renew(claims, lease)) == expected
         for claim, alive in zip(claims, expected, strict=True):
@@ -214,11 +333,14 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def agrees_with_model(self) -> None:
-        """States are those of the model, and no family has two pages alive."""
+        """States are those of the model, and no family has two pages alive, copies aside."""
         if not self.pages:
             return
-        alive = [page.family for number, page in self.pages.items() if self.live(number)]
-        assert len(alive) == len(set(alive))
+        alive = {
+            page.family: page.origin for number, page in self.pages.items() if self.live(number)
+        }
+        origins = {page.origin for number, page in self.pages.items() if self.live(number)}
+        assert len(alive) == len(origins)
         found = self.run(self.observer.fetch(np.array(list(self.pages), np.uint64)))
         assert found.states.tolist() == [int(page.state) for page in self.pages.values()]
         assert found.content.dtype == CONTENT

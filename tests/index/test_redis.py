@@ -106,6 +106,30 @@ async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> N
     await index.close()
 
 
+async def test_lost_answer_and_lost_writes(proxied: tuple[Proxy, RedisHarness]) -> None:
+    """A commit that is sent again after the server has lost the claim, and given its number to
+    another page, is no commit."""
+    proxy, harness = proxied
+    parameters = {**PARAMETERS, "hash_key": "00"}
+    index = RedisIndex(
+        Options(index_url=proxy.url, namespace=harness.options.namespace, timeout=1.0)
+    )
+    await index.open(parameters)
+    reading = await index.read(SLOTS)
+    claim = await index.claim(entry(SLOTS, size=1), reading, LEASE)
+    assert isinstance(claim, Claim)
+    harness.admin.delete(*harness.admin.keys("{" + harness.options.namespace + "}*"))
+    other = await harness.client(parameters)
+    taken = await other.claim(entry(SLOTS, size=2), await other.read(SLOTS), LEASE)
+    assert isinstance(taken, Claim)
+    assert taken.number == claim.number
+    assert await other.commit(taken)
+    proxy.cut_at_answer = True
+    assert not await index.commit(claim)
+    assert await other.count() == 1
+    await index.close()
+
+
 async def test_cut_connections_are_made_anew(proxied: tuple[Proxy, RedisHarness]) -> None:
     """Calls in flight survive a cut; all of them get their answer."""
     proxy, harness = proxied
@@ -221,7 +245,7 @@ async def test_emptied_server(own_server: RedisServer) -> None:
 async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
     """A reading from before a loss does not fit buckets that were filled anew to its length."""
     index = await opened(own_server.url)
-    lost = slots_of(2, SLOTS[1].head, (5 << 40, 6 << 50))
+    lost = slots_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
     await claimed(index, lost)
     reading = await index.read(SLOTS)
     prefix = b"{dedup}"
@@ -321,10 +345,10 @@ async def test_newer_schema(redis_server: RedisServer) -> None:
     """An index of a later version is refused; the message names both versions."""
     harness = RedisHarness(redis_server)
     await harness.client()
-    harness.admin.set(harness.prefix + b"schema", "2")
+    harness.admin.set(harness.prefix + b"schema", "7")
     message = await refusal(redis_server.url, namespace=harness.options.namespace)
-    assert "has schema '2'" in message
-    assert "knows schema 1" in message
+    assert "has schema '7'" in message
+    assert "knows schema 2" in message
     await harness.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -98,20 +97,6 @@ async def test_user_without_a_right(own_server: RedisServer) -> None:
         assert "lacks a right" in await refusal(url, IndexUnavailableError)
         elsewhere = await refusal(url, IndexUnavailableError, namespace="elsewhere")
         assert "lacks a right" in elsewhere
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for localhost, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem".split(),
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
-    return folder
 
 
 async def test_tls(tmp_path: Path, certificates: Path) -> None:

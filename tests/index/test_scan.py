@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index import scan
 from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import (
-    NARROW,
-    NARROW_RECORD,
-    NUMBER_BITS,
-    NUMBER_MASK,
-    WIDE,
-    WIDE_RECORD,
-)
+from dedup_middleware.index.records import NARROW, WIDE, numbers_of, remainders_of
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, SIMHASH_TABLES, Neighbours, Slot
 from dedup_middleware.signature.hamming import within
 
@@ -40,13 +33,10 @@ def plain_neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int
         if not whole:
             continue
         if slot.wide:
-            records = np.frombuffer(raw, WIDE_RECORD, count=whole // WIDE)
-            hits = within(np.ascontiguousarray(records["simhash"]), slot.head, distance)
-            found = records["number"][hits] & np.uint64(NUMBER_MASK)
+            hits = within(remainders_of(raw, WIDE), slot.head, distance)
+            found = numbers_of(raw, WIDE)[hits]
         else:
-            values = np.frombuffer(raw, NARROW_RECORD, count=whole // NARROW)
-            equal = values >> np.uint64(NUMBER_BITS) == np.uint64(slot.head)
-            found = values[equal] & np.uint64(NUMBER_MASK)
+            found = numbers_of(raw, NARROW)[remainders_of(raw, NARROW) == np.uint64(slot.head)]
         if len(found):
             numbers.append(found.astype(np.uint64))
             tables.append(np.full(len(found), 1 << slot.table, np.uint64))
@@ -66,7 +56,7 @@ def readings(draw: st.DrawFn) -> tuple[list[Slot], list[bytes]]:
     slots, data = [], []
     for _ in range(draw(st.integers(0, 14))):
         table = draw(TABLES)
-        bits = 64 if table in SIMHASH_TABLES else 24
+        bits = 48 if table in SIMHASH_TABLES else 24
         slot = Slot(table << 16 | draw(st.integers(0, 0xFFFF)), draw(st.integers(0, 2**bits - 1)))
         raw = b""
         for number in draw(st.lists(st.integers(1, 40) | st.integers(1, 2**40 - 1), max_size=12)):

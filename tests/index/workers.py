@@ -11,7 +11,7 @@ import numpy as np
 
 from dedup_middleware.index.base import Claim, Entry, Index, Reading
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import CONTENT, WIDE_RECORD, State
+from dedup_middleware.index.records import CONTENT, WIDE, State, numbers_of, remainders_of
 from dedup_middleware.index.tables import narrow_slot, simhash_slots
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS
@@ -34,8 +34,8 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
     while isinstance(outcome, Reading):
         for slot, raw in zip(outcome.slots, outcome.data, strict=True):
             if slot.wide:
-                records = np.frombuffer(raw, WIDE_RECORD)
-                seen.update(records["number"][records["simhash"] == slot.head].tolist())
+                equal = remainders_of(raw, WIDE) == slot.head
+                seen.update(numbers_of(raw, WIDE)[equal].tolist())
         while True:
             found = await index.fetch(np.array(sorted(seen), np.uint64))
             same = found.states[found.content["exact"] == article]

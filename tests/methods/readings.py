@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 
-import numpy as np
-
-from dedup_middleware.methods.csu_shingles import shingle_hashes
 from dedup_middleware.methods.frequencies import DocumentFrequencies
 from dedup_middleware.methods.reading import Reading
 from tests.texts import OBJECTS, SUBJECTS, TAILS, VERBS, article
@@ -24,13 +20,10 @@ def words(text: str) -> tuple[str, ...]:
 def reading(text: str, title: str = "", description: str = "") -> Reading:
     """A page with this body."""
     tokens = words(text)
-    hashes = Counter(shingle_hashes(tokens, 3, 0).tolist())
     return Reading(
         title=title,
         text=text,
         tokens=tokens,
-        features=np.array(list(hashes), np.uint64),
-        counts=np.array(list(hashes.values()), np.uint32),
         title_tokens=words(title),
         description=description,
     )

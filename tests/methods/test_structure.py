@@ -111,3 +111,17 @@ def test_jaccard_is_estimated_beyond_the_limit() -> None:
     drawn = np.random.default_rng(5).integers(0, 1 << 63, 4000).tolist()
     estimate = jaccard(smallest(drawn[:3000]), smallest(drawn[1000:]), LIMIT)
     assert estimate == pytest.approx(0.5, abs=0.1)
+
+
+@given(
+    st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(min_value=1, max_value=40)
+)
+def test_jaccard_of_sets_that_were_cut(a: set[int], b: set[int], limit: int) -> None:
+    """Of the union's smallest members, so many as are kept, the share that both sets have."""
+    kept_a, kept_b = sorted(a)[:limit], sorted(b)[:limit]
+    union = sorted({*kept_a, *kept_b})
+    if limit in {len(kept_a), len(kept_b)}:
+        union = union[:limit]
+    shared = [member for member in union if member in kept_a and member in kept_b]
+    expected = len(shared) / len(union) if union else 0.0
+    assert jaccard(smallest(a, limit), smallest(b, limit), limit) == expected

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -29,14 +30,17 @@ def modules() -> list[ModuleType]:
 
 
 def compiled(module: ModuleType) -> dict[str, Any]:
-    """The kernels with a signature: those Python calls."""
-    return {
+    """The kernels with a signature, which are those Python calls, after their compilation."""
+    found = {
         name: value
         for name, value in vars(module).items()
         if isinstance(value, numba.core.dispatcher.Dispatcher)
         and value.__module__ == module.__name__
-        and not value._can_compile
+        and hasattr(value, "declared")
     }
+    for dispatcher in found.values():
+        _jit.compile_now(dispatcher)
+    return found
 
 
 def scan_step() -> Any:
@@ -127,7 +131,7 @@ def test_minima_stay_in_registers() -> None:
 
 @pytest.mark.parametrize("module", modules(), ids=MODULES)
 def test_kernels_have_signatures_and_no_lock(module: ModuleType) -> None:
-    """Kernels are compiled on import for fixed types, cached, and run without the lock."""
+    """Kernels are compiled for fixed types alone, and run without the interpreter lock."""
     found = compiled(module)
     assert found
     for dispatcher in found.values():
@@ -135,17 +139,50 @@ def test_kernels_have_signatures_and_no_lock(module: ModuleType) -> None:
         assert dispatcher.targetoptions["nogil"]
 
 
-def test_import_compiles_nothing_when_the_cache_is_warm() -> None:
+@pytest.mark.parametrize("module", modules(), ids=MODULES)
+def test_import_compiles_nothing(module: ModuleType) -> None:
+    """A process that imports a module has none of its kernels yet: it loads those it calls."""
+    script = f"""
+import numba
+import {module.__name__} as module
+for value in vars(module).values():
+    if isinstance(value, numba.core.dispatcher.Dispatcher):
+        assert not value.overloads, value
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_first_calls_of_many_threads() -> None:
+    """Threads that call a new kernel at the same time get one compilation, and right results."""
+
+    @_jit.kernel(numba.int64(numba.int64))
+    def twice(number: int) -> int:
+        return 2 * number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(twice, range(100))) == list(range(0, 200, 2))
+    assert len(twice.signatures) == 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="No matching definition"):
+        twice("1")  # type: ignore[arg-type]
+    assert len(twice.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_nothing_is_compiled_when_the_cache_is_warm() -> None:
     """A process started after this one takes every kernel from the cache."""
     if any(not d.stats.cache_path for m in modules() for d in compiled(m).values()):
         pytest.skip("no cache directory can be written here")
     script = f"""
 import importlib
 import numba
+from dedup_middleware.signature._jit import compile_now
 for name in {MODULES!r}:
     module = importlib.import_module("dedup_middleware.signature." + name)
     for value in vars(module).values():
-        if isinstance(value, numba.core.dispatcher.Dispatcher):
+        if isinstance(value, numba.core.dispatcher.Dispatcher) and hasattr(value, "declared"):
+            compile_now(value)
             assert not value.stats.cache_misses, (name, value, value.stats)
     print(name)
 """

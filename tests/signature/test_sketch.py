@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dedup_middleware.signature.minhash import MinHasher
 from dedup_middleware.signature.sketch import (
     bits_each,
-    figure_sketch,
     jaccard,
     jaccards,
     sketch,
@@ -141,38 +140,3 @@ def test_other_minhash_is_refused(bad: Any) -> None:
     """Anything but a vector of uint32 raises an error that says so."""
     with pytest.raises((TypeError, ValueError), match=r"minhash must|minima"):
         sketch(bad)
-
-
-@given(st.lists(oracles.words, max_size=60), st.lists(oracles.words, max_size=30))
-def test_figures_of_a_part_are_covered(all_of: list[int], more: list[int]) -> None:
-    """A set's bits lie within those of each set that contains it; one bit a numeral."""
-    part = figure_sketch(np.array(all_of, dtype=np.uint64))
-    whole = figure_sketch(np.array(all_of + more, dtype=np.uint64))
-    assert part.shape == (2,)
-    assert not (part & ~whole).any()
-    number = 0
-    for figure in all_of:
-        number |= 1 << (oracles.mix(figure, 64) >> 57)
-    assert part.tolist() == [number & oracles.WORD, number >> 64]
-
-
-def test_no_figures_are_part_of_everything() -> None:
-    """The empty set has no bit."""
-    assert figure_sketch(np.empty(0, dtype=np.uint64)).tolist() == [0, 0]
-
-
-def test_a_missing_figure_shows() -> None:
-    """Another numeral is missed about as often as the bits of the other page are set."""
-    missed = 0
-    for i in range(400):
-        theirs = figure_sketch(oracles.random_codes(8, i))
-        mine = figure_sketch(oracles.random_codes(1, 10_000 + i))
-        missed += not (mine & ~theirs).any()
-    assert missed / 400 == pytest.approx(1 - (1 - 1 / 128) ** 8, abs=0.04)
-
-
-@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
-def test_other_figures_are_refused(bad: Any) -> None:
-    """Anything but a vector of uint64 raises an error that names the argument."""
-    with pytest.raises((TypeError, ValueError), match="figures must"):
-        figure_sketch(bad)

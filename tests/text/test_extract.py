@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text import extract as module
-from dedup_middleware.text.extract import MODES, Page, extract
+from dedup_middleware.text.extract import MODES, Mode, Page, extract
 from dedup_middleware.text.extraction import source
 
 TITLE = "滨河新区图书馆下月开放夜间阅览室"
@@ -228,6 +228,23 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
     assert not calls
     assert extract(doubtful) == Page("", answer, "", "thorough")
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("mode", "fast"), [("balanced", True), ("best", False)])
+def test_best_takes_the_slow_algorithms(
+    mode: Mode, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In doubt ``balanced`` asks for the fast answer, ``best`` for the thorough one."""
+    asked: list[object] = []
+
+    def spy(html: str, **options: object) -> str:
+        asked.append(options["fast"])
+        return ""
+
+    monkeypatch.setattr(module, "thorough_body", spy)
+    scattered = "".join(f"<div><div><span>{p}</span></div></div>" for p in ENGLISH)
+    extract(f"<body><div>{scattered}</div><div>{scattered}</div></body>", extractor=mode)
+    assert asked == [fast]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from dedup_middleware.signature.minhash import MinHasher
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +69,74 @@ def test_nowhere_to_cache(tmp_path: Path) -> None:
     )
     assert done.stdout.split() == ["None", "False", "0"]
     assert "No cache directory can be written" in done.stderr
+
+
+READ_ONLY = """
+import os, sys, tempfile
+package, home = sys.argv[1:]
+for folder in (package, home):
+    try:
+        open(os.path.join(folder, "probe"), "w")
+    except OSError:
+        continue
+    sys.exit(f"{folder} can be written")
+tempfile._candidate_tempdir_list = lambda: [os.environ["TMPDIR"]]
+import numpy as np
+import dedup_middleware
+assert dedup_middleware.__file__.startswith(package), dedup_middleware.__file__
+from dedup_middleware.kernels import cache_directory
+from dedup_middleware.signature.minhash import MinHasher
+from dedup_middleware.text.store import load_or_build
+arrays = load_or_build("table.bin", lambda: {"one": np.arange(3)})
+minima = MinHasher(8).of_features(np.arange(5, dtype=np.uint64))
+print(cache_directory(), arrays["one"].tolist(), minima.tolist())
+"""
+
+
+def obey_permissions() -> None:
+    """Take from a process of root the right to write where permissions forbid it."""
+    drop_from_bounding_set, dac_override = 24, 1
+    if os.getuid() == 0:
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, dac_override, 0, 0, 0)
+
+
+@pytest.mark.parametrize("temporary", ["tmp", "home"])
+def test_read_only_installation(tmp_path: Path, temporary: str) -> None:
+    """With package and home read-only, the temporary directory is the cache; where that can't be
+    written either, tables and kernels are made in memory and right, and one message says what to
+    do."""
+    package, home, tmp = (tmp_path / name for name in ("site-packages", "home", "tmp"))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "dedup_middleware", package / "dedup_middleware", ignore=ignored)
+    home.mkdir()
+    tmp.mkdir()
+    folders = [home, package, *(path for path in package.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(package), str(home)],
+            env={
+                "PYTHONPATH": str(package),
+                "HOME": str(home),
+                "TMPDIR": str(tmp_path / temporary),
+            },
+            cwd=home,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=obey_permissions,
+        )
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    minima = MinHasher(8).of_features(np.arange(5, dtype=np.uint64)).tolist()
+    used = tmp / f"dedup-middleware-{os.getuid()}" if temporary == "tmp" else None
+    assert done.stdout == f"{used} [0, 1, 2] {minima}\n", done.stderr
+    complaints = 0 if used else 1
+    assert done.stderr.count("No cache directory can be written") == complaints
+    assert done.stderr.count("Set DEDUP_CACHE_DIR") == complaints
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.text"])

@@ -6,20 +6,18 @@ import unicodedata
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dedup_middleware.text import characters, normalize
 from dedup_middleware.text.characters import word_classes
 from dedup_middleware.text.fold import code_points, fold_text, load_characters
-from dedup_middleware.text.hashing import constants
 from tests.text import generate_character_classes
 from tests.text.oracles import texts
-
-KEYS = constants(0, 1)
 
 
 def folded(text: str) -> str:
     """The normal form by the kernel."""
-    codes, _, _ = fold_text(text, load_characters({}, ""), KEYS)
+    codes, _ = fold_text(text, load_characters({}, ""))
     return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
 
@@ -39,6 +37,22 @@ def test_every_code_point() -> None:
     assert folded(free) == normalize.normalize(free)
     for text in (f"a{chr(code)}a\n{chr(code)}" for code in sorted(context)):
         assert folded(text) == normalize.normalize(text)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.from_regex(normalize._ORDINARY, fullmatch=True))
+def test_ordinary_text(text: str) -> None:
+    """Text of ordinary characters has the form of the definition without its tables."""
+    assert normalize.normalize(text) == normalize.compose(text).translate(normalize.special().folds)
+
+
+def test_ordinary_characters() -> None:
+    """So has each of these characters alone; the others are left to the tables."""
+    ordinary = "".join(filter(normalize._ORDINARY.fullmatch, map(chr, range(sys.maxunicode + 1))))
+    assert len(ordinary) > 21_000
+    for character in ordinary:
+        composed = normalize.compose(character).translate(normalize.special().folds)
+        assert normalize.normalize(character) == composed
 
 
 @settings(deadline=None, max_examples=400)

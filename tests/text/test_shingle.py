@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,11 @@ CHINESE = "研究生命起源的中国科学家在南京市长江大桥发现了
 made = functools.cache(Shingler)
 
 
+@numba.njit
+def _in_table(table: Any, value: Any) -> Any:
+    return hashing.contains(table, value)
+
+
 @settings(deadline=None, max_examples=400)
 @given(texts, st.integers(1, 5))
 def test_the_kernel_is_its_twin(text: str, width: int) -> None:
@@ -30,7 +36,8 @@ def test_the_kernel_is_its_twin(text: str, width: int) -> None:
     form = normalize("".join(c for c in text if all(map(same_class, normalize(c)))))
     shingler = made(width=width, hash_key=7)
     stops = stop_words("zh,en").words
-    tokens = [token for token in words_and_jieba(form) if token not in stops]
+    every = list(words_and_jieba(form))
+    tokens = [token for token in every if token not in stops] or every
     assert shingler.tokens(form) == tokens
     found = shingler(form)
     expected = shingles(tokens, width, hashing.constants(7, width).tolist())
@@ -91,6 +98,27 @@ def test_short_and_empty_texts() -> None:
     assert shingler("red").features.tolist() != shingler("red green").features.tolist()
     for text in ("", "，。！ \n", "\u200b"):
         assert (shingler(text).features.size, shingler(text).tokens) == (0, 0)
+
+
+def test_stop_words_alone() -> None:
+    """A short text of nothing but stop words is no empty text: it has a shingle to compare."""
+    shingler = Shingler()
+    assert shingler.tokens("我们的") == ["我们", "的"]
+    assert shingler.tokens("the of it") == ["the", "of", "it"]
+    assert shingler("我们的").features.size == 1
+    assert shingler("我们的").features.tolist() != shingler("the of it").features.tolist()
+    assert shingler.tokens("我们的研究") == ["研究"]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sets(st.integers(1, (1 << 64) - 1), max_size=200), st.integers(0, (1 << 64) - 1))
+def test_table_of_hashes(members: set[int], other: int) -> None:
+    """The table holds what was put in and nothing else, also where all hash to one bucket."""
+    crowded = {(member >> 10 << 10) | 1 for member in members}
+    for values in (members, crowded):
+        table = hashing.make_table(values)
+        for value in (*values, *(value ^ (1 << 63) for value in values), other or 1):
+            assert _in_table(table, np.uint64(value)) == (value in values)
 
 
 def test_stop_words() -> None:

@@ -38,7 +38,7 @@ def weight(trie: Trie, word: str) -> float | None:
 def made(words: dict[str, int]) -> Trie:
     """A trie in memory."""
     arrays = build_arrays(Dictionary(words, sum(words.values())))
-    return Trie(arrays["roots"], arrays["nodes"], arrays["values"], "")
+    return Trie(**arrays, digest="")
 
 
 alphabets = st.text("abcé中国人民一\U0001f600\U00020bb7\uffff", min_size=1, max_size=6)

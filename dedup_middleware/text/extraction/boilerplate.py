@@ -48,7 +48,10 @@ def is_notice(text: str, weight: int) -> bool:
     if weight > _LEGAL_SIZE:
         return False
     lowered = text.lower()
-    words = sum(word in lowered for word in _LEGAL)
+    words = 0
+    for word in _LEGAL:  # a generator would take twice the time, and all blocks come by here
+        if word in lowered:
+            words += 1
     return words >= _LEGAL_LEAST and weight <= _LEGAL_RATE * words
 
 

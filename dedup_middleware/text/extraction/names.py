@@ -48,7 +48,7 @@ _BODY = re.compile(
     r"|fulltext|field--?(?:name-)?body|wpb_text_column|article__container|single-(?:post|content)"
     r"|trs_editor|rich_media_content|post_inner|endtext|artibody"
 )
-_BODY_PARTS = ("con", "body", "text", "main", "entry", "detail", "single-", "editor", "_inner")
+_BODY_PART = re.compile("con|body|text|main|entry|detail|single-|editor|_inner")
 
 
 @lru_cache(maxsize=4096)
@@ -61,7 +61,7 @@ def flags_of(name: str) -> int:
         flags |= _word_flags(word)
     lowered = name.lower()
     # A pattern is searched only where a part that it can't do without is found.
-    if any(part in lowered for part in _BODY_PARTS) and _BODY.search(lowered) is not None:
+    if _BODY_PART.search(lowered) is not None and _BODY.search(lowered) is not None:
         flags |= BODY_NAME
     if ("-" in lowered or "_" in lowered) and not flags & FURNITURE:
         flags |= FURNITURE if _PAIRS.search(lowered) is not None else 0

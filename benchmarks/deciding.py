@@ -1,0 +1,148 @@
+"""Check-then-insert with ready fingerprints: ours, and the same of datasketch, rensa and FAISS.
+
+Ours is the whole of a decision: propose (read, scan, claim), judging by the sketches of what stands
+beside the page, commit. Each peer does what it offers: datasketch query and insert with the same
+eight bands of three minima, and so the same candidates; rensa's deduplicator and FAISS's
+IndexBinaryMultiHash (four tables of 16 bits of the SimHash, within 3 bits) with signatures of their
+own kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import faiss
+import numpy as np
+import rensa  # type: ignore[import-untyped]
+from datasketch import MinHash, MinHashLSH
+
+from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, Fingerprints
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.records import CONTENT, State
+
+IN_FLIGHT = 64  # pages that one process decides at the same time
+SCAN_DISTANCE = 12
+_LEASE = 60.0
+_DIFFERENT = 85  # differing bits of 512 in the sketches of pages with a Jaccard index of 2/3
+
+
+async def decide(index: Index, entry: Entry) -> bool:
+    """Whether the page was new; it is stored if so."""
+    proposal = await index.propose(entry, SCAN_DISTANCE, _LEASE)
+    claim = proposal.claim
+    if len(proposal.near):
+        near = proposal.satellites or await index.fetch(proposal.near.numbers)
+        own = np.frombuffer(entry.content, CONTENT)["sketch"]
+        bits = np.bitwise_count(near.content["sketch"] ^ own).sum(axis=1)
+        if ((bits <= _DIFFERENT) & (near.states == State.COMMITTED)).any():
+            if claim is not None:
+                await index.release(claim)
+            return False
+    outcome: Claim | Reading
+    if claim is None:
+        outcome = proposal.reading or await index.read(entry.slots)
+        while isinstance(outcome, Reading):
+            outcome = await index.claim(entry, outcome, _LEASE)
+        claim = outcome
+    await index.commit(claim)
+    return True
+
+
+async def decide_all(index: Index, entries: Sequence[Entry], in_flight: int = IN_FLIGHT) -> int:
+    """Number of new pages; so many at a time as a spider has in flight."""
+    queue = iter(entries)
+
+    async def worker() -> int:
+        return sum([await decide(index, entry) for entry in queue])
+
+    return sum(await asyncio.gather(*(worker() for _ in range(in_flight))))
+
+
+def seconds(work: Callable[[], int]) -> tuple[float, int]:
+    """CPU seconds of some decisions in all threads of this process, and how many were new.
+
+    Others may be using the machine; what they take must not count.
+    """
+    started = time.process_time()
+    new = work()
+    return time.process_time() - started, new
+
+
+def datasketch_index(pages: Fingerprints, port: int | None = None) -> MinHashLSH:
+    """datasketch with pages in it, in memory or on a Redis server."""
+    config = None
+    if port is not None:
+        redis = {"host": "127.0.0.1", "port": port}
+        config = {"type": "redis", "basename": b"peer", "redis": redis}
+    peer = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS), storage_config=config)
+    with peer.insertion_session(buffer_size=2000) as session:
+        for i, minhash in enumerate(pages.minhashes()):
+            session.insert(pages.address(i), minhash, check_duplication=False)
+    return peer
+
+
+def decide_datasketch(peer: MinHashLSH, names: Sequence[str], hashes: Sequence[MinHash]) -> int:
+    """Number of new pages by datasketch: query, then insert."""
+    new = 0
+    for name, minhash in zip(names, hashes, strict=True):
+        if not peer.query(minhash):
+            peer.insert(name, minhash, check_duplication=False)
+            new += 1
+    return new
+
+
+class Rensa:
+    """rensa's deduplicator, which decides and enters in one call."""
+
+    def __init__(self, pages: Fingerprints) -> None:
+        self._peer = rensa.RMinHashDeduplicator(
+            threshold=0.7, num_perm=128, use_lsh=True, num_bands=16
+        )
+        decide_rensa(self, pages)
+
+    def add(self, name: str, minhash: object) -> bool:
+        """Whether the page was new."""
+        return bool(self._peer.add(name, minhash))
+
+
+def rensa_hashes(pages: Fingerprints) -> list[object]:
+    """Signatures of rensa: it hashes the minima of a page as if they were its shingles."""
+    made = []
+    for row in pages.minima:
+        one = rensa.RMinHash(num_perm=128, seed=42)
+        one.update([f"{value}" for value in row.tolist()])
+        made.append(one)
+    return made
+
+
+def decide_rensa(peer: Rensa, pages: Fingerprints, hashes: Sequence[object] | None = None) -> int:
+    """Number of new pages by rensa."""
+    return sum(
+        peer.add(pages.address(i), one)
+        for i, one in enumerate(rensa_hashes(pages) if hashes is None else hashes)
+    )
+
+
+def faiss_index(pages: Fingerprints) -> faiss.IndexBinaryMultiHash:
+    """FAISS with pages in it: four tables of 16 bits of the SimHash."""
+    peer = faiss.IndexBinaryMultiHash(64, 4, 16)
+    peer.add(_rows(pages))
+    return peer
+
+
+def decide_faiss(peer: faiss.IndexBinaryMultiHash, pages: Fingerprints) -> int:
+    """Number of new pages by FAISS: range search within 3 bits, then add, page by page."""
+    new = 0
+    rows = _rows(pages)
+    for i in range(len(rows)):
+        limits, _, _ = peer.range_search(rows[i : i + 1], 4)
+        if limits[1] == 0:
+            peer.add(rows[i : i + 1])
+            new += 1
+    return new
+
+
+def _rows(pages: Fingerprints) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    return pages.simhashes.view(np.uint8).reshape(-1, 8)

@@ -1,0 +1,250 @@
+"""From text and from HTML to fingerprint and verdict against chains of peers, in one run.
+
+Usage: ``python -m benchmarks.fingerprint [--pages DIR] [--corpus FILE.jsonl.gz] [--rounds N]``
+
+Peers come from PyPI: ``pip install datasketch jieba rensa rich rjieba trafilatura``. Chinese text
+is drawn from jieba's dictionary by frequency, or cut from a corpus; English text is drawn from
+the words below. ``--pages`` names a folder of pages (``*.html`` or ``*.html.gz``, one a story),
+which are fed to an empty index in memory, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import os
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import rensa  # type: ignore[import-untyped]
+import rjieba
+import trafilatura
+from datasketch import MinHash, MinHashLSH
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.signature import Candidate, Job, machine, measure, rows
+from benchmarks.text import LENGTH, corpus, synthetic
+from dedup_middleware import Deduplicator, Document, Fingerprinter, Options
+from dedup_middleware.signature.minhash import MinHasher
+from dedup_middleware.signature.simhash import simhash
+from dedup_middleware.text.shingle import Shingler
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import jieba
+
+PAGES = 100
+WORDS = 1000
+PERMUTATIONS = 128
+WIDTH = 3
+LSH_THRESHOLD = 0.8
+_STEMS = (
+    "crawl page store index word verdict figure report house street market river station".split()
+)
+_ENDS = ("", "s", "ed", "ing", "er", "ly", "less", "ness", "'s")
+_SMALL = "the of and to in a is that for it with as was on be by this are from at".split()
+
+
+def english(words: int, seed: int) -> str:
+    """Sentences of small words and of words that were never seen before."""
+    draw = random.Random(seed)
+    found = []
+    for place in range(words):
+        small = draw.random() < 0.45
+        word = draw.choice(_SMALL) if small else draw.choice(_STEMS) + draw.choice(_ENDS)
+        if not small and draw.random() < 0.5:
+            word += str(draw.randrange(1000)) if draw.random() < 0.05 else draw.choice(_STEMS)
+        found.append(word.capitalize() + "." if place % 17 == 16 else word)
+    return " ".join(found)
+
+
+def shingled(tokens: list[str]) -> list[str]:
+    """Shingles as users of the peers make them."""
+    return [" ".join(tokens[i : i + WIDTH]) for i in range(max(1, len(tokens) - WIDTH + 1))]
+
+
+def by_rensa(tokens: list[str]) -> object:
+    """MinHash by rensa."""
+    minhash = rensa.RMinHash(PERMUTATIONS, 1)
+    minhash.update(shingled(tokens))
+    return minhash.digest()
+
+
+def by_datasketch(tokens: list[str]) -> MinHash:
+    """MinHash by datasketch, all shingles in one batch."""
+    minhash = MinHash(PERMUTATIONS, scheme="affine32")
+    minhash.update_batch([shingle.encode() for shingle in shingled(tokens)])
+    return minhash
+
+
+def over(pages: list[str], action: Callable[[str], object]) -> Callable[[], None]:
+    """The action on all pages, so that no cache knows the next one."""
+
+    def run() -> None:
+        for page in pages:
+            action(page)
+
+    return run
+
+
+def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
+    """Text to MinHash of 128 and SimHash; the peers make no SimHash and keep stop words."""
+    shingler, hasher = Shingler(), MinHasher(PERMUTATIONS)
+    fingerprinter = Fingerprinter(Options())
+
+    def ours(page: str) -> None:
+        shingles = shingler(page)
+        hasher.of_features(shingles.features)
+        simhash(shingles.features, shingles.counts)
+
+    def whole(page: str) -> None:
+        fingerprinter(Document(key="https://one.example/1", text=page))
+
+    count = len(chinese)
+    yield Job(
+        f"{LENGTH:,} Chinese characters to MinHash 128 + SimHash",
+        Candidate("Shingler, MinHasher, simhash", over(chinese, ours), count),
+        (
+            Candidate(
+                "rjieba, rensa: no SimHash",
+                over(chinese, lambda page: by_rensa(rjieba.cut(page, False))),
+                count,
+                4,
+            ),
+            Candidate(
+                "jieba, datasketch: no SimHash",
+                over(chinese[:10], lambda page: by_datasketch(jieba.lcut(page, HMM=False))),
+                10,
+                40,
+            ),
+            Candidate("Fingerprinter: 512 minima, sketch, figures", over(chinese, whole), count),
+        ),
+    )
+    count = len(letters)
+    yield Job(
+        f"{WORDS:,} English words to MinHash 128 + SimHash",
+        Candidate("Shingler, MinHasher, simhash", over(letters, ours), count),
+        (
+            Candidate(
+                "str.split, rensa: no SimHash",
+                over(letters, lambda page: by_rensa(page.split())),
+                count,
+                2.5,
+            ),
+            Candidate(
+                "str.split, datasketch: no SimHash",
+                over(letters, lambda page: by_datasketch(page.split())),
+                count,
+                15,
+            ),
+            Candidate("Fingerprinter: 512 minima, sketch, figures", over(letters, whole), count),
+        ),
+    )
+
+
+def threads_job(pages: list[str]) -> Job:
+    """The same work by one thread and by two, each with half of it."""
+    fingerprinter = Fingerprinter(Options())
+    documents = [Document(key="https://one.example/1", text=page * 10) for page in pages]
+
+    def work(part: list[Document]) -> None:
+        for document in part:
+            fingerprinter(document)
+
+    def two() -> None:
+        half = len(documents) // 2
+        other = threading.Thread(target=work, args=(documents[:half],))
+        other.start()
+        work(documents[half:])
+        other.join()
+
+    return Job(
+        f"fingerprints of {10 * LENGTH:,} characters, {os.cpu_count()} cores",
+        Candidate("two threads", two, len(documents)),
+        (Candidate("one thread", lambda: work(documents), len(documents), 1.8),),
+    )
+
+
+def html_job(pages: list[bytes]) -> Job:
+    """HTML to verdict, page after page into an index that is empty at first."""
+
+    async def decided(dedup: Deduplicator, numbers: range) -> None:
+        for number in numbers:
+            page = pages[number % len(pages)]
+            verdict = await dedup.decide(Document(key=f"https://one.example/{number}", html=page))
+            await dedup.commit(verdict)
+
+    def ours() -> None:
+        async def run() -> None:
+            async with Deduplicator(Options()) as dedup:
+                await decided(dedup, range(len(pages)))
+
+        asyncio.run(run())
+
+    def theirs() -> None:
+        index = MinHashLSH(threshold=LSH_THRESHOLD, num_perm=PERMUTATIONS)
+        for number, page in enumerate(pages):
+            text = trafilatura.extract(page, include_comments=False) or ""
+            minhash = by_datasketch(jieba.lcut(text, HMM=False))
+            if not index.query(minhash):
+                index.insert(str(number), minhash)
+
+    return Job(
+        f"HTML to verdict, memory index, mean of {len(pages)} pages",
+        Candidate("Deduplicator.decide and commit", ours, len(pages)),
+        (Candidate("trafilatura, jieba, datasketch MinHashLSH", theirs, len(pages), 5),),
+    )
+
+
+def read_pages(folder: Path) -> list[bytes]:
+    """The pages of a folder by name, unpacked."""
+    found = []
+    for path in sorted(folder.rglob("*.html*")):
+        data = path.read_bytes()
+        found.append(gzip.decompress(data) if path.suffix == ".gz" else data)
+    return found
+
+
+def main() -> None:
+    """Run all jobs and print one table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pages", type=Path, help="folder of pages, *.html or *.html.gz")
+    parser.add_argument("--corpus", type=Path, help="gzipped JSON Lines with a field `text`")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    if arguments.rounds < 2:
+        parser.error("--rounds must be at least 2: a spread needs two values")
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    jieba.setLogLevel(60)
+    size = LENGTH * PAGES
+    text = corpus(arguments.corpus, size) if arguments.corpus else synthetic(size)
+    chinese = [text[i : i + LENGTH] for i in range(0, len(text), LENGTH)]
+    letters = [english(WORDS, seed) for seed in range(PAGES)]
+    Shingler.warm_up()
+    console = Console()
+    console.print(machine())
+    table = Table(caption="ratio: time of the line / time of the first line of its job")
+    for title in ("job", "candidate", "us", "quartiles", "ratio (quartiles)", "target", ""):
+        table.add_column(title)
+    jobs = [*text_jobs(chinese, letters), threads_job(chinese[:40])]
+    found = [(job, measure(job, arguments.rounds)) for job in jobs]
+    if arguments.pages:
+        pages = read_pages(arguments.pages)
+        if not pages:
+            parser.error(f"--pages {arguments.pages}: no *.html or *.html.gz in it; name a folder")
+        job = html_job(pages)
+        found.append((job, measure(job, min(arguments.rounds, 3))))
+    for job, times in found:
+        for row in rows(job, times):
+            table.add_row(*row)
+        table.add_section()
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

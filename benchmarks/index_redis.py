@@ -1,0 +1,256 @@
+"""Decisions a second on one Redis server, from one process and from four, against datasketch."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import redis
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks import deciding
+from benchmarks.fingerprints import Fingerprints, copies, fresh
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.options import Options
+from tests.servers import RedisServer, running_redis
+
+PROCESSES = 4
+_PARAMETERS = {"bands": "8"}
+_PART = 50_000  # pages loaded at a time
+_WARM = 64
+
+
+def indexed(start: int, count: int) -> Fingerprints:
+    """Pages of the index: the same for the same numbers."""
+    return fresh(count, 1_000 + start)
+
+
+def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
+    """Pages to decide: new ones, or copies of pages in an index of some size."""
+    if kind == "unique":
+        return fresh(count, 10_000_000 + seed)
+    stored = indexed(0, min(size, _PART))
+    return copies(stored, [(i * 7919 + seed) % len(stored) for i in range(count)], seed)
+
+
+async def fill(index: Index, size: int, tick: Callable[[int], None], loaded: int = 0) -> None:
+    """Load pages up to a size, a part at a time."""
+    for start in range(loaded, size, _PART):
+        part = indexed(start, min(_PART, size - start))
+        await index.load(part.pages())
+        tick(len(part))
+
+
+@attrs.frozen
+class Work:
+    """What one process does."""
+
+    url: str
+    port: int
+    peer: bool
+    kind: str
+    seed: int
+    count: int
+    size: int
+
+
+def run(work: Work, barrier: Any, times: Any) -> None:
+    """Decide some pages at the same time as the other processes; tells when, and what came out."""
+    pages = sample(work.kind, work.seed, work.count, work.size)
+    warm = fresh(_WARM, 90_000_000 + work.seed)  # kernels and connections, before the clock starts
+    if work.peer:
+        lsh = _datasketch(work.port)
+        names = [pages.address(i) for i in range(len(pages))]
+        hashes = pages.minhashes()
+        first = [warm.address(i) for i in range(len(warm))]
+        deciding.decide_datasketch(lsh, first, warm.minhashes())
+        barrier.wait()
+        started = time.perf_counter()
+        new = deciding.decide_datasketch(lsh, names, hashes)
+        times.put((started, time.perf_counter(), new))
+        return
+    entries = pages.entries()
+
+    async def decide() -> tuple[float, float, int]:
+        index = open_index(Options(index_url=work.url))
+        await index.open(_PARAMETERS)
+        await deciding.decide_all(index, warm.entries())
+        barrier.wait()
+        started = time.perf_counter()
+        new = await deciding.decide_all(index, entries)
+        ended = time.perf_counter()
+        await index.close()
+        return started, ended, new
+
+    times.put(asyncio.run(decide()))
+
+
+def _datasketch(port: int) -> Any:
+    return deciding.datasketch_index(fresh(0, 1), port)
+
+
+def together(works: list[Work]) -> tuple[float, float]:
+    """Pages a second of some processes, and the share of pages that were found new."""
+    context = multiprocessing.get_context("spawn")
+    barrier, times = context.Barrier(len(works)), context.Queue()
+    processes = [context.Process(target=run, args=(one, barrier, times)) for one in works]
+    for process in processes:
+        process.start()
+    told = [times.get(timeout=600) for _ in works]
+    for process in processes:
+        process.join()
+    taken = max(end for _, end, _ in told) - min(start for start, _, _ in told)
+    count = sum(one.count for one in works)
+    return count / taken, sum(new for _, _, new in told) / count
+
+
+def floor(server: RedisServer, pages: int = 3200) -> float:
+    """Pages a second of the least there is: 4 GETs of 1 KB a page, 64 pages a pipeline."""
+    client: redis.Redis = server.client()
+    for i in range(256):
+        client.set(f"floor{i}", b"x" * 1024)
+    started = time.perf_counter()
+    for _ in range(pages // 64):
+        pipeline = client.pipeline(transaction=False)
+        for i in range(256):
+            pipeline.get(f"floor{i}")
+        pipeline.execute()
+    taken = time.perf_counter() - started
+    client.delete(*(f"floor{i}" for i in range(256)))
+    client.close()
+    return pages / taken
+
+
+def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> list[str]:
+    """Round trips of a page alone, commands of a page under load, and its server CPU."""
+    client: Any = server.client()
+    told = []
+    for in_flight, seed in ((1, 77), (deciding.IN_FLIGHT, 78)):
+        entries = sample(kind, seed, count, size).entries()
+
+        async def decide(entries: Any = entries, in_flight: int = in_flight) -> None:
+            index = open_index(Options(index_url=server.url))
+            await index.open(_PARAMETERS)
+            client.config_resetstat()
+            await deciding.decide_all(index, entries, in_flight)
+            await index.close()
+
+        asyncio.run(decide())
+        stats = client.info("commandstats")
+        calls = {name.removeprefix("cmdstat_"): row["calls"] / count for name, row in stats.items()}
+        scripts = calls.get("evalsha", 0.0) + calls.get("eval", 0.0)
+        told.append(scripts)
+        inside = sum(n for name, n in calls.items() if name not in _ADMIN)
+    micros = stats["cmdstat_evalsha"]["usec"] / count
+    client.close()
+    return [f"{told[0]:.2f}", f"{told[1]:.3f}", f"{inside:.1f}", f"{micros:.0f}"]
+
+
+_ADMIN = ("evalsha", "eval", "info", "config|resetstat", "client|setinfo", "select", "hello")
+
+
+def measure(
+    sizes: list[int], peer_size: int, decisions: int, rounds: int, progress: Progress
+) -> list[Table]:
+    """Tables of the Redis index."""
+    with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
+        peer, memory = _peers(server, peer_size, decisions, rounds, progress)
+    speed = Table(title=f"Redis: decisions a second, datasketch's index holds {peer_size:,} pages")
+    for name in ("pages", "processes", "kind", "ours", "datasketch", "ratio", "floor", "new"):
+        speed.add_column(name, justify="right")
+    cost = Table(title="Redis: one page alone, and 64 in flight")
+    for name in ("pages", "kind", "round trips alone", "scripts", "commands", "script us", "B"):
+        cost.add_column(name, justify="right")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
+            client: Any = server.client()
+            before = client.info("memory")["used_memory"]
+            job = progress.add_task(f"Redis, {size:,} pages: loading", total=size)
+            asyncio.run(_load(server.url, size, lambda n, job=job: progress.advance(job, n)))
+            memory_page = (client.info("memory")["used_memory"] - before) / size
+            client.close()
+            for kind in ("unique", "copy"):
+                for processes in (1, PROCESSES):
+                    rates, least = [], []
+                    job = progress.add_task(f"Redis, {size:,}, {kind} x {processes}", total=rounds)
+                    for number in range(rounds):
+                        rate, new = together(
+                            _works(server, kind, processes, number, decisions, size)
+                        )
+                        rates.append(rate)
+                        least.append(floor(server))
+                        progress.advance(job)
+                    ours = statistics.median(rates)
+                    theirs = peer[kind, processes][0]
+                    speed.add_row(
+                        f"{size:,}",
+                        str(processes),
+                        kind,
+                        f"{ours:,.0f}",
+                        f"{theirs:,.0f}",
+                        f"{ours / theirs:.1f}",
+                        f"{statistics.median(least) / ours:.1f} x",
+                        f"{new:.1%} / {peer[kind, processes][1]:.1%}",
+                    )
+                row = commands(server, kind, size)
+                cost.add_row(f"{size:,}", kind, *row, f"{memory_page:.0f} / {memory:.0f}")
+    return [speed, cost]
+
+
+async def _load(url: str, size: int, tick: Callable[[int], None]) -> None:
+    index = open_index(Options(index_url=url))
+    await index.open(_PARAMETERS)
+    await fill(index, size, tick)
+    await index.close()
+
+
+def _works(
+    server: RedisServer,
+    kind: str,
+    processes: int,
+    number: int,
+    decisions: int,
+    size: int,
+    *,
+    peer: bool = False,
+) -> list[Work]:
+    seed = 100 * number + 10 * processes + 1000 * peer
+    return [
+        Work(server.url, server.port, peer, kind, seed + i, decisions // processes, size)
+        for i in range(processes)
+    ]
+
+
+def _peers(
+    server: RedisServer, size: int, decisions: int, rounds: int, progress: Progress
+) -> tuple[dict[tuple[str, int], tuple[float, float]], float]:
+    """Of datasketch, by kind of page and number of processes: rate and share found new; bytes."""
+    client: Any = server.client()
+    before = client.info("memory")["used_memory"]
+    job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=None)
+    deciding.datasketch_index(indexed(0, size), server.port)
+    progress.update(job, total=1, completed=1)
+    memory = (client.info("memory")["used_memory"] - before) / size
+    client.close()
+    found = {}
+    few = max(200, decisions // 10)
+    for kind in ("unique", "copy"):
+        for processes in (1, PROCESSES):
+            job = progress.add_task(f"datasketch, {kind} x {processes}", total=rounds)
+            rates = []
+            for number in range(rounds):
+                works = _works(server, kind, processes, number, few, size, peer=True)
+                rate, new = together(works)
+                rates.append(rate)
+                progress.advance(job)
+            found[kind, processes] = statistics.median(rates), new
+    return found, memory

@@ -1,0 +1,192 @@
+"""Bytes a page of the shared indexes, part by part.
+
+Usage: ``python benchmarks/index_size.py [--pages 100000 1000000] [--kinds redis sqlite]``
+
+Every index is filled with random pages whose address has 80 characters, as large crawls have them,
+and then measured as a whole: Redis by its ``used_memory`` before and after, SQLite by its file
+after a checkpoint. The parts of a Redis index are what ``MEMORY USAGE`` says of a sample of each
+kind of key, the parts of a file are the lengths of its columns; what is left is the server's own
+hash table, or the pages and the rows of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.pages import Pages, starts_of, wide_slots
+from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+from tests.servers import RedisServer, running_redis
+
+ADDRESS = 80
+PART = 100_000  # pages loaded at once
+SAMPLE = 300  # keys of a kind
+LIMITS = {"default": 450.0, "SimHash tables only": 130.0}
+PARTS = ("key table", "SimHash tables", "bands", "satellites", "addresses", "the rest", "all")
+
+
+@attrs.frozen
+class Setting:
+    """What is compared."""
+
+    name: str
+    options: Mapping[str, object]
+
+
+SETTINGS = (
+    Setting("default", {}),
+    Setting("no address", {"keep_address": False}),
+    Setting("4 bands", {"bands": 4}),
+    Setting("SimHash tables only", {"method": "simhash", "keep_address": False}),
+)
+
+
+def pages_of(options: Options, total: int) -> Iterator[Pages]:
+    """Random pages, some at a time."""
+    bands = 0 if options.method == "simhash" else options.bands
+    tables = [KEY_TABLE, *SIMHASH_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + bands)]
+    for start in range(0, total, PART):
+        count = min(PART, total - start)
+        rng = np.random.default_rng(start)
+        content = np.zeros(count, CONTENT)
+        content["size"] = rng.integers(20, 3000, count)
+        for field in ("simhash", "exact", "key"):
+            content[field] = rng.integers(0, 1 << 64, count, np.uint64)
+        slots = np.empty((count, len(tables)), np.uint64)
+        for i, table in enumerate(tables):
+            numbers = np.full(count, table, np.uint64)
+            if table in SIMHASH_TABLES:
+                slots[:, i] = wide_slots(content["simhash"], numbers)
+            else:
+                hashes = rng.integers(0, 1 << 40, count, np.uint64)
+                slots[:, i] = numbers << np.uint64(40) | hashes
+        addresses: list[bytes | None] = [None] * count
+        if options.keep_address:
+            addresses = [
+                f"https://www.example.com/{start + i:0{ADDRESS - 24}}".encode()
+                for i in range(count)
+            ]
+        starts = starts_of(np.full(count, len(tables), np.int64))
+        times = np.full(count, 1_700_000_000, np.uint32)
+        yield Pages(content, addresses, [b""] * count, times, slots.ravel(), starts)
+
+
+async def fill(index: Index, options: Options, total: int) -> None:
+    """Make the index and put pages in."""
+    method = choose_method(options)
+    record = RecordLayout(method.fields, text=options.keep_address)
+    await index.open({RECORD: record.parameter})
+    for pages in pages_of(options, total):
+        await index.load(pages)
+
+
+def kind_of(name: bytes) -> str:
+    """Part of the index that a key belongs to, by what follows the namespace."""
+    rest = name[name.index(b"}") + 1 :]
+    if len(rest) == 3:
+        if rest[0] == KEY_TABLE:
+            return "key table"
+        return "SimHash tables" if rest[0] in SIMHASH_TABLES else "bands"
+    if len(rest) == 5 and rest[:1] in b"sa":
+        return "satellites" if rest[:1] == b"s" else "addresses"
+    return "the rest"
+
+
+def redis_parts(server: RedisServer, base: int, total: int) -> dict[str, float]:
+    """Bytes a page, by part."""
+    with server.client() as client:
+        used = int(client.info("memory")["used_memory"]) - base
+        names: dict[str, list[bytes]] = {}
+        for name in client.scan_iter(count=10_000):
+            names.setdefault(kind_of(name), []).append(name)
+        found = dict.fromkeys(PARTS, 0.0)
+        for kind, members in names.items():
+            chosen = random.Random(1).sample(members, min(SAMPLE, len(members)))
+            pipe = client.pipeline(transaction=False)
+            for name in chosen:
+                pipe.memory_usage(name)
+            sizes = [size for size in pipe.execute() if size]
+            found[kind] += sum(sizes) / len(sizes) * len(members) / total
+    found["all"] = used / total
+    found["the rest"] = found["all"] - sum(found[part] for part in PARTS[:-2])
+    return found
+
+
+def sqlite_parts(file: Path, total: int) -> dict[str, float]:
+    """Bytes a page, by part."""
+    db = sqlite3.connect(file)
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    found = dict.fromkeys(PARTS, 0.0)
+    for table, size in db.execute("SELECT id >> 16, sum(length(data)) FROM bucket GROUP BY 1"):
+        part = "key table" if table == KEY_TABLE else "SimHash tables"
+        found[part if table <= SIMHASH_TABLES[-1] else "bands"] += size / total
+    content, addresses = db.execute(
+        "SELECT sum(length(content)), coalesce(sum(length(address)), 0) FROM page"
+    ).fetchone()
+    db.close()
+    found["satellites"], found["addresses"] = content / total, addresses / total
+    found["all"] = file.stat().st_size / total
+    found["the rest"] = found["all"] - sum(found[part] for part in PARTS[:-2])
+    return found
+
+
+async def measure(kind: str, setting: Setting, total: int) -> dict[str, float]:
+    """Bytes a page of one index, by part."""
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "sqlite":
+            file = Path(folder) / "index.db"
+            options = Options(index_url=f"sqlite:{file}", timeout=600, **setting.options)  # type: ignore[arg-type]
+            async with open_index(options) as index:
+                await fill(index, options, total)
+            return sqlite_parts(file, total)
+        with running_redis(Path(folder)) as server:
+            with server.client() as client:
+                base = int(client.info("memory")["used_memory"])
+            options = Options(index_url=server.url, timeout=600, **setting.options)  # type: ignore[arg-type]
+            async with open_index(options) as index:
+                await fill(index, options, total)
+            return redis_parts(server, base, total)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pages", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--kinds", nargs="+", default=["redis", "sqlite"])
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    for kind in arguments.kinds:
+        for total in arguments.pages:
+            table = Table(title=f"{kind}, {total:,} pages: bytes a page")
+            table.add_column("")
+            for part in PARTS:
+                table.add_column(part, justify="right")
+            table.add_column("limit", justify="right")
+            for setting in SETTINGS:
+                found = asyncio.run(measure(kind, setting, total))
+                limit = LIMITS.get(setting.name) if kind == "redis" and total >= 1e6 else None
+                shown = "" if limit is None else f"{limit:.0f}"
+                if limit is not None:
+                    shown += " ok" if found["all"] <= limit else " EXCEEDED"
+                table.add_row(setting.name, *(f"{found[part]:.1f}" for part in PARTS), shown)
+            console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""De-duplication of files on one machine, by the rule of the crawl."""

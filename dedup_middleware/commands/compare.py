@@ -1,0 +1,137 @@
+"""``scrapy dedup compare``: two pages side by side, by every method."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dedup_middleware import fingerprint as fp
+from dedup_middleware.commands.context import (
+    OK,
+    Context,
+    Subcommand,
+    add_row,
+    plain_table,
+    shown,
+)
+from dedup_middleware.commands.differences import Part, differences
+from dedup_middleware.commands.pages import read_page
+from dedup_middleware.fingerprint import Document
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_CONTEXT = 40  # characters of what both have, around a difference
+
+
+class Command(Subcommand):
+    """See the module."""
+
+    name = "compare"
+    summary = "Compare two pages by every method, and show what differs"
+    description = (
+        "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
+        "way round: the rule of a crawl asks how much of the new page the stored one holds.\n"
+        "Exit codes: 0; 1: a page can't be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See :class:`.Subcommand`."""
+        parser.add_argument("a", metavar="A", help="an address, a file (HTML or text), or -")
+        parser.add_argument("b", metavar="B", help="the other one")
+        parser.add_argument(
+            "--method", action="append", default=[], metavar="NAME", help="only this one; repeat"
+        )
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """See :class:`.Subcommand`."""
+        from dedup_middleware.evaluation.comparers import methods_available
+
+        methods = methods_available(context.options, arguments.method)
+        a, b = (
+            fp.read(
+                read_page(place, context.settings, key=f"{side}: {place}"),
+                context.options.extractor,
+            )
+            for side, place in (("A", arguments.a), ("B", arguments.b))
+        )
+        rows = []
+        for name, comparer in methods.items():
+            one, other = comparer.sign(a), comparer.sign(b)
+            forth, back = comparer.compare(one, other), comparer.compare(other, one)
+            rows.append(
+                {
+                    "method": name,
+                    "threshold": comparer.threshold,
+                    "a_in_b": attrs.asdict(forth),
+                    "b_in_a": attrs.asdict(back),
+                }
+            )
+        parts, cut = differences(a.text or "", b.text or "")
+        context.say(
+            {
+                "a": _facts(a),
+                "b": _facts(b),
+                "methods": rows,
+                "differences": [attrs.asdict(part) for part in parts if not part.same],
+                "cut": cut,
+            },
+            lambda: _show(a, b, rows, parts, cut),
+        )
+        return OK
+
+
+def _facts(document: Document) -> dict[str, Any]:
+    return {"title": document.title, "characters": len(document.text or "")}
+
+
+def _show(
+    a: Document, b: Document, rows: list[dict[str, Any]], parts: list[Part], cut: bool
+) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid()
+    for page in (a, b):
+        name = f"{page.key}  {page.title}  ({len(page.text or ''):,} characters)"
+        grid.add_row(Text(shown(name)))
+    columns = ("method", "threshold", "A, with B stored", "", "B, with A stored", "")
+    table = plain_table("", *columns)
+    for row in rows:
+        forth, back = row["a_in_b"], row["b_in_a"]
+        add_row(
+            table,
+            row["method"],
+            float(row["threshold"]),
+            float(forth["similarity"]),
+            f"{'duplicate' if forth['duplicate'] else 'different'}: {forth['reason']}",
+            float(back["similarity"]),
+            f"{'duplicate' if back['duplicate'] else 'different'}: {back['reason']}",
+        )
+    grid.add_row(table)
+    grid.add_row(_marked(parts))
+    if cut:
+        grid.add_row(Text("The ends of long texts are not shown."))
+    return grid
+
+
+def _marked(parts: list[Part]) -> Text:
+    """[-only in A-] and {+only in B+}, with a little of what is around."""
+    from rich.text import Text
+
+    text = Text()
+    for part in parts:
+        if part.same:
+            middle = shown(part.a)
+            if len(middle) > 2 * _CONTEXT:
+                middle = f"{middle[:_CONTEXT]} ... {middle[-_CONTEXT:]}"
+            text.append(middle)
+            continue
+        if part.a:
+            text.append(f"[-{shown(part.a)}-]", style="red")
+        if part.b:
+            text.append(f"{{+{shown(part.b)}+}}", style="green")
+    return text

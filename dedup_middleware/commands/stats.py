@@ -1,0 +1,141 @@
+"""``scrapy dedup stats``: the state of an index and of its journal."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dedup_middleware.commands.context import OK, Context, Subcommand, add_row, plain_table
+from dedup_middleware.commands.recall import band_recall, simhash_recall
+from dedup_middleware.commands.skew import Skew, measure
+from dedup_middleware.errors import DedupError
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.stats import IndexStats
+from dedup_middleware.journal.opening import choose_journal
+from dedup_middleware.options import Options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SECRET = "hash_key"
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is told
+
+
+class Command(Subcommand):
+    """See the module."""
+
+    name = "stats"
+    summary = "Show the state of an index"
+    description = (
+        "Nothing is created or changed. Exit codes: 0; 1: there is no index, or it can't be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See :class:`.Subcommand`."""
+        parser.add_argument(
+            "--buckets",
+            action="store_true",
+            help="read every bucket and tell how evenly they are filled; slow for a large index",
+        )
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """See :class:`.Subcommand`."""
+        options = context.options
+        async with open_index(options) as index:
+            await index.attach()
+            state = await index.stats()
+            skew = None
+            if arguments.buckets:
+                with context.progress("buckets", state.buckets) as done:
+                    skew = await measure(index, done)
+        shown = public(state)
+        context.say(
+            {
+                "index": options.safe_index_url,
+                **shown,
+                "recall": recall(state.parameters),
+                "skew": None if skew is None else attrs.asdict(skew),
+                "journal": journal_state(options),
+            },
+            lambda: describe(options, shown, recall(state.parameters), skew),
+        )
+        return OK
+
+
+def public(state: IndexStats) -> dict[str, Any]:
+    """The state without the secret key."""
+    shown = {name: value for name, value in state.parameters.items() if name != SECRET}
+    return {**attrs.asdict(state, recurse=False), "parameters": shown}
+
+
+def recall(parameters: Any) -> dict[str, dict[str, float]]:
+    """Share of the pages of a Jaccard index that the tables find, by the parameters of an index."""
+    bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
+    return {
+        f"{level:g}": {
+            "bands": round(band_recall(level, int(bands), int(rows)), 4),
+            "all": round(
+                1 - (1 - band_recall(level, int(bands), int(rows))) * (1 - simhash_recall(level)),
+                4,
+            ),
+        }
+        for level in LEVELS
+    }
+
+
+def journal_state(options: Options) -> dict[str, Any] | None:
+    """Size of the journal, None if there is none."""
+    journal = choose_journal(options)
+    if journal is None:
+        return None
+    try:
+        journal.open(create=False)
+        with journal:
+            return {"where": journal.where, **attrs.asdict(journal.size())}
+    except DedupError:
+        return None
+
+
+def describe(
+    options: Options,
+    state: dict[str, Any],
+    found: dict[str, dict[str, float]],
+    skew: Skew | None,
+) -> Table:
+    """A table for people."""
+    table = plain_table(options.safe_index_url)
+    table.add_column()
+    table.add_column()
+    rows: dict[str, object] = {
+        "pages stored": state["committed"],
+        "pages on their way (leases)": state["pending"],
+        "pages given back": state["released"],
+        "buckets": state["buckets"],
+        "bytes": state["bytes"],
+        "bytes a page": round(state["bytes"] / max(1, state["committed"])),
+        "records left out of full buckets": state["overflow"],
+        "damaged satellites seen": state["corrupt"],
+    }
+    known = ("committed", "pending", "released", "buckets", "bytes", "overflow", "corrupt")
+    rows.update({k: v for k, v in state.items() if k not in (*known, "parameters")})
+    if skew is not None:
+        rows["records"] = skew.records
+        rows["records in the fullest bucket"] = skew.largest
+        rows["records a page meets, mean"] = skew.met
+        rows["skew (1: all buckets alike)"] = skew.skew
+    for level, shares in found.items():
+        rows[f"found at Jaccard {level}: bands / all tables"] = (
+            f"{shares['bands']:.3f} / {shares['all']:.3f}"
+        )
+    journal = journal_state(options)
+    if journal is not None:
+        rows["journal"] = journal["where"]
+        rows["drops in the journal"] = journal["drops"]
+        rows["texts of stored pages in the journal"] = journal["kept"]
+        rows["bytes of the journal"] = journal["bytes"]
+    rows.update(sorted(state["parameters"].items()))
+    for name, value in rows.items():
+        add_row(table, name, value)
+    return table

@@ -1,0 +1,171 @@
+"""Every experiment in one go, and one page of Markdown with all tables and plots."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import attrs
+
+from dedup_middleware.evaluation import madeup
+from dedup_middleware.evaluation.corpus import read_lines
+from dedup_middleware.evaluation.output import OutputError
+
+REPORT: Final = "report.md"
+#: tables in the order of the report: name, heading, what it says
+SECTIONS: Final = (
+    (
+        "pairs",
+        "Labelled pairs",
+        "Every method with its own threshold on pairs of documents, trivial pairs left out. "
+        "`either`: a pair is called near-duplicates if one of the two orders is. Intervals are "
+        "95 %: Wilson's for precision and recall, a bootstrap over documents for F1. `cv_f1` is F1 "
+        "with thresholds found on other documents.",
+    ),
+    ("pairs-all", "All pairs", "The same with pairs of equal texts."),
+    (
+        "stream",
+        "Stream",
+        "Documents in the order in which they arrive, each against those kept. A loss, a document "
+        "dropped though nothing that is kept says what it says, costs as much as ten copies too "
+        "many (`extras`).",
+    ),
+    (
+        "li",
+        "Protocol of LI",
+        "Sample pages, copies of them (the second half edited) and other pages, each compared with "
+        "every sample. `published` are the figures of the paper, on its own pages.",
+    ),
+    ("li-sizes", "Protocol of LI by number of pages", "The same with 50 to 1000 pages."),
+    (
+        "zhou",
+        "Protocol of ZHOU",
+        "Classes of documents with known near-duplicates among them, and weighted SimHash with one "
+        "factor of its weight switched off at a time.",
+    ),
+    (
+        "collisions",
+        "String hashes",
+        "Collisions of the eight string hashes of SURVEY among 1000 documents of which 419 are "
+        "copies. The published counts fit a table of 1024 slots, where an ideal hash collides "
+        "556.5 +- 8 times; whole 32-bit and 64-bit hashes collide for the copies alone.",
+    ),
+    (
+        "candidates",
+        "Candidates",
+        "How often the tables find a near-duplicate at all, by the Jaccard index of the pages; "
+        "`proposed` is what datasketch's optimiser would choose.",
+    ),
+    (
+        "surface-content",
+        "Edits",
+        "Share of edited copies that `content` calls near-duplicates of their original, by kind "
+        "and intensity of the edit and length of the page.",
+    ),
+)
+#: plots of a section, where its name is not theirs
+_PLOTS: Final = {
+    "pairs": "pairs-precision-recall",
+    "pairs-all": "pairs-all-precision-recall",
+}
+
+
+@attrs.frozen
+class Sizes:
+    """How large the experiments are; of made-up data, how much is made."""
+
+    made_up: int
+    made_up_pairs: int
+    limit: int
+    li: int
+    zhou: tuple[int, int]
+    candidates: int
+    per_cell: int
+    workers: int
+
+
+FULL: Final = Sizes(10_000, 200, 3000, 500, (2000, 500), 1000, 50, 4)
+QUICK: Final = Sizes(150, 12, 30, 20, (25, 10), 20, 1, 2)
+
+
+@contextmanager
+def _data(arguments: argparse.Namespace, sizes: Sizes) -> Iterator[tuple[Path, list[Path]]]:
+    """The files given, and made-up ones in place of those that are not."""
+    with TemporaryDirectory() as folder:
+        pairs, documents = arguments.pairs, arguments.documents
+        if pairs is None:
+            made = madeup.pairs(sizes.made_up_pairs, arguments.seed)
+            pairs = madeup.write(Path(folder) / "pairs.jsonl", made)
+        if not documents:
+            lines = madeup.documents(sizes.made_up, arguments.seed)
+            documents = [madeup.write(Path(folder) / "documents.jsonl", lines)]
+        yield pairs, documents
+
+
+def commands(
+    arguments: argparse.Namespace, sizes: Sizes, pairs: Path, documents: list[Path]
+) -> list[list[str]]:
+    """The command lines of all experiments."""
+    common = ["--out", str(arguments.out), "--seed", str(arguments.seed)]
+    common += ["--no-plots"] * arguments.no_plots
+    for setting in arguments.set:
+        common += ["--set", setting]
+    chosen = ["--methods", *arguments.methods] if arguments.methods else []
+    files = [str(path) for path in documents]
+    limit = ["--limit", str(arguments.limit or sizes.limit)]
+    size, planted = sizes.zhou
+    zhou = ["--size", str(size), "--planted", str(planted)]
+    return [
+        ["pairs", str(pairs), *common, *chosen],
+        ["stream", *files, *common, *limit, "--workers", str(sizes.workers), *chosen],
+        ["li", *files, *common, "--size", str(sizes.li)],
+        ["zhou", *files, *common, *zhou],
+        ["collisions", *common],
+        ["candidates", *common, "--count", str(sizes.candidates)],
+        ["surface", files[0], *common, "--per-cell", str(sizes.per_cell)],
+    ]
+
+
+@contextmanager
+def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
+    """The command lines of all experiments, on the data given or made up meanwhile.
+
+    :raises InputError: a file can't be read
+    """
+    sizes = QUICK if arguments.quick else FULL
+    for path in (arguments.pairs, *(arguments.documents or ())):
+        if path is not None:
+            next(read_lines(path), None)  # known to be readable before anything is measured
+    with _data(arguments, sizes) as (pairs, documents):
+        yield commands(arguments, sizes, pairs, documents)
+
+
+def compose(folder: Path) -> str:
+    """The report: every table that is in the folder under its heading, with its plot."""
+    parts = ["# Evaluation\n"]
+    for name, heading, meaning in SECTIONS:
+        table = folder / f"{name}.md"
+        if not table.exists():
+            continue
+        parts.append(f"## {heading}\n\n{meaning}\n\n{table.read_text(encoding='utf-8')}")
+        plot = f"{_PLOTS.get(name, name)}.svg"
+        if (folder / plot).exists():
+            parts.append(f"![{heading}]({plot})\n")
+    return "\n".join(parts)
+
+
+def write_report(folder: Path) -> Path:
+    """Write the report beside the tables.
+
+    :raises OutputError: it can't be written
+    """
+    path = folder / REPORT
+    try:
+        path.write_text(compose(folder), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path} can't be written: {error.strerror or error}") from None
+    return path

@@ -1,0 +1,126 @@
+-- A step of loading pages, see loading.py. KEYS: leases, counters, committed, generations, loads, and
+-- for "add" buckets.
+-- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
+-- (0: it never ends), generation of the load, step; then
+--   "enter": rows without the offset of their text, lengths of the texts (4 bytes each), the texts;
+--            returns the first page number
+--   "add": width of a record, lengths of what each bucket gets (4 bytes each), the records
+--   "commit": page numbers (5 bytes each), stamps (4 bytes each)
+--   "end": nothing
+-- The hash of loads: token -> first page number (5) .. end of the lease in ms (6) .. last call (4) ..
+-- its answer. Returns a string; or nil: the lease has run out, or the generation is too old; or, if
+-- nothing is entered yet, the generation of now where it is another one.
+local TOKEN, CALL, STEP = ARGV[2], ARGV[3], ARGV[7]
+local SPAN, GENERATION = tonumber(ARGV[5]), tonumber(ARGV[6])
+local FIRST = 5 -- keys before the buckets
+-- Up to here a bucket is written anew, at its exact size; beyond, it is appended to (see claim.lua).
+local EXACT = 4096
+
+local counters = redis.call('GET', KEYS[2])
+if not counters then
+  return redis.error_reply('GONE the index has no counters')
+end
+local time = now()
+local lease = redis.call('HGET', KEYS[5], TOKEN)
+if STEP == 'end' then
+  redis.call('HDEL', KEYS[5], TOKEN)
+  return ''
+end
+-- A repeated call whose first answer got lost finds itself done.
+if lease and string.sub(lease, 12, 15) == CALL then
+  return string.sub(lease, 16)
+end
+local begins = struct.unpack('<I4', CALL) == 1
+local generation = SPAN > 0 and math.floor(time / SPAN) or 0
+if begins and generation ~= GENERATION then
+  return generation
+end
+if not begins and (not lease or struct.unpack('<I6', lease, 6) <= time
+  or generation > GENERATION + 1) then
+  return nil
+end
+
+local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+
+local function done(first, answer)
+  -- The first write is one that a server without memory refuses, before anything has changed.
+  redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, text_end, filled, overflow, gone))
+  local till = struct.pack('<I6', time + tonumber(ARGV[4]))
+  redis.call('HSET', KEYS[5], TOKEN, first .. till .. CALL .. answer)
+  return answer
+end
+
+if STEP == 'enter' then
+  local tail = TAIL_SIZE > 0 and 5 or 0 -- the offset of the text
+  local size = ROW_SIZE - tail
+  local count = #ARGV[8] / size
+  local first, start = number + 1, text_end
+  if number + count > LAST_NUMBER then
+    return redis.error_reply('FULL no page number is left')
+  end
+  local rows = {}
+  for i = 1, count do
+    rows[i] = string.sub(ARGV[8], (i - 1) * size + 1, i * size)
+      .. string.sub(struct.pack('<I5', text_end), 1, tail)
+    text_end = text_end + struct.unpack('<I4', ARGV[9], 4 * i - 3)
+  end
+  number = number + count
+  local page = struct.pack('<I5', first)
+  done(begins and page or string.sub(lease, 1, 5), page)
+  if SPAN > 0 and redis.call('HEXISTS', KEYS[4], GENERATION) == 0 then
+    redis.call('HSET', KEYS[4], GENERATION, struct.pack('<I6I6', first, start))
+  end
+  write_text(start, ARGV[10])
+  write_rows(first, rows)
+  return page
+end
+
+local first = string.sub(lease, 1, 5)
+if STEP == 'add' then
+  local width = tonumber(ARGV[8])
+  local writes, appends, n, at = {}, {}, 0, 1
+  for i = 1, #KEYS - FIRST do
+    local key = KEYS[FIRST + i]
+    local size = struct.unpack('<I4', ARGV[9], 4 * i - 3)
+    local value = redis.call('GETRANGE', key, 0, EXACT)
+    local length = #value <= EXACT and #value or redis.call('STRLEN', key)
+    local fit = math.min(size, math.max(0, math.floor((BUCKET_LIMIT - length) / width) * width))
+    local records = string.sub(ARGV[10], at, at + fit - 1)
+    at = at + size
+    overflow = overflow + (size - fit) / width
+    if length == 0 then
+      filled = filled + 1
+    end
+    if length <= EXACT then
+      writes[n + 1] = key
+      writes[n + 2] = value .. records
+      n = n + 2
+    elseif fit > 0 then
+      appends[key] = records
+    end
+  end
+  done(first, '')
+  if n > 0 then
+    redis.call('MSET', unpack(writes))
+  end
+  for key, records in pairs(appends) do
+    redis.call('APPEND', key, records)
+  end
+  return ''
+end
+
+-- "commit"
+done(first, '')
+local committed, known, there = 0, nil, false
+for i = 1, #ARGV[8] / 5 do
+  local chunk, offset = place(string.sub(ARGV[8], 5 * i - 4, 5 * i))
+  if chunk ~= known then
+    known, there = chunk, redis.call('EXISTS', chunk) == 1
+  end
+  if there then
+    redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, string.sub(ARGV[9], 4 * i - 3, 4 * i))
+    committed = committed + 1
+  end
+end
+redis.call('INCRBY', KEYS[3], committed)
+return ''

@@ -1,0 +1,441 @@
+"""All buckets of one generation in one array, looked through and written by kernels.
+
+A page is read from some dozen buckets at places that nobody can foresee. Its time is that of
+memory, so all of them are asked for before the first one is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET
+from dedup_middleware.index.records import (
+    NARROW,
+    NUMBER_BITS,
+    NUMBER_MASK,
+    WIDE,
+    WIDE_REMAINDER_BITS,
+)
+from dedup_middleware.index.tables import SIMHASH_TABLES
+from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, inlined, kernel
+from dedup_middleware.signature._vector import popcount, prefetch
+
+MOST = 256  # neighbours that one look can tell of
+ODD, MANY, FULL = -1, -2, -3  # what a kernel says instead of a number
+_TABLE = 1 << 16  # buckets of a table
+_FIRST_TABLES = 16
+_FIRST_WORDS = 1 << 14
+_SLACK = 8  # words behind the last bucket: a record is read by whole words
+
+# The array begins with four numbers. Then there is a head for each bucket: where its words begin,
+# its length in bytes (21 bits), and the power of two that is the number of words it has room for.
+_END = np.uint64(0)  # the first word that no bucket has
+_BYTES = np.uint64(1)
+_FILLED = np.uint64(2)  # buckets that hold anything
+_HEADS = np.uint64(3)
+_FIRST = np.uint64(8)  # the first head: on a cache line
+_START_SHIFT = np.uint64(27)
+_LENGTH_SHIFT = np.uint64(6)
+_LENGTH = np.uint64((1 << 21) - 1)
+_ROOM = np.uint64(63)
+_LEAST_ROOM = np.uint64(2)
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_SEVEN = np.uint64(7)
+_EIGHT = np.uint64(8)
+_LOW8 = np.uint64(0xFF)
+_S16 = np.uint64(16)
+_S63 = np.uint64(63)
+_MASK = np.uint64(NUMBER_MASK)
+_SHIFT = np.uint64(NUMBER_BITS)
+_MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
+_NUMBER = np.uint64(NUMBER_BITS // 8)
+_NARROW, _WIDE = np.uint64(NARROW), np.uint64(WIDE)
+_LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
+_FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_MOST = np.uint64(MOST)
+
+
+class Buckets:
+    """Buckets by their number (``table << 16 | prefix``), as byte strings that grow in place.
+
+    An empty bucket costs 8 bytes, one with records 32 and more: up to twice its own length.
+
+    >>> buckets = Buckets()
+    >>> buckets.put(0x20001, b"elevenbytes")
+    >>> buckets.get(0x20001), len(buckets), buckets.nbytes, buckets.names()
+    (b'elevenbytes', 1, 11, [131073])
+    """
+
+    __slots__ = ("_found", "_raw", "_store")
+
+    def __init__(self) -> None:
+        self._found = np.empty(2 * MOST + 1, np.uint64)
+        self._use(_empty(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
+
+    def __len__(self) -> int:
+        """Buckets that hold anything."""
+        return int(self._store[_FILLED])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buckets."""
+        return int(self._store[_BYTES])
+
+    def names(self) -> list[int]:
+        """Buckets that hold anything, ascending."""
+        heads = self._store[int(_FIRST) : int(_FIRST + self._store[_HEADS])]
+        names: list[int] = np.flatnonzero(heads >> _LENGTH_SHIFT & _LENGTH).tolist()
+        return names
+
+    def get(self, bucket: int) -> bytes:
+        """What a bucket holds."""
+        if bucket >= self._store[_HEADS]:
+            return b""
+        head = int(self._store[int(_FIRST) + bucket])
+        start = head >> int(_START_SHIFT) << 3
+        return self._raw[start : start + (head >> int(_LENGTH_SHIFT) & int(_LENGTH))].tobytes()
+
+    def put(self, bucket: int, data: bytes) -> None:
+        """Let a bucket hold ``data``, and nothing else."""
+        self.extend([bucket], b"", [0, 0], 1)  # there is a head
+        head = int(_FIRST) + bucket
+        length = int(self._store[head]) >> int(_LENGTH_SHIFT) & int(_LENGTH)
+        self._store[_BYTES] -= np.uint64(length)
+        self._store[_FILLED] -= np.uint64(length > 0)
+        self._store[head] &= ~(_LENGTH << _LENGTH_SHIFT)
+        self.extend([bucket], data, [0, len(data)], 1)
+
+    def extend(self, buckets: list[int], data: bytes, cuts: list[int], width: int) -> int:
+        """Add records behind those of many buckets, as far as these have room.
+
+        :param cuts: the records of bucket i are ``data[cuts[i]:cuts[i + 1]]``
+        :param width: bytes of a record
+        :returns: records left out
+        """
+        names, ends = np.array(buckets, np.uint64), np.array(cuts, np.int64)
+        raw = np.frombuffer(data, np.uint8)
+        counts = np.zeros(2, np.uint64)  # buckets done, records left out
+        while not _extend(self._store, self._raw, names, ends, raw, width, counts):
+            self._grow(buckets[int(counts[0])], 1)
+        return int(counts[1])
+
+    def propose(self, words: NDArray[np.uint64], places: int, distance: int, number: int) -> int:
+        """Look for neighbours; if there are none, enter the page.
+
+        :param words: uint64[2 n], of each place its bucket and its head
+        :param places: of these so many get a record, the first ones
+        :param distance: largest Hamming distance of SimHashes, 0..64
+        :param number: of the page
+        :returns: how many neighbours there are, see :meth:`found`; 0: the page is entered; ODD:
+            a bucket holds bytes of no record; MANY: there are more than MOST
+        """
+        # A kernel that finds no room has changed nothing.
+        while True:
+            answer: int = _propose(
+                self._store, self._raw, words, places, distance, number, self._found
+            )
+            if answer != FULL:
+                return answer
+            self._grow(int(words[::2].max()), len(words) // 2)
+
+    def found(self, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Numbers, ascending, and tables (bit masks) of the neighbours found last."""
+        return self._found[:count].copy(), self._found[MOST : MOST + count].copy()
+
+    def enter(self, words: NDArray[np.uint64], number: int) -> int:
+        """Enter a page whatever stands beside it.
+
+        :param words: uint64[2 n], of each place its bucket and its head
+        :returns: records left out of full buckets
+        """
+        while True:
+            answer: int = _enter(self._store, self._raw, words, len(words) // 2, number)
+            if answer != FULL:
+                return answer
+            self._grow(int(words[::2].max()), len(words) // 2)
+
+    def left_out(self) -> int:
+        """Records that the last page entered by :meth:`propose` did not get, in full buckets."""
+        return int(self._found[0])
+
+    def full(self) -> int:
+        """Full buckets that the last page proposed has met."""
+        return int(self._found[2 * MOST])
+
+    def _grow(self, bucket: int, places: int) -> None:
+        """Lay out all buckets anew, with room for as much again and for so many full buckets.
+
+        Memory that is never written to costs nothing but addresses.
+        """
+        heads = max(int(self._store[_HEADS]), (bucket // _TABLE + 1) * _TABLE)
+        words = int(_rooms(self._store))
+        larger = _empty(heads, 2 * words + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS)
+        _lay_out(self._store, larger)
+        self._use(larger)
+
+    def _use(self, store: NDArray[np.uint64]) -> None:
+        self._store = store
+        self._raw = store.view(np.uint8)
+
+
+def _empty(heads: int, words: int) -> NDArray[np.uint64]:
+    store = np.zeros(int(_FIRST) + heads + words + _SLACK, np.uint64)
+    store[_END] = int(_FIRST) + heads
+    store[_HEADS] = heads
+    return store
+
+
+@inlined
+def _room_for(length: Any) -> Any:
+    """Power of two of the words that hold so many bytes."""
+    room = _LEAST_ROOM
+    while _EIGHT << room < length:
+        room += _ONE
+    return room
+
+
+@inlined
+def _has_room(head: Any, length: Any) -> Any:
+    return head != _ZERO and length <= _EIGHT << (head & _ROOM)
+
+
+@inlined
+def _moved(store: Any, bucket: Any, length: Any) -> Any:
+    """The head of a bucket after it has moved to where it has room for ``length`` bytes."""
+    head = store[_FIRST + bucket]
+    room, start, end = _room_for(length), head >> _START_SHIFT, store[_END]
+    for i in range((((head >> _LENGTH_SHIFT) & _LENGTH) + _SEVEN) >> _THREE):
+        store[end + np.uint64(i)] = store[start + np.uint64(i)]
+    store[_END] = end + (_ONE << room)
+    return end << _START_SHIFT | head & _LENGTH << _LENGTH_SHIFT | room
+
+
+@inlined
+def _width(bucket: Any) -> Any:
+    table = bucket >> _S16
+    return _WIDE if _FIRST_WIDE <= table <= _LAST_WIDE else _NARROW
+
+
+@inlined
+def _word(store: Any, byte: Any) -> Any:
+    """The eight bytes that begin at any byte."""
+    at = byte >> _THREE
+    bits = (byte & _SEVEN) << _THREE
+    # In two steps: a shift by 64 is not defined.
+    return store[at] >> bits | (store[at + _ONE] << _ONE) << (_S63 - bits)
+
+
+@inlined
+def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
+    """Take note of a neighbour among those found; how many there are then."""
+    at = count
+    while at > _ZERO and found[at - _ONE] >= number:
+        at -= _ONE
+    bit = _ONE << table
+    if at < count and found[at] == number:
+        found[_MOST + at] |= bit
+        return count
+    if count == _MOST:
+        return count + _ONE
+    for i in range(count, at, -1):
+        found[np.uint64(i)] = found[np.uint64(i) - _ONE]
+        found[_MOST + np.uint64(i)] = found[_MOST + np.uint64(i) - _ONE]
+    found[at] = number
+    found[_MOST + at] = bit
+    return count + _ONE
+
+
+@inlined
+def _room_is_left(store: Any, words: Any, places: Any) -> Any:
+    """Whether the records of a page fit, each in a bucket of its own."""
+    heads = store[_HEADS]
+    end = store[_END]
+    for i in range(np.uint64(places)):
+        bucket = words[_TWO * i]
+        if bucket >= heads:
+            return False
+        head = store[_FIRST + bucket]
+        length = (head >> _LENGTH_SHIFT & _LENGTH) + _width(bucket)
+        if length <= _LIMIT and not _has_room(head, length):
+            end += _ONE << _room_for(length)
+    return end + np.uint64(_SLACK) <= np.uint64(store.size)
+
+
+@inlined
+def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
+    """Write the records of a page; how many were left out."""
+    out = 0
+    for i in range(np.uint64(places)):
+        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        width = _width(bucket)
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        if length + width > _LIMIT:
+            out += 1
+            continue
+        if not _has_room(head, length + width):
+            room = _ONE << _room_for(length + width)
+            if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+                out += 1  # places that share a bucket may need more than was asked for
+                continue
+            head = _moved(store, bucket, length + width)
+        if length == _ZERO:
+            store[_FILLED] += _ONE
+        byte = ((head >> _START_SHIFT) << _THREE) + length
+        if width == _NARROW and byte & _SEVEN == _ZERO:
+            store[byte >> _THREE] = remainder << _SHIFT | number
+        else:
+            for j in range(_NUMBER):
+                raw[byte + j] = np.uint8((number >> (_EIGHT * j)) & _LOW8)
+            for j in range(width - _NUMBER):
+                raw[byte + _NUMBER + j] = np.uint8((remainder >> (_EIGHT * j)) & _LOW8)
+        store[_FIRST + bucket] = head + (width << _LENGTH_SHIFT)
+        store[_BYTES] += width
+    return out
+
+
+@inlined
+def _ask_for(store: Any, words: Any) -> Any:
+    """Let all buckets of a page come from memory at once. False: the array has no head for one."""
+    slots = np.uint64(words.size) >> _ONE
+    for i in range(slots):
+        if words[_TWO * i] >= store[_HEADS]:
+            return False
+        prefetch(store, _FIRST + words[_TWO * i])
+    for i in range(slots):
+        prefetch(store, store[_FIRST + words[_TWO * i]] >> _START_SHIFT)
+    return True
+
+
+@inlined
+def _equal(
+    store: Any, at: Any, length: Any, remainder: Any, table: Any, found: Any, count: Any
+) -> Any:
+    """Take note of the pages with this remainder in a narrow bucket."""
+    for i in range(length >> _THREE):
+        word = store[at + i]
+        if word >> _SHIFT == remainder and count <= _MOST:
+            count = _note(found, count, word & _MASK, table)
+    return count
+
+
+@inlined
+def _near(
+    store: Any,
+    at: Any,
+    length: Any,
+    remainder: Any,
+    table: Any,
+    distance: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Take note of the pages within a distance in a wide bucket."""
+    byte = at << _THREE
+    for _ in range(length // _WIDE):
+        differing = (_word(store, byte + _NUMBER) ^ remainder) & _MASK48
+        if popcount(differing) <= distance and count <= _MOST:
+            count = _note(found, count, _word(store, byte) & _MASK, table)
+        byte += _WIDE
+    return count
+
+
+@kernel(types.int64(U64, U8, R64, types.int64, types.uint64, types.uint64, U64))
+def _propose(
+    store: Any, raw: Any, words: Any, places: Any, distance: Any, number: Any, found: Any
+) -> Any:
+    if not _ask_for(store, words):
+        return FULL
+    count = full = _ZERO
+    for i in range(np.uint64(words.size) >> _ONE):
+        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        head = store[_FIRST + bucket]
+        at, length, table = head >> _START_SHIFT, head >> _LENGTH_SHIFT & _LENGTH, bucket >> _S16
+        full += np.uint64(length > _FULL)
+        if length % _width(bucket) != _ZERO:
+            return ODD
+        if _width(bucket) == _NARROW:
+            count = _equal(store, at, length, remainder, table, found, count)
+        else:
+            count = _near(store, at, length, remainder, table, distance, found, count)
+    found[_TWO * _MOST] = full
+    if count > _ZERO:
+        return np.int64(count) if count <= _MOST else MANY
+    if not _room_is_left(store, words, places):
+        return FULL
+    found[0] = np.uint64(_write(store, raw, words, places, number))
+    return 0
+
+
+@kernel(types.int64(U64, U8, R64, types.int64, types.uint64))
+def _enter(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
+    if not _room_is_left(store, words, places):
+        return FULL
+    return _write(store, raw, words, places, number)
+
+
+@kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
+def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, counts: Any) -> Any:
+    """Add records until there is no room; whether all are in."""
+    for i in range(counts[0], np.uint64(names.size)):
+        bucket = names[i]
+        counts[0] = i
+        if bucket >= store[_HEADS]:
+            return False
+        start, size = np.uint64(cuts[i]), np.uint64(cuts[i + _ONE] - cuts[i])
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        fits = size
+        if length + size > _LIMIT:
+            fits = (_LIMIT - min(_LIMIT, length)) // width * width
+        if fits > _ZERO:
+            if not _has_room(head, length + fits):
+                room = _ONE << _room_for(length + fits)
+                if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+                    return False
+                head = _moved(store, bucket, length + fits)
+            byte = ((head >> _START_SHIFT) << _THREE) + length
+            for j in range(fits):
+                raw[byte + j] = data[start + j]
+            store[_FIRST + bucket] = head + (fits << _LENGTH_SHIFT)
+            store[_BYTES] += fits
+            if length == _ZERO:
+                store[_FILLED] += _ONE
+        counts[1] += (size - fits) // width
+    counts[0] = np.uint64(names.size)
+    return True
+
+
+@kernel(types.uint64(R64))
+def _rooms(store: Any) -> Any:
+    """Words of all buckets when each has the least room that holds it."""
+    words = _ZERO
+    for bucket in range(store[_HEADS]):
+        length = store[_FIRST + bucket] >> _LENGTH_SHIFT & _LENGTH
+        if length > _ZERO:
+            words += _ONE << _room_for(length)
+    return words
+
+
+@kernel(types.void(R64, U64))
+def _lay_out(store: Any, larger: Any) -> None:
+    larger[_BYTES], larger[_FILLED] = store[_BYTES], store[_FILLED]
+    end = larger[_END]
+    for bucket in range(store[_HEADS]):
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        if length > _ZERO:
+            room, start = _room_for(length), head >> _START_SHIFT
+            for i in range((length + _SEVEN) >> _THREE):
+                larger[end + i] = store[start + i]
+            larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | room
+            end += _ONE << room
+    larger[_END] = end

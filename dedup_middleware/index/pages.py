@@ -1,0 +1,259 @@
+"""Many stored pages as columns: what is loaded into an index, and what a portable file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.layout import ADDRESS_LIMIT, BUCKET_LIMIT, PAYLOAD_LIMIT, cut_address
+from dedup_middleware.index.records import (
+    CONTENT,
+    NARROW,
+    NUMBER_BITS,
+    REMAINDER_BITS,
+    WIDE,
+    WIDE_REMAINDER_BITS,
+)
+from dedup_middleware.index.tables import SIMHASH_TABLES, Slot
+
+if TYPE_CHECKING:
+    from dedup_middleware.index.base import Entry
+
+TABLE_SHIFT = 40  # bits of a slot below its table: 16 name the bucket, 24 are the remainder
+SLOT_BITS = TABLE_SHIFT + 8
+MOST_SLOTS = 255  # of a page
+_NUMBER = NUMBER_BITS // 8
+_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+
+
+@attrs.frozen(eq=False)
+class Pages:
+    """n pages that are stored, column by column.
+
+    * ``content``: CONTENT[n], see :mod:`.records`
+    * ``addresses``: UTF-8, None where none is kept
+    * ``payloads``: whatever else a method keeps of a page
+    * ``times``: uint32[n], seconds since 1970 at which a page was stored; 0: not known
+    * ``slots``: uint64[m], the places of the first page, of the second and so on, each
+      ``table << 40 | first 40 bits of the hash`` (so ``slot >> 24`` is the bucket)
+    * ``starts``: int64[n + 1], the slots of page i are ``slots[starts[i]:starts[i + 1]]``
+
+    :raises ValueError: names the column that does not fit the others
+    """
+
+    content: NDArray[np.void]
+    addresses: Sequence[bytes | None]
+    payloads: Sequence[bytes]
+    times: NDArray[np.uint32]
+    slots: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+
+    def __attrs_post_init__(self) -> None:
+        count = len(self.content)
+        if self.content.dtype != CONTENT:
+            raise ValueError(f"content has dtype {self.content.dtype}, an index keeps {CONTENT}")
+        for name, length in (("addresses", count), ("payloads", count), ("times", count)):
+            if len(getattr(self, name)) != length:
+                found = len(getattr(self, name))
+                raise ValueError(f"{name} has {found} values for {count} pages; give each page one")
+        starts = self.starts
+        if len(starts) != count + 1 or starts[0] != 0 or starts[-1] != len(self.slots):
+            raise ValueError(
+                f"starts must have {count + 1} values from 0 to {len(self.slots)}, the number of "
+                f"slots; it has {len(starts)} from {starts[:1]} to {starts[-1:]}"
+            )
+        counts = np.diff(starts)
+        if count and (int(counts.min()) < 0 or int(counts.max()) > MOST_SLOTS):
+            raise ValueError(
+                f"starts must ascend by 0 to {MOST_SLOTS}, the number of slots of a page; found "
+                f"{int(counts.min())} to {int(counts.max())}"
+            )
+        if len(self.slots) and int(self.slots.max()) >> SLOT_BITS:
+            raise ValueError(
+                f"slots holds {int(self.slots.max()):#x}, which has more than {SLOT_BITS} bits"
+            )
+        wide = is_wide(self.slots)
+        simhashes = np.repeat(self.content["simhash"], counts)[wide]
+        tables = self.slots[wide] >> np.uint64(TABLE_SHIFT)
+        if not np.array_equal(wide_slots(simhashes, tables), self.slots[wide]):
+            raise ValueError("slots holds places in SimHash tables that the SimHashes do not have")
+        _check_lengths("addresses", self.addresses, ADDRESS_LIMIT)
+        _check_lengths("payloads", self.payloads, PAYLOAD_LIMIT)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def part(self, start: int, stop: int) -> Pages:
+        """Pages ``start`` to ``stop`` (exclusive)."""
+        stop = min(stop, len(self))
+        starts = self.starts[start : stop + 1]
+        return Pages(
+            self.content[start:stop],
+            self.addresses[start:stop],
+            self.payloads[start:stop],
+            self.times[start:stop],
+            self.slots[starts[0] : starts[-1]],
+            starts - starts[0],
+        )
+
+    def chosen(self, which: NDArray[np.bool_]) -> Pages:
+        """Some of the pages, by a mask bool[n]."""
+        counts = np.diff(self.starts)
+        return Pages(
+            self.content[which],
+            [address for address, take in zip(self.addresses, which, strict=True) if take],
+            [payload for payload, take in zip(self.payloads, which, strict=True) if take],
+            self.times[which],
+            self.slots[np.repeat(which, counts)],
+            starts_of(counts[which]),
+        )
+
+
+def joined(parts: Sequence[Pages]) -> Pages:
+    """Pages of several parts, one behind the other; at least one part."""
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
+    return Pages(
+        np.concatenate([part.content for part in parts]),
+        [address for part in parts for address in part.addresses],
+        [payload for part in parts for payload in part.payloads],
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([part.slots for part in parts]),
+        starts_of(counts),
+    )
+
+
+def _check_lengths(name: str, values: Sequence[bytes | None], limit: int) -> None:
+    longest = max((len(value) for value in values if value), default=0)
+    if longest > limit:
+        raise ValueError(f"{name} holds one of {longest} bytes: an index keeps at most {limit}")
+
+
+def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the values of each page start, from their numbers.
+
+    >>> starts_of(np.array([2, 0, 3]))
+    array([0, 2, 2, 5])
+    """
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def pack_slot(slot: Slot) -> int:
+    """A place as one number of 48 bits: its table, and the first 40 bits of the hash.
+
+    >>> hex(pack_slot(Slot(7 << 16 | 0x1234, 0x56789A)))
+    '0x7123456789a'
+    """
+    head = slot.head >> WIDE_REMAINDER_BITS - REMAINDER_BITS if slot.wide else slot.head
+    return slot.bucket << REMAINDER_BITS | head
+
+
+def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
+    """Entries as columns.
+
+    :param times: seconds since 1970 at which each page was stored; none: not known
+    """
+    slots = [pack_slot(slot) for entry in entries for slot in entry.slots]
+    return Pages(
+        np.frombuffer(b"".join(entry.content for entry in entries), CONTENT),
+        [cut_address(entry.address) if entry.address else None for entry in entries],
+        [entry.payload for entry in entries],
+        np.array(times or [0] * len(entries), np.uint32),
+        np.array(slots, np.uint64),
+        starts_of(np.array([len(entry.slots) for entry in entries], np.int64)),
+    )
+
+
+def is_wide(slots: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which slots are places in a SimHash table."""
+    tables = slots >> np.uint64(TABLE_SHIFT)
+    return np.asarray((tables >= _FIRST_WIDE) & (tables <= _LAST_WIDE), np.bool_)
+
+
+def wide_slots(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Places of SimHashes in SimHash tables, elementwise."""
+    turned = _turned(simhashes, tables)
+    return np.asarray(
+        tables << np.uint64(TABLE_SHIFT) | turned >> np.uint64(64 - TABLE_SHIFT), np.uint64
+    )
+
+
+def remainders(slots: NDArray[np.uint64], simhashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What the records of slots say beside the page numbers, given the SimHashes of the pages."""
+    tables = slots >> np.uint64(TABLE_SHIFT)
+    narrow = slots & np.uint64((1 << REMAINDER_BITS) - 1)
+    wide = _turned(simhashes, tables) & np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
+    return np.asarray(np.where(is_wide(slots), wide, narrow), np.uint64)
+
+
+def _turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SimHashes rotated left as their tables ask; of no meaning for other tables."""
+    turn = (tables - np.uint64(_FIRST_WIDE)) * np.uint64(16) % np.uint64(64)
+    back = (np.uint64(64) - turn) % np.uint64(64)
+    return np.asarray(simhashes << turn | simhashes >> back, np.uint64)
+
+
+@attrs.frozen(eq=False)
+class Records:
+    """Records for buckets of one table.
+
+    ``buckets``: ascending, each once; ``data``: the records of all of them; ``cuts``: those of
+    bucket i are ``data[cuts[i]:cuts[i + 1]]``; ``width``: bytes of a record.
+    """
+
+    buckets: list[int]
+    data: bytes
+    cuts: list[int]
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.buckets)
+
+    def part(self, start: int, stop: int) -> Records:
+        """Records of buckets ``start`` to ``stop`` (exclusive)."""
+        cuts = self.cuts[start : stop + 1]
+        data = self.data[cuts[0] : cuts[-1]]
+        return Records(self.buckets[start:stop], data, [cut - cuts[0] for cut in cuts], self.width)
+
+
+def records_of(pages: Pages, numbers: NDArray[np.uint64]) -> Iterator[Records]:
+    """The records of pages, table by table.
+
+    :param numbers: the number of each page
+    """
+    of_page = np.repeat(np.arange(len(pages), dtype=np.int32), np.diff(pages.starts))
+    tables = (pages.slots >> np.uint64(TABLE_SHIFT)).astype(np.uint8)
+    for table in np.unique(tables).tolist():
+        mine = np.flatnonzero(tables == table)
+        slots = pages.slots[mine]
+        prefixes = (slots >> np.uint64(REMAINDER_BITS)).astype(np.uint16)
+        order = np.argsort(prefixes, kind="stable")  # of 16 bits: a radix sort
+        slots, prefixes, rows = slots[order], prefixes[order], of_page[mine[order]]
+        width = WIDE if table in SIMHASH_TABLES else NARROW
+        raw = np.empty((len(slots), width), np.uint8)
+        raw[:, :_NUMBER] = _bytes(numbers[rows])[:, :_NUMBER]
+        heads = _bytes(remainders(slots, pages.content["simhash"][rows]))
+        raw[:, _NUMBER:] = heads[:, : width - _NUMBER]
+        firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
+        yield Records(
+            (prefixes[firsts].astype(np.int64) | table << 16).tolist(),
+            raw.tobytes(),
+            [*(width * firsts).tolist(), width * len(slots)],
+            width,
+        )
+
+
+def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)
+
+
+def fitting(length: int, records: bytes, width: int) -> bytes:
+    """Those of some records that fit into a bucket of ``length`` bytes."""
+    if length + len(records) <= BUCKET_LIMIT:
+        return records
+    return records[: max(0, BUCKET_LIMIT - length) // width * width]

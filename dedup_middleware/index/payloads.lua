@@ -1,0 +1,14 @@
+-- KEYS: leases, chunks of the pages. ARGV: prefix, page numbers (5 bytes each).
+-- Returns the payloads of the pages, '' where there is none.
+local found = {}
+for at = 1, #ARGV[2], 5 do
+  local length, start, more = text_of(string.sub(ARGV[2], at, at + 4))
+  local payload = ''
+  if more then
+    start = start + length
+    local size = read_text(start, 3)
+    payload = #size == 3 and read_text(start + 3, struct.unpack('<I3', size)) or ''
+  end
+  found[#found + 1] = payload
+end
+return found

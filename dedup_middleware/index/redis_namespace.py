@@ -1,0 +1,158 @@
+"""One namespace of a Redis server: opening it, and running scripts on its keys."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dedup_middleware.index.base import (
+    SCHEMA,
+    Index,
+    Parameters,
+)
+from dedup_middleware.index.parameters import agree, check_schema, complete, missing
+from dedup_middleware.index.record_layout import layout_of, record_parameter
+from dedup_middleware.index.redis_expiry import remove_expired
+from dedup_middleware.index.redis_link import Call, RedisLink
+from dedup_middleware.index.redis_scripts import (
+    COUNTER,
+    COUNTERS,
+    RowLayout,
+    script,
+)
+from dedup_middleware.index.redis_servers import Reply
+from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.options import Options
+
+_SCHEMA = str(SCHEMA).encode()
+
+
+class RedisNamespace(Index):
+    """What all calls of the index on a Redis server need.
+
+    :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
+    :param window: seconds that a page is remembered, 0: for ever
+    """
+
+    def __init__(self, options: Options, *, window: float = 0.0) -> None:
+        self.corrupt = 0
+        self._where = options.safe_index_url.partition("?")[0]
+        self.prefix = b"{" + options.namespace.encode() + b"}"
+        self._link = RedisLink(
+            options.index_url,
+            self._where,
+            self.prefix.decode(),
+            options.timeout,
+            options.retries,
+        )
+        self._parameters: dict[str, str] = {}
+        self.layout = RowLayout()
+        self._window = Window(window)
+        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
+        self._generation = 0
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def _key(self, name: str) -> bytes:
+        return self.prefix + name.encode()
+
+    def _moment(self) -> Moment:
+        """This moment by the server's clock, as far as we know it."""
+        moment = self._window.at(time.monotonic() + self._ahead)
+        if moment.generation < self._generation:  # a claim has told us better
+            moment = self._window.of_generation(self._generation)
+        return moment
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
+        link = self._link
+        link.opening = True
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        answer = await link.submit(self._open_call(complete(wanted)))
+        self._parameters = self._agreed(answer.reply, wanted)
+        self._sweep()
+        link.opening = False
+        link.introduce = lambda: self._open_call(self._parameters)
+        link.check_introduction = self._check
+        return dict(self._parameters)
+
+    async def attach(self) -> dict[str, str]:
+        """Connect to an index that exists; see :meth:`.Index.attach`."""
+        answer = await self._link.submit(self._open_call({}, schema=b""))
+        if not answer.reply[0]:
+            raise missing(f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})")
+        self._parameters = self._agreed(answer.reply, None)
+        return dict(self._parameters)
+
+    def _open_call(self, parameters: Mapping[str, str], schema: bytes = _SCHEMA) -> Call:
+        names = ("leases", "schema", "parameters", "counters")
+        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
+        return self._script("open", names, schema, *pairs)
+
+    def _agreed(self, reply: Any, parameters: Parameters | None) -> dict[str, str]:
+        schema, fields, milliseconds = reply
+        where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
+        check_schema(schema.decode("utf-8", "replace"), where)
+        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
+        texts = [field.decode("utf-8", "replace") for field in fields]
+        stored = dict(zip(texts[::2], texts[1::2], strict=True))
+        if parameters is not None:
+            stored = agree(stored, parameters, where)
+        self.layout = RowLayout(layout_of(stored, where))
+        self._ahead = milliseconds / 1000 - time.monotonic()
+        return stored
+
+    def _check(self, reply: Any) -> None:
+        self._agreed(reply, self._parameters)
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
+        await self._link.close()
+
+    def _live(self) -> range:
+        return self._moment().live
+
+    def _turn(self, generation: int) -> None:
+        """The server says that a new generation has begun."""
+        self._generation = generation
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove expired generations while the work goes on."""
+        if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
+            work = remove_expired(self, self._moment().oldest)
+            self._sweeper = asyncio.get_running_loop().create_task(work)
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
+        names = ("leases", "counters", "committed")
+        call = self._script(name, names, *arguments, more_keys=more_keys)
+        return (await self._link.submit(call)).reply
+
+    async def ask(self, *command: bytes | int) -> Reply:
+        """Send one command."""
+        return (await self._link.submit(Call(command))).reply
+
+    async def counters(self) -> tuple[int, ...]:
+        """Page numbers given, bytes of text, buckets, records left out, pages removed."""
+        raw = (await self.ask(b"GET", self._key("counters"))) or b""
+        return tuple(
+            int.from_bytes(raw[i : i + COUNTER], "little")
+            for i in range(0, COUNTERS * COUNTER, COUNTER)
+        )
+
+    def _script(
+        self,
+        name: str,
+        keys: Iterable[str],
+        *arguments: bytes | int,
+        more_keys: Sequence[bytes] = (),
+    ) -> Call:
+        names = [*map(self._key, keys), *more_keys]
+        return Call((self.prefix, *arguments), names, script(name, self.layout))

@@ -1,0 +1,127 @@
+"""Sentinel tells which server is the master: its addresses, and how it is asked.
+
+An address names the sentinels, the name under which they watch the master, and a database::
+
+    redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME/DATABASE?sentinel_password=PASSWORD
+
+User and password are those of the servers; the sentinels' own are options.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import attrs
+from redis.asyncio import Redis
+from redis.asyncio.connection import SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+
+SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
+_PORT = 26379
+_OWN_OPTIONS = {"sentinel_username": "username", "sentinel_password": "password"}
+
+
+@attrs.frozen
+class Watch:
+    """Sentinels that watch over a master.
+
+    ``hosts``: name and port of each; ``service``: what they call the master; ``options``: further
+    arguments of the connections to them.
+    """
+
+    hosts: tuple[tuple[str, int], ...]
+    service: str
+    options: dict[str, Any] = attrs.field(factory=dict, repr=False)
+
+
+class Sentinels:
+    """Asks the sentinels of an address for the master, one after the other.
+
+    :param timeout: seconds that each may take
+    :param server: options of the connections to the server; TLS is the same for the sentinels
+    """
+
+    def __init__(self, watch: Watch, timeout: float, server: Mapping[str, Any]) -> None:
+        self._service = watch.service
+        self._hosts = list(watch.hosts)
+        tls = {name: value for name, value in server.items() if name.startswith("ssl_")}
+        self._options = {
+            "ssl": server.get("connection_class") is SSLConnection,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+            "retry": Retry(NoBackoff(), 0),
+            **tls,
+            **watch.options,
+        }
+
+    async def master(self) -> tuple[str, int]:
+        """Host and port of the master.
+
+        :raises redis.exceptions.ConnectionError: no sentinel answers, or none knows the master
+        """
+        names = ", ".join(f"{host}:{port}" for host, port in self._hosts)
+        why = f"the sentinels {names} know no master {self._service!r}"
+        silent: list[str] = []
+        for place, (host, port) in enumerate(self._hosts):
+            try:
+                async with Redis(host=host, port=port, **self._options) as sentinel:
+                    asking = sentinel.sentinel_get_master_addr_by_name(self._service)
+                    found: Any = await asking
+            except (RedisError, OSError, asyncio.TimeoutError) as error:
+                silent.append(str(error) or type(error).__name__)
+                continue
+            if found is not None:
+                # The next time, the one that has answered is asked first.
+                self._hosts.insert(0, self._hosts.pop(place))
+                name, number = found
+                return (name.decode() if isinstance(name, bytes) else str(name)), int(number)
+        if len(silent) == len(self._hosts):
+            why = f"none of the sentinels {names} can be asked ({silent[0]})"
+        raise RedisConnectionError(why)
+
+
+def split_address(url: str) -> tuple[str, Watch]:
+    """Address of the first sentinel in the form of a server's, and all sentinels.
+
+    The first is as good as a server's own address for reading the options in it.
+
+    :raises ValueError: the text says what to write instead
+
+    >>> split_address("redis+sentinel://:pw@a:7,b/news/1?sentinel_password=x")[0]
+    'redis://:pw@a:7/1'
+    """
+    scheme, _, rest = url.partition("://")
+    before_query, _, query = rest.partition("?")
+    authority, _, path = before_query.partition("/")
+    credentials, at, names = authority.rpartition("@")
+    service, slash, database = path.partition("/")
+    if not service or "@" in path:
+        raise ValueError(
+            "name the sentinels and the master that they watch, as in "
+            "redis+sentinel://HOST:PORT,HOST:PORT/mymaster/0"
+        )
+    hosts = tuple(_host(name) for name in names.split(","))
+    options, own = [], {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in _OWN_OPTIONS:
+            own[_OWN_OPTIONS[name]] = value
+        else:
+            options.append((name, value))
+    server = f"{scheme.partition('+')[0]}://{credentials}{at}{names.split(',')[0]}{slash}{database}"
+    return server + ("?" + urlencode(options) if options else ""), Watch(hosts, service, own)
+
+
+def _host(name: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{name}")
+        if parts.hostname and not parts.path:
+            return parts.hostname, parts.port or _PORT
+    except ValueError:
+        pass
+    raise ValueError("write each sentinel as HOST:PORT, separated by commas")

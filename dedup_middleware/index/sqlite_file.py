@@ -1,0 +1,197 @@
+"""The file of an index: opening it, and running steps on it in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.index import sqlite_tables as tables
+from dedup_middleware.index.base import (
+    SCHEMA,
+    Index,
+    Parameters,
+)
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.parameters import agree, check_schema, complete, missing
+from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
+from dedup_middleware.index.sqlite_errors import as_error, retryable
+from dedup_middleware.index.window import Moment, Window, window_parameter
+
+_T = TypeVar("_T")
+BATCH = 256
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """What to do inside a transaction, and whether it writes."""
+
+    act: Callable[[sqlite3.Connection, Moment], Any]
+    writes: bool = False
+    needs_leases: bool = False  # reads states, so leases that have run out must be ended first
+
+
+class SQLiteFile(Index):
+    """What all calls of the index in a file need.
+
+    One thread owns the connection, so the event loop never waits for the disk.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        timeout: float = 5.0,
+        window: float = 0.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.corrupt = 0
+        self._path = path
+        self._timeout = timeout
+        self._window = Window(window)
+        self._clock = clock
+        self._db: sqlite3.Connection | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._batcher: Batcher[Step, Any] = Batcher(self._run, BATCH)
+        self._parameters: dict[str, str] = {}
+        self._record = WHOLE
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        return await self._opened(wanted)
+
+    async def attach(self) -> dict[str, str]:
+        """Open a file that exists; see :meth:`.Index.attach`."""
+        return await self._opened(None)
+
+    async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
+        try:
+            self._parameters = await self._in_thread(lambda: self._open(wanted))
+            self._record = layout_of(self._parameters, f"sqlite:{self._path}")
+        except BaseException:
+            await self.close()
+            raise
+        return dict(self._parameters)
+
+    def _open(self, parameters: Parameters | None) -> dict[str, str]:
+        if parameters is None and not Path(self._path).exists():
+            raise missing(f"sqlite:{self._path}")
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                stored = self._connect(parameters)
+                break
+            except (sqlite3.Error, OSError) as error:
+                # Turning WAL on does not wait for others who do the same.
+                if not retryable(error) or time.monotonic() > deadline:
+                    raise as_error(error, self._path, opening=True) from error
+                time.sleep(0.02)
+        return stored if parameters is None else agree(stored, parameters, f"sqlite:{self._path}")
+
+    def _connect(self, parameters: Parameters | None) -> dict[str, str]:
+        path = Path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self._db is None:
+            self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
+        db = self._db
+        if not _is_ours(db):
+            with _Transaction(db, writes=True):
+                # Somebody else may have made the tables in the meantime.
+                if not _is_ours(db):
+                    if parameters is None:
+                        raise missing(f"sqlite:{self._path}")
+                    if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                        raise IndexRefusedError(
+                            f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
+                            "program; name another file"
+                        )
+                    for statement in tables.SCHEMA_SQL.split(";"):
+                        db.execute(statement)
+                    db.executemany(
+                        "INSERT INTO parameter VALUES (?, ?)", complete(parameters).items()
+                    )
+                    db.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+                    db.execute(f"PRAGMA user_version = {SCHEMA}")
+        (schema,) = db.execute("PRAGMA user_version").fetchone()
+        check_schema(str(schema), f"sqlite:{self._path}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
+        db.execute("PRAGMA wal_autocheckpoint = 8000")
+        db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
+        return dict(db.execute("SELECT name, value FROM parameter").fetchall())
+
+    async def close(self) -> None:
+        """Finish what is under way and close the file."""
+        await self._batcher.join()
+        if self._thread is not None:
+            if self._db is not None:
+                await self._in_thread(self._db.close)
+                self._db = None
+            self._thread.shutdown(wait=False)
+            self._thread = None
+
+    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
+        answer: _T = await self._batcher.submit(Step(act, **needs))
+        return answer
+
+    async def _run(self, steps: list[Step]) -> list[Any]:
+        return await self._in_thread(lambda: self._transact(steps))
+
+    def _transact(self, steps: list[Step]) -> list[Any]:
+        db = self._db
+        try:
+            if db is None:
+                raise sqlite3.ProgrammingError("it is not open")
+            moment = self._window.at(self._clock())
+            lapses = any(step.needs_leases for step in steps)
+            writes = any(step.writes for step in steps)
+            with _Transaction(db, writes=writes):
+                late = lapses and tables.expired(db, moment.now)
+                if writes and late:
+                    tables.lapse(db, moment.now)
+                if writes or not late:
+                    return [step.act(db, moment) for step in steps]
+            with _Transaction(db, writes=True):
+                tables.lapse(db, moment.now)
+                return [step.act(db, moment) for step in steps]
+        except sqlite3.Error as error:
+            raise as_error(error, self._path, opening=False) from error
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        if self._thread is None:
+            raise as_error(sqlite3.ProgrammingError("it is not open"), self._path, opening=False)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _is_ours(db: sqlite3.Connection) -> bool:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    return bool(application == tables.APPLICATION)
+
+
+class _Transaction:
+    """A transaction that is rolled back if anything is raised inside it."""
+
+    def __init__(self, db: sqlite3.Connection, *, writes: bool) -> None:
+        self._db = db
+        # A reader that begins to write later can't wait for a lock, so writers say so at once.
+        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+
+    def __enter__(self) -> None:
+        self._db.execute(self._begin)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._db.execute("COMMIT")
+        elif self._db.in_transaction:
+            self._db.execute("ROLLBACK")

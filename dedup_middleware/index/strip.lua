@@ -1,0 +1,10 @@
+-- KEYS: leases, counters, committed. ARGV: prefix, page numbers (5 bytes each).
+-- Released pages among them have no address and no payload any more.
+for at = 1, #ARGV[2], 5 do
+  local page = string.sub(ARGV[2], at, at + 4)
+  if state_of(page) == RELEASED then
+    local chunk, offset = place(page)
+    redis.call('SETRANGE', chunk, offset + CONTENT_SIZE + 4, '\0\0')
+  end
+end
+return 0

@@ -1,0 +1,89 @@
+"""What every journal does, wherever its bytes are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from dedup_middleware.errors import DedupError
+from dedup_middleware.journal.entries import Activity, Body, Drop, Hour, JournalSize, Kept, Query
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class JournalError(DedupError):
+    """The journal can't be read or written; the message names it and the way out."""
+
+
+class Journal(ABC):
+    """Drops, texts of stored pages, and counters by the hour, under a cap on their bytes.
+
+    Calls block, so a crawl makes them through :class:`.writer.JournalWriter`. All may raise
+    :class:`JournalError`. Several processes may write to one journal.
+
+    :ivar where: the journal as a user knows it, without a password
+    """
+
+    where: str
+
+    @abstractmethod
+    def open(self, *, create: bool) -> None:
+        """Connect.
+
+        :param create: make it if it is missing
+        :raises JournalError: it is missing, can't be reached, or is something else
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back files and connections."""
+
+    @abstractmethod
+    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+        """Write, all or nothing, and let the oldest go where the cap is passed."""
+
+    @abstractmethod
+    def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
+        """The drops that fit, oldest first.
+
+        :param bodies: fill ``body``; else it is None
+        """
+
+    @abstractmethod
+    def body(self, drop_id: str) -> Body | None:
+        """What a dropped page said, None if the drop has aged out."""
+
+    @abstractmethod
+    def kept(self, drop: Drop) -> Kept | None:
+        """The stored page that a drop names, None if its text is not kept or has aged out."""
+
+    @abstractmethod
+    def hours(self) -> list[Hour]:
+        """What happened, by hour and host, ascending."""
+
+    @abstractmethod
+    def size(self) -> JournalSize:
+        """How much there is."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def kept_name(key: str | None, number: int | None) -> str:
+    """Name under which the text of a stored page is kept.
+
+    By key, since a page that is renewed gets another number; by number where the index keeps no
+    address, as for pages that are named by their content.
+    """
+    return key if key is not None else f"#{number}"

@@ -1,0 +1,268 @@
+"""The journal of an index on Redis: a capped stream, kept texts and counters in its namespace.
+
+Keys behind ``{namespace}``:
+
+* ``journal/drops``: a stream, an entry a drop (``m``: metadata as JSON, ``b``: body)
+* ``journal/kept``: a hash, chunk -> bytes; ``journal/kept/CHUNK``: a hash, name -> stored page
+* ``journal/day/DAY``: a hash, ``hour host name`` -> number; it expires after 31 days
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from dedup_middleware.journal.base import Journal, JournalError, kept_name
+from dedup_middleware.journal.entries import (
+    HOUR,
+    Activity,
+    Body,
+    Drop,
+    Hour,
+    JournalSize,
+    Kept,
+    Query,
+    to_hours,
+)
+from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
+from dedup_middleware.journal.redis_line import Command, Line
+from dedup_middleware.options import Options
+
+_PART = 200  # entries in one answer
+_CHUNKS = 16  # of kept texts; the oldest goes as a whole
+_DAYS = 31
+_DAY = 24 * HOUR
+_ENTRY = 60  # bytes that an entry costs beside its payload
+_POINTER = b"@"  # before a page's number: names the field in which the page itself is
+_FIELDS = tuple(field.name for field in attrs.fields(Drop) if field.name not in {"id", "body"})
+
+
+class RedisJournal(Journal):
+    """Drops in a stream inside the index's namespace.
+
+    :param options: address, namespace, time-out and retries
+    :param max_bytes: cap on the memory; texts of stored pages take half of it at the most
+    """
+
+    def __init__(self, options: Options, *, max_bytes: int) -> None:
+        self._options = options
+        self._prefix = b"{" + options.namespace.encode() + b"}journal/"
+        self.where = (
+            f"{options.safe_index_url.partition('?')[0]} (DEDUP_NAMESPACE={options.namespace})"
+        )
+        self._kept_limit = max_bytes // 2
+        self._drops_limit = max_bytes - max_bytes // 2
+        self._line: Line | None = None
+
+    def open(self, *, create: bool) -> None:
+        """See :meth:`.Journal.open`."""
+        self._line = Line(self._options, self.where, self._prefix.decode())
+        try:
+            if not create and not any(self._ask(*([b"EXISTS", key] for key in self._all_keys()))):
+                raise JournalError(f"there is no journal at {self.where}")
+        except JournalError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """See :meth:`.Journal.close`."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def _key(self, name: str) -> bytes:
+        return self._prefix + name.encode()
+
+    def _all_keys(self) -> list[bytes]:
+        return [self._key("drops"), self._key("kept"), *self._day_keys()]
+
+    def _ask(self, *commands: Command) -> list[Any]:
+        return self._opened().ask(*commands)
+
+    def _opened(self) -> Line:
+        if self._line is None:
+            raise JournalError(f"the journal {self.where} is not open")
+        return self._line
+
+    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+        """See :meth:`.Journal.append`."""
+        commands: list[Command] = []
+        stream = self._key("drops")
+        for drop in drops:
+            commands.append([b"XADD", stream, b"*", b"m", _meta(drop), b"b", _packed(drop)])
+        commands += self._keep(kept)
+        for (hour, host, name), number in activity.items():
+            day = self._key(f"day/{hour // _DAY}")
+            field = f"{hour} {host} {name}".encode()
+            commands.append([b"HINCRBY", day, field, number])
+        days = {hour // _DAY for hour, _, _ in activity}
+        for number in days:
+            commands.append([b"EXPIRE", self._key(f"day/{number}"), (_DAYS + 1) * _DAY])
+        keys = {bytes(command[1]) for command in commands if isinstance(command[1], bytes)}
+        self._opened().together(sorted(keys), commands)
+        if drops:
+            self._trim_drops()
+        if kept:
+            self._trim_kept()
+
+    def _keep(self, kept: Sequence[Kept]) -> list[Command]:
+        """Commands that write the texts of stored pages into the newest chunk."""
+        if not kept:
+            return []
+        chunks = self._chunks()
+        newest = max(chunks, default=0)
+        if chunks.get(newest, 0) > self._kept_limit // _CHUNKS:
+            newest += 1
+        place = self._key(f"kept/{newest}")
+        commands: list[Command] = []
+        total = 0
+        for page in kept:
+            name = kept_name(None if page.by_number else page.key, page.number)
+            meta = json.dumps([page.key, page.number, page.title, page.time]).encode()
+            field, value = name.encode("utf-8", "replace"), meta + b"\0" + pack(page.text)
+            commands.append([b"HSET", place, field, value])
+            total += len(field) + len(value) + _ENTRY
+            if not page.by_number:
+                # A near page is known by its number alone.
+                pointer = _POINTER + str(page.number).encode()
+                commands.append([b"HSET", place, pointer, field])
+                total += len(pointer) + len(field) + _ENTRY
+        commands.append([b"HINCRBY", self._key("kept"), newest, total])
+        return commands
+
+    def _chunks(self) -> dict[int, int]:
+        (reply,) = self._ask([b"HGETALL", self._key("kept")])
+        return {int(chunk): int(size) for chunk, size in _pairs(reply)}
+
+    def _trim_kept(self) -> None:
+        chunks = self._chunks()
+        while len(chunks) > 1 and sum(chunks.values()) > self._kept_limit:
+            oldest = min(chunks)
+            del chunks[oldest]
+            place, names = self._key(f"kept/{oldest}"), self._key("kept")
+            self._opened().together([names, place], [[b"UNLINK", place], [b"HDEL", names, oldest]])
+
+    def _trim_drops(self) -> None:
+        """Cut the stream where its memory passes the cap; a stream counts entries, not bytes."""
+        length, used = self._stream_size()
+        if used > self._drops_limit:
+            # Below the limit, so that not every batch has to cut again.
+            rest = int(length * 0.95 * self._drops_limit / used)
+            self._ask([b"XTRIM", self._key("drops"), b"MAXLEN", rest])
+
+    def _stream_size(self) -> tuple[int, int]:
+        """Number of entries and bytes of memory of the stream, the latter from a sample."""
+        stream = self._key("drops")
+        (length,) = self._ask([b"XLEN", stream])
+        try:
+            (used,) = self._ask([b"MEMORY", b"USAGE", stream])
+        except JournalError:  # a right that the user of the index may lack
+            (last,) = self._ask([b"XREVRANGE", stream, b"+", b"-", b"COUNT", _PART])
+            sizes = [sum(map(len, fields)) + _ENTRY for _, fields in last]
+            used = length * sum(sizes) // max(1, len(sizes))
+        return int(length), int(used or 0)
+
+    def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
+        """See :meth:`.Journal.drops`."""
+        first = self._start(query)
+        for number, fields in self._entries(first):
+            drop = _drop(number, fields, bodies=bodies)
+            if query.wants(drop):
+                yield drop
+
+    def _start(self, query: Query) -> bytes:
+        """The id of the first entry to look at."""
+        if query.limit is None:
+            return b"-"
+        left, first = query.limit, b"+"
+        end = b"+"
+        while left > 0:
+            (part,) = self._ask([b"XREVRANGE", self._key("drops"), end, b"-", b"COUNT", _PART])
+            for number, fields in part:
+                if left > 0 and query.wants(_drop(number, fields, bodies=False)):
+                    first, left = number, left - 1
+            if len(part) < _PART:
+                break
+            end = b"(" + part[-1][0]
+        return first
+
+    def _entries(self, first: bytes) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+        while True:
+            (part,) = self._ask([b"XRANGE", self._key("drops"), first, b"+", b"COUNT", _PART])
+            yield from part
+            if len(part) < _PART:
+                return
+            first = b"(" + part[-1][0]
+
+    def body(self, drop_id: str) -> Body | None:
+        """See :meth:`.Journal.body`."""
+        number = drop_id.encode()
+        (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
+        return _drop(*found[0], bodies=True).body if found else None
+
+    def kept(self, drop: Drop) -> Kept | None:
+        """See :meth:`.Journal.kept`."""
+        name = kept_name(drop.match, drop.number).encode("utf-8", "replace")
+        found = self._field(name)
+        if found is None and drop.match is None:
+            pointed = self._field(_POINTER + str(drop.number).encode())
+            found = None if pointed is None else self._field(pointed)
+        if found is None:
+            return None
+        meta, _, raw = found.partition(b"\0")
+        key, number, title, moment = json.loads(meta)
+        return Kept(key=key, number=number, title=title, text=unpack(raw), time=moment)
+
+    def _field(self, name: bytes) -> bytes | None:
+        """The newest value of a name in the chunks of kept texts."""
+        chunks = sorted(self._chunks(), reverse=True)
+        asked = [[b"HGET", self._key(f"kept/{chunk}"), name] for chunk in chunks]
+        found = [raw for raw in self._ask(*asked) if raw is not None] if asked else []
+        return found[0] if found else None
+
+    def _day_keys(self) -> list[bytes]:
+        today = int(time.time()) // _DAY
+        return [self._key(f"day/{day}") for day in range(today - _DAYS, today + 2)]
+
+    def hours(self) -> list[Hour]:
+        """See :meth:`.Journal.hours`."""
+        activity: dict[tuple[int, str, str], int] = {}
+        for reply in self._ask(*([b"HGETALL", key] for key in self._day_keys())):
+            for field, number in _pairs(reply):
+                hour, _, place = field.decode("utf-8", "replace").partition(" ")
+                host, _, name = place.rpartition(" ")
+                activity[int(hour), host, name] = int(number)
+        return to_hours(activity)
+
+    def size(self) -> JournalSize:
+        """See :meth:`.Journal.size`."""
+        length, used = self._stream_size()
+        chunks = self._chunks()
+        names = self._ask(*([b"HKEYS", self._key(f"kept/{chunk}")] for chunk in chunks))
+        kept = sum(not name.startswith(_POINTER) for some in names for name in some)
+        return JournalSize(length, kept, used + sum(chunks.values()))
+
+
+def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
+    """A hash as pairs, by protocol 2 or 3."""
+    return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+
+
+def _meta(drop: Drop) -> bytes:
+    return json.dumps([getattr(drop, name) for name in _FIELDS]).encode()
+
+
+def _packed(drop: Drop) -> bytes:
+    return pack_body(drop.body or Body(""))
+
+
+def _drop(number: bytes, fields: Any, *, bodies: bool) -> Drop:
+    found = dict(_pairs(fields))
+    values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
+    values["tables"] = tuple(values["tables"])
+    body = unpack_body(found[b"b"]) if bodies else None
+    return Drop(id=number.decode(), **values, body=body)

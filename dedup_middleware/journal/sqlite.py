@@ -1,0 +1,338 @@
+"""The journal in one file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dedup_middleware.journal.base import Journal, JournalError, kept_name
+from dedup_middleware.journal.entries import (
+    HOUR,
+    Activity,
+    Body,
+    Drop,
+    Hour,
+    JournalSize,
+    Kept,
+    Query,
+    to_hours,
+)
+from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
+
+APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
+SCHEMA = 1
+SCHEMA_SQL = """
+CREATE TABLE dropped (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, key TEXT NOT NULL,
+    host TEXT NOT NULL, title TEXT NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
+    match TEXT, number INTEGER, similarity REAL, jaccard REAL, distance INTEGER,
+    shared INTEGER, figures INTEGER, tables TEXT NOT NULL, item_type TEXT NOT NULL,
+    body BLOB NOT NULL, bytes INTEGER NOT NULL
+);
+CREATE INDEX dropped_key ON dropped (key);
+CREATE INDEX dropped_match ON dropped (match);
+CREATE TABLE kept (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, key TEXT NOT NULL,
+    number INTEGER NOT NULL, time REAL NOT NULL, title TEXT NOT NULL, body BLOB NOT NULL,
+    bytes INTEGER NOT NULL
+);
+CREATE INDEX kept_number ON kept (number);
+CREATE TABLE activity (
+    hour INTEGER NOT NULL, host TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (hour, host, name)
+) WITHOUT ROWID;
+CREATE TABLE total (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO total VALUES ('dropped', 0), ('kept', 0)
+"""
+_COLUMNS = (
+    "id, time, key, title, outcome, reason, match, number, similarity, jaccard, distance, shared, "
+    "figures, tables, item_type"
+)
+# What a row costs beside its texts: other columns, indexes, free space of the file's pages.
+_ROW = 120
+_PART = 500  # rows in one step
+_ACTIVITY_HOURS = 400 * 24
+_BUSY = 5.0  # seconds to wait for other processes
+
+
+class SQLiteJournal(Journal):
+    """Drops and kept texts in tables; each table loses its oldest rows when it is too large.
+
+    :param path: the file; its folder is made if missing
+    :param max_bytes: cap; texts of stored pages take half of it at the most
+    """
+
+    def __init__(self, path: str | Path, *, max_bytes: int) -> None:
+        self.path = Path(path)
+        self.where = str(path)
+        self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
+        self._db: sqlite3.Connection | None = None
+
+    def open(self, *, create: bool) -> None:
+        """See :meth:`.Journal.open`."""
+        if not create and not self.path.exists():
+            raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A thread writes what another one has opened.
+            db = sqlite3.connect(
+                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            )
+            self._db = db
+            self._prepare(db, create=create)
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise JournalError(f"the journal {self.where} can't be opened: {error}") from error
+        except JournalError:
+            self.close()
+            raise
+
+    def _prepare(self, db: sqlite3.Connection, *, create: bool) -> None:
+        if create and _application(db) == 0:
+            with _Transaction(db):
+                if _application(db) == 0:
+                    if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                        raise self._foreign()
+                    for statement in SCHEMA_SQL.split(";"):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA application_id = {APPLICATION}")
+                    db.execute(f"PRAGMA user_version = {SCHEMA}")
+        if _application(db) != APPLICATION:
+            raise self._foreign()
+        (schema,) = db.execute("PRAGMA user_version").fetchone()
+        if schema != SCHEMA:
+            raise JournalError(
+                f"the journal {self.where} has schema {schema}, this version of dedup-middleware "
+                f"knows {SCHEMA}: name another file by DEDUP_JOURNAL"
+            )
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+
+    def _foreign(self) -> JournalError:
+        return JournalError(f"{self.where} is no journal: name another file by DEDUP_JOURNAL")
+
+    def close(self) -> None:
+        """See :meth:`.Journal.close`."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            raise JournalError(f"the journal {self.where} is not open")
+        return self._db
+
+    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+        """See :meth:`.Journal.append`."""
+        # Packed before the transaction begins, so that nobody waits for the lock meanwhile.
+        drop_rows = [_drop_row(drop) for drop in drops]
+        kept_rows = [_kept_row(page) for page in kept]
+        try:
+            with _Transaction(self._opened()) as db:
+                _insert(db, "dropped", drop_rows)
+                _replace(db, kept_rows)
+                db.executemany(
+                    "INSERT INTO activity VALUES (?, ?, ?, ?) ON CONFLICT (hour, host, name) "
+                    "DO UPDATE SET value = value + excluded.value",
+                    ((*place, number) for place, number in activity.items()),
+                )
+                for table, limit in self._limits.items():
+                    _trim(db, table, limit)
+                if activity:
+                    newest = max(hour for hour, _, _ in activity)
+                    oldest = newest - _ACTIVITY_HOURS * HOUR
+                    db.execute("DELETE FROM activity WHERE hour < ?", (oldest,))
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {self.where} can't be written: {error}") from error
+
+    def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
+        """See :meth:`.Journal.drops`."""
+        condition, values = _condition(query)
+        columns = f"{_COLUMNS}, body" if bodies else f"{_COLUMNS}, NULL"
+        last = self._start(query, condition, values)
+        while True:
+            rows = self._rows(
+                f"SELECT {columns} FROM dropped WHERE {condition} AND id > ? ORDER BY id LIMIT ?",
+                (*values, last, _PART),
+            )
+            for row in rows:
+                yield _drop(row)
+            if len(rows) < _PART:
+                return
+            last = rows[-1][0]
+
+    def _start(self, query: Query, condition: str, values: tuple[object, ...]) -> int:
+        """The id before the first drop that is wanted."""
+        if query.limit is None:
+            return 0
+        rows = self._rows(
+            f"SELECT id FROM dropped WHERE {condition} ORDER BY id DESC LIMIT 1 OFFSET ?",
+            (*values, query.limit),
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def body(self, drop_id: str) -> Body | None:
+        """See :meth:`.Journal.body`."""
+        rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
+        return unpack_body(rows[0][0]) if rows else None
+
+    def kept(self, drop: Drop) -> Kept | None:
+        """See :meth:`.Journal.kept`."""
+        # A near page is known by its number alone, whatever name the index keeps of it.
+        place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
+        rows = self._rows(
+            "SELECT key, number, title, body, time FROM kept "
+            f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
+            (value,),
+        )
+        if not rows:
+            return None
+        key, number, title, raw, time = rows[0]
+        return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
+
+    def hours(self) -> list[Hour]:
+        """See :meth:`.Journal.hours`."""
+        rows = self._rows("SELECT hour, host, name, value FROM activity", ())
+        return to_hours({(hour, host, name): value for hour, host, name, value in rows})
+
+    def size(self) -> JournalSize:
+        """See :meth:`.Journal.size`."""
+        (drops,), (kept,) = self._rows(
+            "SELECT count(*) FROM dropped UNION ALL SELECT count(*) FROM kept", ()
+        )
+        ((used,),) = self._rows("SELECT sum(value) FROM total", ())
+        return JournalSize(drops, kept, used)
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
+        try:
+            return self._opened().execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {self.where} can't be read: {error}") from error
+
+
+def _application(db: sqlite3.Connection) -> int:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    return int(application)
+
+
+def _text(value: str) -> str:
+    # SQLite takes no lone surrogates.
+    return value.encode("utf-8", "replace").decode()
+
+
+def _drop_row(drop: Drop) -> tuple[Any, ...]:
+    body = pack_body(drop.body or Body(""))
+    texts = [_text(value) for value in (drop.key, drop.host, drop.title)]
+    match = None if drop.match is None else _text(drop.match)
+    used = _ROW + len(body) + sum(len(text.encode()) for text in (*texts, match or "")) * 2
+    return (
+        drop.time, *texts, drop.outcome, drop.reason, match, drop.number, drop.similarity,
+        drop.jaccard, drop.distance, drop.shared, drop.figures, " ".join(drop.tables),
+        drop.item_type, body, used,
+    )  # fmt: skip
+
+
+def _drop(row: tuple[Any, ...]) -> Drop:
+    (number, *values, tables, item_type, body) = row
+    names = (
+        "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
+        "distance", "shared", "figures",
+    )  # fmt: skip
+    return Drop(
+        id=str(number),
+        **dict(zip(names, values, strict=True)),
+        tables=tuple(tables.split()),
+        item_type=item_type,
+        body=None if body is None else unpack_body(body),
+    )
+
+
+def _kept_row(page: Kept) -> tuple[Any, ...]:
+    body = pack(page.text)
+    name = kept_name(None if page.by_number else page.key, page.number)
+    texts = [_text(value) for value in (name, page.key, page.title)]
+    used = _ROW + len(body) + sum(len(text.encode()) for text in texts)
+    return (texts[0], texts[1], page.number, page.time, texts[2], body, used)
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        marks = ", ".join("?" * len(rows[0]))
+        db.executemany(f"INSERT INTO {table} VALUES (NULL, {marks})", rows)
+        _add(db, table, sum(row[-1] for row in rows))
+
+
+def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    latest = {row[0]: row for row in rows}
+    for name in latest:
+        # A page that is stored anew: its last text counts.
+        found = db.execute("DELETE FROM kept WHERE name = ? RETURNING bytes", (name,)).fetchall()
+        _add(db, "kept", -sum(row[0] for row in found))
+    _insert(db, "kept", list(latest.values()))
+
+
+def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:
+    """Remove the oldest rows until the table is within its limit."""
+    (used,) = db.execute("SELECT value FROM total WHERE name = ?", (table,)).fetchone()
+    freed = 0
+    while used - freed > limit:
+        rows = db.execute(f"SELECT id, bytes FROM {table} ORDER BY id LIMIT ?", (_PART,)).fetchall()
+        if not rows:
+            break
+        last = 0
+        for number, size in rows:
+            if used - freed <= limit:
+                break
+            last, freed = number, freed + size
+        db.execute(f"DELETE FROM {table} WHERE id <= ?", (last,))
+    _add(db, table, -freed)
+
+
+def _add(db: sqlite3.Connection, table: str, amount: int) -> None:
+    if amount:
+        db.execute("UPDATE total SET value = value + ? WHERE name = ?", (amount, table))
+
+
+def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
+    """A query as SQL."""
+    parts = ["1"]
+    values: list[object] = [*sorted(query.numbers)]
+    if query.numbers:
+        parts.append(f"number IN ({', '.join('?' * len(query.numbers))})")
+    for column, wanted in (
+        ("key", query.keys),
+        ("match", query.matches),
+        ("host", query.hosts),
+        ("reason", query.reasons),
+        ("outcome", query.outcomes),
+    ):
+        if wanted:
+            parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+            values += sorted(map(_text, wanted))
+    for operator, moment in ((">=", query.since), ("<", query.until)):
+        if moment is not None:
+            parts.append(f"time {operator} ?")
+            values.append(moment)
+    return " AND ".join(parts), tuple(values)
+
+
+class _Transaction:
+    """A transaction that writes, rolled back if anything is raised inside it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._db.execute("BEGIN IMMEDIATE")
+        return self._db
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.execute("COMMIT" if kind is None else "ROLLBACK")

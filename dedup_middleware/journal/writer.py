@@ -1,0 +1,204 @@
+"""Writes to a journal beside the crawl: nothing waits for it, nothing is lost silently."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+
+import attrs
+
+from dedup_middleware.journal.base import Journal, JournalError
+from dedup_middleware.journal.entries import DROPPED, HOUR, SEEN, STORED, Drop, Kept, host_of
+
+logger = logging.getLogger(__name__)
+
+Count = Callable[[str, float], None]
+
+_PAUSE = 0.2  # seconds between batches, so that a batch is worth its transaction
+_RETRY = 2.0  # seconds after a failure
+_BATCH = 512
+_LONGEST_WAIT = 10.0  # seconds that closing may take
+_HOSTS = 10_000  # hosts counted by themselves in one batch
+OTHER_HOSTS = "(others)"
+
+
+@attrs.define
+class _Waiting:
+    drops: deque[Drop] = attrs.field(factory=deque)
+    kept: deque[Kept] = attrs.field(factory=deque)
+    activity: Counter[tuple[int, str, str]] = attrs.field(factory=Counter)
+    chars: int = 0
+
+
+class JournalWriter:
+    """Hands entries to a thread that packs and writes them in batches.
+
+    A batch that can't be written is kept and tried again. When more than ``max_chars`` wait,
+    new entries are left out and counted.
+
+    :param count: called from the thread that calls :meth:`tell`, with a counter and what to add
+    :param clock: seconds since 1970
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        count: Count,
+        *,
+        max_chars: int = 50_000_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._journal = journal
+        self._count = count
+        self._max_chars = max_chars
+        self.clock = clock
+        self._waiting = _Waiting()
+        self._told: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failed = False
+
+    def start(self) -> None:
+        """Open the journal in the thread and write what comes."""
+        self._thread = threading.Thread(target=self._work, name="dedup-journal", daemon=True)
+        self._thread.start()
+
+    def drop(self, drop: Drop) -> None:
+        """A page was dropped."""
+        with self._lock:
+            self._seen(drop.key, f"{DROPPED}{drop.reason}")
+            if self._has_room(drop.body.text if drop.body is not None else ""):
+                self._waiting.drops.append(drop)
+        self._wake.set()
+
+    def passed(self, key: str, near: Drop | None = None) -> None:
+        """A page was looked at and let through; ``near``: although a stored one is much like it."""
+        with self._lock:
+            self._seen(key, None)
+            if near is not None and self._has_room(near.body.text if near.body else ""):
+                self._waiting.drops.append(near)
+        if near is not None:
+            self._wake.set()
+
+    def stored(self, key: str, kept: Kept | None) -> None:
+        """A page was stored; ``kept`` holds its text if that is to be kept."""
+        with self._lock:
+            self._add(host_of(key), STORED)
+            if kept is not None and self._has_room(kept.text):
+                self._waiting.kept.append(kept)
+        self._wake.set()
+
+    def tell(self) -> None:
+        """Pass on what the thread has counted."""
+        with self._lock:
+            told, self._told = self._told, Counter()
+        self._count("journal/written", told["written"])
+        self._count("journal/lost", told["lost"])
+        self._count("journal/error", told["error"])
+
+    def close(self) -> None:
+        """Write what waits, for some seconds at the most, and close the journal. Blocks."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_LONGEST_WAIT)
+        with self._lock:
+            left = len(self._waiting.drops)
+            self._told["lost"] += left
+        if left:
+            logger.error(
+                "%d dropped pages could not be written to the journal %s and can't be brought back",
+                left,
+                self._journal.where,
+            )
+
+    def _seen(self, key: str, name: str | None) -> None:
+        host = host_of(key)
+        self._add(host, SEEN)
+        if name is not None:
+            self._add(host, name)
+
+    def _add(self, host: str, name: str) -> None:
+        hour = int(self.clock()) // HOUR * HOUR
+        activity = self._waiting.activity
+        if len(activity) >= _HOSTS and (hour, host, name) not in activity:
+            host = OTHER_HOSTS
+        activity[hour, host, name] += 1
+
+    def _has_room(self, text: str) -> bool:
+        if self._waiting.chars + len(text) > self._max_chars:
+            self._told["lost"] += 1
+            return False
+        self._waiting.chars += len(text)
+        return True
+
+    def _work(self) -> None:
+        is_open = False
+        while True:
+            self._wake.wait()
+            closing = self._closing.is_set()
+            self._wake.clear()
+            try:
+                if not is_open:
+                    self._journal.open(create=True)
+                    is_open = True
+                self._flush()
+                self._failed = False
+            except JournalError as error:
+                self._failure(error)
+                if closing:
+                    break
+                self._closing.wait(_RETRY)
+                self._wake.set()
+                continue
+            if closing:
+                break
+            self._closing.wait(_PAUSE)
+        self._journal.close()
+
+    def _flush(self) -> None:
+        while self._write_some():
+            pass
+
+    def _write_some(self) -> bool:
+        """Write one batch; False: nothing is left."""
+        with self._lock:
+            waiting = self._waiting
+            drops = list(waiting.drops)[:_BATCH]
+            kept = list(waiting.kept)[:_BATCH]
+            activity, waiting.activity = waiting.activity, Counter()
+        if not drops and not kept and not activity:
+            return False
+        lost = 0
+        try:
+            self._journal.append(drops, kept, activity)
+        except JournalError:
+            with self._lock:
+                waiting.activity.update(activity)
+            raise
+        except Exception:
+            # An entry that can't be packed must not hold up all that come after it.
+            logger.exception("Entries of the journal %s are lost", self._journal.where)
+            lost = len(drops)
+        with self._lock:
+            for _ in drops:
+                one = waiting.drops.popleft()
+                waiting.chars -= len(one.body.text) if one.body is not None else 0
+            for _ in kept:
+                waiting.chars -= len(waiting.kept.popleft().text)
+            self._told["written"] += len(drops) - lost
+            self._told["lost"] += lost
+        return True
+
+    def _failure(self, error: JournalError) -> None:
+        with self._lock:
+            self._told["error"] += 1
+        if not self._failed:
+            # Once, not every two seconds of an outage.
+            logger.warning("Dropped pages wait to be written to the journal: %s", error)
+        self._failed = True

@@ -1,0 +1,1 @@
+"""The report: what was dropped and why, as one HTML file."""

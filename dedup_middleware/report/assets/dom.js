@@ -1,0 +1,59 @@
+// Words of pages come from strangers: they only ever become text nodes, never markup.
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const number = (value) => value.toLocaleString(language);
+const percent = (value) => value.toLocaleString(language, { style: "percent", maximumFractionDigits: 1 });
+const digits = (value) => (value === null ? "–" : value.toFixed(3));
+const moment = (seconds) => new Date(seconds * 1000).toLocaleString(language);
+
+function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+// Only addresses of the web become links: a page may call itself javascript:...
+function address(key, title = "") {
+  const shown = title || key;
+  const linked = /^https?:\/\//i.test(key)
+    ? make("a", { href: key, rel: "noreferrer noopener", target: "_blank", title: key }, shown)
+    : document.createTextNode(shown);
+  return title ? make("span", {}, linked, make("br"), make("span", { class: "faint small" }, key)) : linked;
+}
+
+// The caption is for screen readers where a heading above says the same.
+function table(caption, head, rows, attributes = {}, hidden = false) {
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", attributes, make("caption", { class: hidden ? "unseen" : null }, caption),
+      make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
+      make("tbody", {}, ...rows)));
+}
+
+// A list that grows on demand, so that 100,000 entries cost no more than a screen of them.
+function growing(entries, size, show, container = make("div")) {
+  let shown = 0;
+  const button = make("button", { type: "button", onclick: () => more() }, word("showMore"));
+  const row = make("div", { class: "row" }, button);
+  function more() {
+    const part = entries.slice(shown, shown + size).map(show);
+    container.append(...part);
+    shown += part.length;
+    row.hidden = shown >= entries.length;
+    if (shown > size && part.length) part[0].focus?.();
+  }
+  more();
+  return make("div", {}, container, row);
+}

@@ -1,0 +1,38 @@
+// A page and the stored one side by side.
+function pair(data, i) {
+  if (!(i >= 0 && i < data.count)) return make("p", {}, word("none"));
+  return make("div", {},
+    make("div", { class: "row" }, make("button", { type: "button", onclick: () => history.back() }, word("back"))),
+    make("h2", {}, data.title(i) || data.key(i)), facts(data, i), sheets(data, i));
+}
+
+function facts(data, i) {
+  const pages = data.pages;
+  const rows = [
+    ["outcome", data.outcome(i)], ["reason", data.reason(i)], ["similarity", digits(pages.similarity[i])],
+    ["jaccard", digits(pages.jaccard[i])],
+    ["distance", pages.distance[i] === null ? "–" : word("bits", pages.distance[i])],
+    ["shared", pages.shared[i] === null ? "–" : number(pages.shared[i])],
+    ["figures", pages.figures[i] === null ? "–" : number(pages.figures[i])],
+    ["tables", pages.tables[i].map((at) => data.tables[at]).join(", ") || "–"], ["time", moment(pages.time[i])],
+  ];
+  return make("dl", { class: "figures small" }, ...rows.map(([name, value]) =>
+    make("div", {}, make("dt", {}, word(name)), make("dd", { class: "small" }, value))));
+}
+
+function sheets(data, i) {
+  const stored = data.storedText(i);
+  const fresh = data.text(i);
+  const both = stored !== null && fresh !== null ? marked(stored, fresh) : null;
+  const told = both === null ? "" : both.places === null ? word("coarse") : both.places ? word("differences", number(both.places)) : word("equal");
+  const left = both ? both.left : make("div", { class: "text" }, stored ?? word("noStored"));
+  const right = both ? both.right : make("div", { class: "text" }, fresh ?? word("noText"));
+  const key = data.storedKey(i);
+  return make("div", {}, make("p", { id: "places" }, told),
+    make("ul", { class: "legend" }, make("li", { class: "old" }, word("onlyHere")), make("li", { class: "new" }, word("onlyNew"))),
+    make("div", { class: "two" },
+      make("section", { class: "sheet", "aria-label": word("storedPage") }, make("h4", {}, word("storedPage")),
+        make("p", { class: "small" }, key === null ? word("noMatch") : address(key, data.storedTitle(i))), left),
+      make("section", { class: "sheet", "aria-label": word("page") }, make("h4", {}, word(data.isDropped(i) ? "droppedPage" : "keptPage")),
+        make("p", { class: "small" }, address(data.key(i), data.title(i))), right)));
+}

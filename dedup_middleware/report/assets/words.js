@@ -1,0 +1,63 @@
+// Every word of the report, in both languages.
+const WORDS = {
+  en: {
+    title: "Near-duplicates", skip: "Skip to the content", scheme: "Light or dark", other: "中文",
+    overview: "Overview", explorer: "Threshold", clusters: "Clusters", review: "Review",
+    seen: "Pages seen", stored: "Stored", dropped: "Dropped", share: "Share dropped",
+    decisions: "Decisions in this report", ofAll: "newest of {0}", made: "Made {0}",
+    overTime: "Over time", perHour: "pages an hour", perDay: "pages a day", noHours: "No counts by the hour were kept.",
+    reasons: "Why pages were dropped", reason: "Reason", pages: "Pages",
+    copies: "Who copies whom", copiesHelp: "Rows: site of the dropped page. Columns: site of the stored page that it repeats. The {0} sites with the most.",
+    copier: "Site of the copy", sites: "Sites", site: "Site", noSites: "No page names a site.",
+    settings: "Settings", similarity: "Similarity", none: "Nothing to show.",
+    histogram: "Decisions by similarity", line: "Threshold {0}", move: "Move the threshold",
+    now: "in force: {0}", would: "At {0}: {1} dropped, {2} kept of {3} pages with a match.",
+    more: "{0} more would be kept than now.", fewer: "{0} more would be dropped than now.", same: "As now.",
+    explorerHelp: "Exact copies stay dropped and pages with other figures stay kept, wherever the line is. Pages kept far below the line are not in the journal, so a threshold far below the one in force drops more than is shown.",
+    below: "Kept, just below the line", above: "Dropped, just above the line",
+    page: "Page", match: "Stored page", compare: "Compare", search: "Search addresses and titles",
+    found: "{0} clusters, {1} dropped pages", showMore: "Show more", clustersHelp: "A cluster is a stored page and all that was dropped against it.",
+    droppedPage: "Dropped page", storedPage: "Stored page", keptPage: "Kept page", back: "Back",
+    noText: "The text is not in this report.", noStored: "The text of the stored page is not in the journal; see DEDUP_JOURNAL_KEEP_TEXTS.",
+    onlyHere: "only in the stored page", onlyNew: "only in the new page", jaccard: "Jaccard", distance: "Hamming distance", bits: "{0} bits",
+    shared: "Shared shingles", figures: "Figures that differ", tables: "Found by", time: "Time", outcome: "Outcome",
+    reviewHelp: "Pages nearest the line first. Judge whether the new page says nothing that the stored one does not say, then export the labels: python -m dedup_middleware.evaluation reads them.",
+    duplicate: "Duplicate: drop", different: "Different: keep", unsure: "Unsure", previous: "Previous", next: "Next",
+    position: "{0} of {1}, {2} judged", exportLabels: "Export labels", noReview: "No pair has both texts in this report.",
+    exported: "{0} labels exported.", keys: "Keys", judged: "Judged: {0}", failed: "The data of this report can't be read: {0}",
+    noMatch: "no stored page", differences: "Places that differ: {0}", equal: "The texts are equal.", coarse: "The texts differ too much to be marked word by word.",
+  },
+  zh: {
+    title: "近似重复网页", skip: "跳到正文", scheme: "浅色或深色", other: "English",
+    overview: "概览", explorer: "阈值", clusters: "簇", review: "评审",
+    seen: "已见网页", stored: "已存储", dropped: "已丢弃", share: "丢弃比例",
+    decisions: "本报告中的判定", ofAll: "共 {0} 条，取最新", made: "生成于 {0}",
+    overTime: "随时间变化", perHour: "每小时网页数", perDay: "每天网页数", noHours: "没有按小时的计数。",
+    reasons: "丢弃的原因", reason: "原因", pages: "网页数",
+    copies: "谁转载谁", copiesHelp: "行：被丢弃网页的站点；列：它所重复的已存网页的站点。只列出最多的 {0} 个站点。",
+    copier: "转载站点", sites: "站点", site: "站点", noSites: "没有网页带有站点。",
+    settings: "设置", similarity: "相似度", none: "没有可显示的内容。",
+    histogram: "按相似度的判定数", line: "阈值 {0}", move: "移动阈值",
+    now: "当前：{0}", would: "阈值为 {0} 时：{3} 个有匹配的网页中丢弃 {1} 个，保留 {2} 个。",
+    more: "比现在多保留 {0} 个。", fewer: "比现在多丢弃 {0} 个。", same: "与现在相同。",
+    explorerHelp: "无论阈值在哪里，完全相同的网页都会丢弃，数字不同的网页都会保留。远低于阈值而保留的网页不在日志中，因此阈值大幅降低时，实际丢弃的会比这里显示的多。",
+    below: "刚好低于阈值，保留", above: "刚好高于阈值，丢弃",
+    page: "网页", match: "已存网页", compare: "对比", search: "搜索网址和标题",
+    found: "{0} 个簇，{1} 个被丢弃的网页", showMore: "显示更多", clustersHelp: "一个簇是一个已存网页，以及因它而被丢弃的所有网页。",
+    droppedPage: "被丢弃的网页", storedPage: "已存网页", keptPage: "保留的网页", back: "返回",
+    noText: "本报告不含其正文。", noStored: "日志中没有已存网页的正文，见 DEDUP_JOURNAL_KEEP_TEXTS。",
+    onlyHere: "仅在已存网页中", onlyNew: "仅在新网页中", jaccard: "Jaccard 系数", distance: "汉明距离", bits: "{0} 位",
+    shared: "共有的 shingle", figures: "不同的数字", tables: "由何表找到", time: "时间", outcome: "结果",
+    reviewHelp: "离阈值最近的在前。请判断新网页是否没有说出已存网页之外的内容，然后导出标注，可由 python -m dedup_middleware.evaluation 读取。",
+    duplicate: "重复：丢弃", different: "不同：保留", unsure: "不确定", previous: "上一个", next: "下一个",
+    position: "第 {0} 个，共 {1} 个，已评 {2} 个", exportLabels: "导出标注", noReview: "本报告中没有两边正文俱全的网页对。",
+    exported: "已导出 {0} 条标注。", keys: "按键", judged: "已评：{0}", failed: "无法读取本报告的数据：{0}",
+    noMatch: "没有已存网页", differences: "{0} 处不同", equal: "正文相同。", coarse: "正文差别太大，无法逐词标出。",
+  },
+};
+
+let language = navigator.language.startsWith("zh") ? "zh" : "en";
+
+function word(name, ...values) {
+  return WORDS[language][name].replace(/\{(\d)\}/g, (_, i) => String(values[i]));
+}

@@ -1,0 +1,129 @@
+"""Sketches of the figures of a page, and in how many places two pages differ.
+
+A page's figures are entries of 24 bits, 16 of a place and 8 of a value (see
+:mod:`dedup_middleware.text.places`). The sketch keeps the 16 smallest, three bytes each: as places
+are hashes, two pages keep the same ones of the places they share (a bottom-k sketch, E. Cohen and
+H. Kaplan, PODC 2007).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.signature import _inputs
+from dedup_middleware.signature._jit import I64, R8, R8_2, R32, REFUSED, U8, Word, inlined, kernel
+
+ENTRIES: Final = 16
+FIGURE_BYTES: Final = 3 * ENTRIES
+_FREE: Final = 0xFFFFFF
+
+
+def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
+
+    :param entries: numbers below 2**24 - 1, any order, repetition allowed
+    :raises TypeError: entries that are no array of uint32
+    :raises ValueError: more than one dimension
+    """
+    try:
+        return _figure_sketch(entries)
+    except REFUSED:
+        return _figure_sketch(_inputs.vector(entries, np.uint32, "entries"))
+
+
+def differing_figures(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """In how many places a page and each of n others have different figures, int64[n].
+
+    A place differs when each of the two has a value there that the other lacks. Only places up to
+    the last that both sketches are sure to know are counted.
+
+    :param query: shape (48,)
+    :param sketches: shape (n, 48)
+    :raises TypeError: sketches that are no arrays of uint8
+    :raises ValueError: other shapes
+    """
+    query = _inputs.words(query, np.uint8, FIGURE_BYTES, "query")
+    if type(sketches) is not np.ndarray or sketches.dtype != np.uint8:
+        raise TypeError("sketches must be a NumPy array of uint8")
+    if sketches.ndim != 2 or sketches.shape[1] != FIGURE_BYTES:
+        raise ValueError(
+            f"sketches must have shape (n, {FIGURE_BYTES}), got shape {sketches.shape}"
+        )
+    return _differing(query, np.ascontiguousarray(sketches))
+
+
+@inlined
+def fill_figures(
+    entries: NDArray[np.uint32], kept: NDArray[np.uint32], out: NDArray[np.uint8]
+) -> None:
+    """Write the sketch to `out`; `kept` is room for its entries."""
+    for i in range(np.uint64(ENTRIES)):
+        kept[i] = np.uint32(_FREE)
+    for entry in entries:
+        place = ENTRIES
+        while place > 0 and kept[place - 1] > entry:
+            place -= 1
+        if place < ENTRIES and (place == 0 or kept[place - 1] != entry):
+            for i in range(ENTRIES - 1, place, -1):
+                kept[i] = kept[i - 1]
+            kept[place] = entry
+    for i in range(ENTRIES):
+        for byte in range(3):
+            out[3 * i + byte] = np.uint8((kept[i] >> np.uint32(8 * byte)) & np.uint32(0xFF))
+
+
+@kernel(U8(R32))
+def _figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    out = np.empty(FIGURE_BYTES, np.uint8)
+    fill_figures(entries, np.empty(ENTRIES, np.uint32), out)
+    return out
+
+
+@inlined
+def _entry(sketch: Word, i: Word) -> Word:
+    """Entry i, or the free one behind the last."""
+    if i >= ENTRIES:
+        return np.int64(_FREE)
+    low, middle = np.int64(sketch[3 * i]), np.int64(sketch[3 * i + 1])
+    return low | middle << 8 | np.int64(sketch[3 * i + 2]) << 16
+
+
+@inlined
+def _known(sketch: Word) -> Word:
+    """The places below this one are known in full: a full sketch may have lost part of its last."""
+    last = _entry(sketch, ENTRIES - 1)
+    return (last >> 8) if last != _FREE else np.int64(1 << 16)
+
+
+@inlined
+def conflicts(a: Word, b: Word) -> Word:
+    """In how many places two sketches have different figures."""
+    known = min(_known(a), _known(b))
+    count, i, j = 0, 0, 0
+    while True:
+        x, y = _entry(a, i), _entry(b, j)
+        place = min(x, y) >> 8
+        if place >= known or min(x, y) == _FREE:
+            return count
+        mine, theirs = False, False
+        while x >> 8 == place or y >> 8 == place:
+            if x < y:
+                mine = True
+            elif y < x:
+                theirs = True
+            i, j = i + (x <= y), j + (y <= x)
+            x, y = _entry(a, i), _entry(b, j)
+            if min(x, y) == _FREE:
+                break
+        count += 1 if mine and theirs else 0
+
+
+@kernel(I64(R8, R8_2))
+def _differing(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
+    out = np.empty(sketches.shape[0], np.int64)
+    for row in range(sketches.shape[0]):
+        out[row] = conflicts(query, sketches[row])
+    return out

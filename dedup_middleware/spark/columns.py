@@ -1,0 +1,63 @@
+"""Between columns of Arrow and the arrays that a method judges by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.methods.reading import Signature
+
+_NO_MINIMA = np.empty(0, np.uint32)
+_NOTHING = bytes(CONTENT.itemsize)
+_NO_BANDS = np.empty(0, np.uint64)
+
+
+def to_binary(content: NDArray[np.void]) -> Any:
+    """CONTENT[n] as a binary column of n values."""
+    starts = np.arange(len(content) + 1, dtype=np.int32) * CONTENT.itemsize
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(content.tobytes())]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(content), buffers)
+
+
+def to_content(column: Any) -> NDArray[np.void]:
+    """CONTENT[n] of a binary column; zeros for a null.
+
+    :raises ValueError: a value has another length
+    """
+    raw = b"".join(value or _NOTHING for value in column.to_pylist())
+    if len(raw) != len(column) * CONTENT.itemsize:
+        raise ValueError(f"records of {CONTENT.itemsize} bytes expected")
+    return np.frombuffer(raw, CONTENT)
+
+
+def words(column: Any) -> NDArray[np.int64]:
+    """A column of whole numbers without nulls."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
+    """As much of a fingerprint as a method judges by.
+
+    :param content: CONTENT[1]
+    :param payload: what the method keeps beside it
+    """
+    record = content[0]
+    return Fingerprint(
+        key="",
+        key_hash=int(record["key"]),
+        exact=int(record["exact"]),
+        size=int(record["size"]),
+        simhash=int(record["simhash"]),
+        minhash=_NO_MINIMA,
+        sketch=np.ascontiguousarray(record["sketch"]),
+        bands=_NO_BANDS,
+        figures=np.ascontiguousarray(record["figures"]),
+        host=int(record["host"]),
+        title=int(record["title"]),
+        signature=Signature((), payload) if payload else None,
+    )

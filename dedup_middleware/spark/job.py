@@ -1,0 +1,174 @@
+"""A whole job: pages in; kept pages, duplicates and clusters out.
+
+Every step is a table that is written down (see :mod:`.stages`):
+
+``pages`` (fingerprints) -> ``ordered`` -> ``single`` and ``copies`` (exact copies collapsed) ->
+``edges`` (candidates that matter) -> ``settled`` -> ``matches`` -> the result.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from dedup_middleware.index.portable_read import read_portable
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+from dedup_middleware.spark import signing
+from dedup_middleware.spark.against import with_key_of
+from dedup_middleware.spark.settings import Job, SparkError, job_options
+from dedup_middleware.spark.signing import PREFIX, Task, sign
+from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of
+from dedup_middleware.spark.steps import Steps
+
+_LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
+_BATCH_BYTES = 1 << 24  # of pages that a Python worker has in memory at once
+_NUMBERS = re.compile(r"#\d+L?")
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What a job made of its input; each is a table under the output folder.
+
+    * ``kept``: the rows of the input that are kept, with ``dedup_order`` and ``dedup_key``
+    * ``duplicates``: ``order`` and ``key`` of a dropped page, ``match`` and ``match_key`` of the
+      kept one; ``outcome`` (``duplicate``, ``revisit``, ``empty``), ``reason``, ``similarity``,
+      ``jaccard``, ``distance`` and ``tables``, as in a verdict of the crawl
+    * ``clusters``: ``cluster`` (the kept page's order), ``order``, ``key``, ``kept``
+    * ``rejects``: rows that could not be read: ``position``, ``reason``, ``raw``
+
+    ``numbers`` counts the rows of each, and of the input.
+    """
+
+    kept: DataFrame
+    duplicates: DataFrame
+    clusters: DataFrame
+    rejects: DataFrame
+    numbers: dict[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """An input: rows with the columns that :mod:`.signing` asks for, and what names it."""
+
+    rows: DataFrame
+    files: tuple[str, ...] = ()
+    counts: bool = False
+    identity: str = ""
+    bytes: int = 0
+
+
+def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = None) -> Result:
+    """De-duplicate the rows of a table.
+
+    Columns are named by the options: ``key_field``, ``text_field``, ``html_field``,
+    ``title_field``. The result is what a crawl decides that meets the pages in the order of the
+    job, and depends on the input and the options alone.
+
+    :param df: read from files, or anything else; without ``job.order_by`` its order is that of
+        its partitions, so give one unless that is the order wanted
+    :param note: called with the name of each step
+    :raises SparkError: an argument can't be used
+    :raises OptionsError: the method is none that runs in a batch
+    """
+    taken = set(df.columns) & {PREFIX + name for name, _ in signing.FIELDS}
+    if taken:
+        raise SparkError(f"the input has a column {min(taken)}: rename it, the result has one too")
+    states = file_states(df.sparkSession, sorted(df.inputFiles()))
+    plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
+    identity = fingerprint_of(states, plan) if states else uuid.uuid4().hex
+    rows = df.withColumn(signing.BASE, F.monotonically_increasing_id())
+    size = sum(state[1] for state in states)
+    return run(Source(rows=rows, identity=identity, bytes=size), options, job, note)
+
+
+def run(source: Source, options: Options, job: Job, note: Note | None = None) -> Result:
+    """De-duplicate an input; see :func:`deduplicate`."""
+    return finish(start(source, options, job, note))
+
+
+def start(source: Source, options: Options, job: Job, note: Note | None = None) -> Steps:
+    """Make the fingerprints of an input; the steps that follow are made when they are asked for."""
+    options = job_options(options)
+    if job.against is not None:
+        options = with_key_of(options, job.against)
+    rows = _ordered_by(source.rows, job)
+    stages = Stages(rows.sparkSession, job.output, note or (lambda _: None))
+    stages.begin(_fingerprint(source, options, job))
+    numbers = {name: i for i, name in enumerate(source.files)}
+    task = Task(options, job.keep, job.date_field, numbers, source.counts)
+    pages = stages.table(
+        "work/pages", lambda: rows.mapInArrow(sign(task), _ddl(rows)), _adapted(source, job)
+    )
+    method = choose_method(options)
+    return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+
+
+def _adapted(source: Source, job: Job) -> dict[str, str]:
+    """Settings for reading the input, by its size: small inputs use all cores, too."""
+    cores = source.rows.sparkSession.sparkContext.defaultParallelism
+    part = max(_LEAST_PART, min(_LARGEST_PART, source.bytes // (job.partitions or 3 * cores)))
+    return {
+        "spark.sql.files.maxPartitionBytes": str(part),
+        "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(job.batch_rows or 1000),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+    }
+
+
+def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
+    if job.order_by is None:
+        return rows
+    kinds = dict(rows.dtypes)
+    kind = kinds.get(job.order_by)
+    if kind is None:
+        raise SparkError(
+            f"order_by={job.order_by!r} can't be used: the input has no such column, but "
+            f"{', '.join(kinds)}"
+        )
+    column = F.col(job.order_by)
+    if kind in {"timestamp", "date", "timestamp_ntz"}:
+        column = F.unix_micros(column.cast("timestamp"))
+    elif kind not in {"tinyint", "smallint", "int", "bigint"}:
+        raise SparkError(
+            f"order_by={job.order_by!r} can't be used: it is of type {kind}; give a column of "
+            "whole numbers or times"
+        )
+    return rows.withColumn(signing.BY, F.coalesce(column.cast("bigint"), F.lit(signing.LATEST)))
+
+
+def _ddl(rows: DataFrame) -> str:
+    kept = [field for field in rows.schema.fields if field.name not in signing.READ]
+    own = [f"`{field.name}` {field.dataType.simpleString()}" for field in kept]
+    return ", ".join([*own, signing.DDL])
+
+
+def _fingerprint(source: Source, options: Options, job: Job) -> str:
+    from dedup_middleware.fingerprint import Fingerprinter
+
+    # Nothing that only says how fast: the result would be the same.
+    telling = attrs.evolve(job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1)
+    stored = "" if job.against is None else read_portable(job.against).checksum
+    return fingerprint_of(
+        source.identity,
+        stored,
+        attrs.asdict(telling),
+        attrs.asdict(attrs.evolve(options, index_url="memory:")),
+        Fingerprinter(options, 0).parameters,
+    )
+
+
+def finish(steps: Steps) -> Result:
+    """Make all that is left."""
+    tables = {
+        "duplicates": steps.duplicates(),
+        "kept": steps.kept(),
+        "clusters": steps.clusters(),
+        "rejects": steps.rejects(),
+    }
+    numbers = {name: table.count() for name, table in tables.items()}
+    return Result(**tables, numbers={"read": steps.pages.count(), **numbers})

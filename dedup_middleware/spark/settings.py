@@ -1,0 +1,75 @@
+"""What a batch job is told beside the options of the crawl."""
+
+from __future__ import annotations
+
+import attrs
+
+from dedup_middleware.errors import DedupError, OptionsError
+from dedup_middleware.options import Options
+
+KEEP = ("first", "longest", "earliest-date")
+METHODS = ("content", "simhash", "weighted-simhash", "minhash")
+HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
+
+
+class SparkError(DedupError):
+    """The job can't be done; the message names the argument and the way out."""
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """How a job works; what decides are the :class:`.Options`.
+
+    :param output: folder of the result, any address that Spark can write to
+    :param keep: which of like pages survives: the ``first`` in the input, the ``longest`` text, or
+        the ``earliest-date``; ties go to the first
+    :param order_by: column that orders the input (a number or a time); None: place in the input
+    :param date_field: column with a date, read for ``earliest-date``
+    :param against: a file that an index was exported to; its pages are kept already
+    :param hot: records that one task compares with each other, at the most; a bucket that holds
+        more is split
+    :param most: candidates of a page in one bucket, at the most; the earliest ones
+    :param settle: edges that the driver settles at the end
+    :param partitions: number of partitions; 0: set by the size of the input
+    :param batch_rows: rows of an Arrow batch; 0: set by the size of a row
+
+    :raises SparkError: a value can't be used
+    """
+
+    output: str
+    keep: str = "first"
+    order_by: str | None = None
+    date_field: str = "date"
+    against: str | None = None
+    hot: int = 20_000
+    most: int = 2048
+    settle: int = 2_000_000
+    partitions: int = 0
+    batch_rows: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.keep not in KEEP:
+            raise SparkError(f"keep={self.keep!r} can't be used: choose one of {', '.join(KEEP)}")
+        for name, least in (("hot", 2), ("most", 1), ("settle", 1)):
+            if getattr(self, name) < least:
+                raise SparkError(
+                    f"{name}={getattr(self, name)!r} can't be used: give {least} or more"
+                )
+        for name in ("partitions", "batch_rows"):
+            if getattr(self, name) < 0:
+                raise SparkError(
+                    f"{name}={getattr(self, name)!r} can't be used: give 0 (set by the input) or "
+                    "more"
+                )
+
+
+def job_options(options: Options) -> Options:
+    """Options of a job: those of the crawl, with a hash key.
+
+    :raises OptionsError: the method is none that runs in a batch
+    """
+    if options.method not in METHODS:
+        raise OptionsError(
+            "DEDUP_METHOD", options.method, f"a batch on Spark runs {', '.join(METHODS)}"
+        )
+    return attrs.evolve(options, hash_key=options.hash_key or HASH_KEY)

@@ -1,0 +1,233 @@
+"""Rows to fingerprints, in the Python workers of Spark: the Fingerprinter of the crawl.
+
+A worker loads the dictionary and the kernels once; they come from a file that is mapped into
+memory, so that all workers of a machine share them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from dedup_middleware.batch.rows import Row
+from dedup_middleware.batch.signing import Signed, Signer
+from dedup_middleware.fingerprint import Fingerprint, is_content_key
+from dedup_middleware.index.pages import pack_slot
+from dedup_middleware.methods.base import Method, content_record
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+
+PREFIX = "dedup_"
+LINE = PREFIX + "line"  # a line of JSON
+FILE, BASE, BY = PREFIX + "file", PREFIX + "base", PREFIX + "by"
+FAULT = PREFIX + "fault"  # why a reader could not make sense of a row
+READ = (BASE, FAULT)  # columns of the input that the result does not have
+FILE_SHIFT = 44  # bits of a position below the number of its file
+LATEST = (1 << 63) - 1
+_RAW = 1000  # characters of a rejected row that are shown
+
+FIELDS = (
+    ("position", pa.int64()),
+    ("error", pa.string()),
+    ("raw", pa.string()),
+    ("key", pa.string()),
+    ("named", pa.bool_()),
+    ("rank", pa.int64()),
+    ("size", pa.int64()),
+    ("content", pa.binary()),
+    ("key_hash", pa.int64()),
+    ("simhash", pa.int64()),
+    ("twin", pa.binary()),
+    ("slots", pa.list_(pa.int64())),
+    ("probes", pa.list_(pa.int64())),
+    ("payload", pa.binary()),
+)
+DDL = ", ".join(
+    f"{PREFIX}{name} {kind}"
+    for name, kind in zip(
+        [name for name, _ in FIELDS],
+        "bigint string string string boolean bigint bigint binary bigint bigint binary "
+        "array<bigint> array<bigint> binary".split(),
+        strict=True,
+    )
+)
+
+
+@attrs.frozen
+class Task:
+    """What a worker needs to know.
+
+    ``files`` numbers the files of the input; ``counts`` says whether a row's place is counted from
+    the beginning of its part of the file, or given.
+    """
+
+    options: Options
+    keep: str
+    date_field: str
+    files: Mapping[str, int]
+    counts: bool
+
+
+@cache
+def _tools(options: Options, texts: bool) -> tuple[Signer, Method]:
+    signer = Signer(options, int(options.hash_key, 16) & (1 << 64) - 1, texts=texts)
+    return signer, choose_method(options)
+
+
+def sign(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow``: the columns of the input, then those of :data:`FIELDS`."""
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        signer, method = _tools(task.options, task.keep == "longest")
+        places = Places(task)
+        for batch in batches:
+            found = [_row(signer, method, task, row) for row in _rows(batch, task)]
+            kept = [name for name in batch.schema.names if name not in READ]
+            columns = [batch.column(name) for name in kept]
+            positions = places(batch)
+            for i, (_, kind) in enumerate(FIELDS):
+                values = positions if i == 0 else [values[i - 1] for values in found]
+                columns.append(pa.array(values, kind))
+            names = [*kept, *(PREFIX + name for name, _ in FIELDS)]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    return work
+
+
+class Places:
+    """Numbers rows by file and place, as they come."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._part: tuple[Any, Any] = (None, None)
+        self._count = 0
+
+    def __call__(self, batch: Any) -> list[int]:
+        """Positions of the rows of a batch."""
+        bases = batch.column(BASE).to_pylist()
+        if not self._task.files:
+            return bases  # type: ignore[no-any-return]
+        positions = []
+        for name, base in zip(batch.column(FILE).to_pylist(), bases, strict=True):
+            if self._task.counts and (name, base) != self._part:
+                self._part, self._count = (name, base), 0
+            number = self._task.files[name] << FILE_SHIFT
+            positions.append(number + base + self._count)
+            self._count += self._task.counts
+        return positions
+
+
+def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
+    """Rows with what the signer asks for, and their dates."""
+    options = task.options
+    faults = batch.column(FAULT).to_pylist() if FAULT in batch.schema.names else None
+    wanted = {
+        options.key_field, options.text_field, options.html_field, options.title_field,
+        options.charset_field, task.date_field,
+    }  # fmt: skip
+    if LINE in batch.schema.names:
+        for i, line in enumerate(batch.column(LINE).to_pylist()):
+            yield Row(i, line or b""), None
+        return
+    names = [name for name in batch.schema.names if name in wanted]
+    if not names:
+        for i in range(batch.num_rows):
+            yield Row(i, {}, (faults[i] or "") if faults else ""), None
+        return
+    for i, fields in enumerate(batch.select(names).to_pylist()):
+        date = fields.get(task.date_field)
+        yield Row(i, fields, (faults[i] or "") if faults else ""), date
+
+
+def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> tuple[Any, ...]:
+    row, date = given
+    try:
+        signed = signer(row)
+        if signed.page is None:
+            return _rejected(row, signed.error)
+        return _signed(signed, method, _rank(task, signed, row, date))
+    except Exception as error:
+        return _rejected(row, f"{type(error).__name__}: {error}")
+
+
+def _rejected(row: Row, error: str) -> tuple[Any, ...]:
+    raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
+    raw = raw[:_RAW].encode("utf-8", "replace").decode()
+    return (error, raw, None, False, 0, 0, None, 0, 0, None, [], [], None)
+
+
+def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
+    page = signed.page
+    assert page is not None
+    content = content_record(page)
+    return (
+        None,
+        None,
+        signed.key.encode("utf-8", "replace").decode(),
+        not is_content_key(signed.key),
+        rank,
+        page.size,
+        content.tobytes(),
+        _signed64(page.key_hash),
+        _signed64(page.simhash or 0),
+        _twin(content, page),
+        [pack_slot(slot) for slot in method.slots(page)],
+        [pack_slot(slot) for slot in method.probes(page)],
+        page.payload,
+    )
+
+
+def _signed64(value: int) -> int:
+    """The same 64 bits as a signed number, since Spark knows no others."""
+    return int(np.uint64(value).astype(np.int64))
+
+
+def _twin(content: np.ndarray[Any, Any], page: Fingerprint) -> bytes:
+    """Names what a page says, whatever its key: pages with the same are exact copies."""
+    keyless = content.copy()
+    keyless["key"] = 0
+    return blake2b(keyless.tobytes() + page.payload, digest_size=16).digest()
+
+
+def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
+    if task.keep == "longest":
+        return -len(signed.text or "")
+    if task.keep == "earliest-date":
+        if isinstance(row.raw, bytes):
+            from dedup_middleware.batch.signing import fields_of
+
+            date = fields_of(row).get(task.date_field)
+        return moment(date)
+    return 0
+
+
+def moment(date: Any) -> int:
+    """Microseconds since 1970 of a date as it is met in files; the last moment for none.
+
+    >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
+    (86400000000, 1500000, True)
+    """
+    if isinstance(date, str):
+        text = date.strip()
+        try:
+            # What Python 3.10 does not know yet.
+            date = datetime.datetime.fromisoformat(
+                text[:-1] + "+00:00" if text[-1:] in "Zz" and text else text
+            )
+        except ValueError:
+            return LATEST
+    elif isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
+        date = datetime.datetime(date.year, date.month, date.day)
+    if isinstance(date, datetime.datetime):
+        zone = date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)
+        date = zone.timestamp()
+    if isinstance(date, (int, float)) and not isinstance(date, bool) and abs(date) < 1e12:
+        return int(date * 1_000_000)
+    return LATEST

@@ -1,0 +1,157 @@
+"""Steps of a job that are written down, so that a job that was ended goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from dedup_middleware.spark.settings import SparkError
+
+_DONE = "_SUCCESS"  # Spark writes it when all files of a table are in their place
+_STATE = "job.json"
+
+Note = Callable[[str], None]
+
+
+@attrs.frozen
+class Stages:
+    """Tables of one job under one folder.
+
+    :param note: called with the name of each stage that begins
+    """
+
+    session: SparkSession
+    folder: str
+    note: Note
+
+    def path(self, name: str) -> str:
+        """Where a table is."""
+        return f"{self.folder.rstrip('/')}/{name}"
+
+    def table(
+        self, name: str, make: Callable[[], DataFrame], settings: dict[str, str] | None = None
+    ) -> DataFrame:
+        """A table, made and written unless that is done already.
+
+        Spark moves its files into place at the end: what was ended in the middle is made anew.
+
+        :param settings: of the session, while it is made
+        """
+        path = self.path(name)
+        if not exists(self.session, f"{path}/{_DONE}"):
+            before = {key: self.session.conf.get(key, None) for key in settings or ()}
+            try:
+                for key, value in (settings or {}).items():
+                    self.session.conf.set(key, value)
+                table = make()  # makes the tables before it, if need be
+                self.note(name)
+                table.write.mode("overwrite").parquet(path)
+            finally:
+                for key, old in before.items():
+                    if old is None:
+                        self.session.conf.unset(key)
+                    else:
+                        self.session.conf.set(key, old)
+        return self.session.read.parquet(path)
+
+    def begin(self, fingerprint: str) -> None:
+        """Take the folder for a job.
+
+        :raises SparkError: it holds another job, or something else
+        """
+        path = self.path(_STATE)
+        if exists(self.session, path):
+            found = json.loads(read_text(self.session, path))
+            if found.get("job") == fingerprint:
+                return
+            raise SparkError(
+                f"output={self.folder!r} can't be used: it holds the result of another input or "
+                "of other options; name another folder, or remove it"
+            )
+        if exists(self.session, self.folder) and _filled(self.session, self.folder):
+            raise SparkError(
+                f"output={self.folder!r} can't be used: the folder is not empty; name another one"
+            )
+        write_text(self.session, path, json.dumps({"job": fingerprint}))
+
+
+def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    virtual_machine: Any = session._jvm
+    found = virtual_machine.org.apache.hadoop.fs.Path(path)
+    return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
+
+
+def exists(session: SparkSession, path: str) -> bool:
+    """Whether there is a file or folder, on any file system that Spark knows."""
+    files, found = _file_system(session, path)
+    return bool(files.exists(found))
+
+
+def _filled(session: SparkSession, path: str) -> bool:
+    files, found = _file_system(session, path)
+    return len(files.listStatus(found)) > 0
+
+
+def read_text(session: SparkSession, path: str) -> str:
+    """A small text file."""
+    files, found = _file_system(session, path)
+    stream = files.open(found)
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()
+
+
+def write_text(session: SparkSession, path: str, text: str) -> None:
+    """Write a small text file."""
+    files, found = _file_system(session, path)
+    stream = files.create(found, True)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
+
+
+def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Names, bytes and times of change of files."""
+    states = []
+    for path in paths:
+        files, found = _file_system(session, path)
+        status = files.getFileStatus(found)
+        states.append((path, int(status.getLen()), int(status.getModificationTime())))
+    return states
+
+
+def listed(session: SparkSession, path: str) -> list[str]:
+    """Files at a path, a pattern among them; hidden ones are left out.
+
+    :raises SparkError: there are none
+    """
+    files, found = _file_system(session, path)
+    waiting = list(files.globStatus(found) or ())
+    names: list[str] = []
+    while waiting:
+        status = waiting.pop()
+        own = status.getPath()
+        if status.isDirectory():
+            waiting += [one for one in files.listStatus(own) if _shown(one.getPath().getName())]
+        else:
+            names.append(str(own.toString()))
+    if not names:
+        raise SparkError(f"there is no file at {path}: name what is to be read")
+    return names
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """A short name of an input and options: equal ones have the same."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()

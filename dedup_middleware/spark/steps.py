@@ -1,0 +1,342 @@
+"""The steps from fingerprints to the result, each a table that is written down."""
+
+from __future__ import annotations
+
+from functools import cached_property, reduce
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from dedup_middleware.index.pages import TABLE_SHIFT
+from dedup_middleware.methods.base import Method
+from dedup_middleware.options import Options
+from dedup_middleware.spark.against import stored_pages
+from dedup_middleware.spark.blocks import candidate_pairs
+from dedup_middleware.spark.judged import CANDIDATE, COPY, EDGES_DDL, OWN, judge_pairs
+from dedup_middleware.spark.matching import MATCHES_DDL, match_pages
+from dedup_middleware.spark.settings import Job
+from dedup_middleware.spark.settling import settled
+from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
+from dedup_middleware.spark.stages import Stages
+
+_RECORDS = 2_000_000  # of blocks, in one partition
+_PAGES = 200_000  # in one partition of those that are judged
+_NUMBERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+_SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
+           "payload")  # fmt: skip
+
+
+@attrs.define(kw_only=True, slots=False)
+class Steps:
+    """The tables of one job.
+
+    :param pages: see :mod:`.signing`
+    """
+
+    stages: Stages
+    pages: DataFrame
+    options: Options
+    job: Job
+    method: Method
+
+    def _own(self, name: str) -> str:
+        return f"{PREFIX}{name}"
+
+    @cached_property
+    def _sorted(self) -> bool:
+        return self.job.keep != "first" or self.job.order_by is not None
+
+    @cached_property
+    def ordered(self) -> DataFrame:
+        """Every page that was read, with its ``order``: narrow, without the input's columns."""
+        names = ("position", "rank", "key", "named", "size", "content", "key_hash", "simhash",
+                 "twin", "slots", "probes", "payload")  # fmt: skip
+        readable = self.pages.where(F.col(self._own("error")).isNull())
+        by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
+        narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
+        if not self._sorted:
+            return narrow.withColumn("order", F.col("position"))
+        keys = ["rank", *(["by"] if by else []), "position"]
+
+        def numbered() -> DataFrame:
+            # Numbers of a partition and within it: both are written down and stay as they are.
+            return narrow.sort(*keys).withColumn("order", F.monotonically_increasing_id())
+
+        return self.stages.table("work/ordered", numbered)
+
+    @cached_property
+    def partitions(self) -> int:
+        """Number of partitions for blocks, by the number of pages."""
+        if self.job.partitions:
+            return self.job.partitions
+        old = 0 if self._old is None else self._old.count()
+        pages = int(self.ordered.count() + old)
+        cores = int(self.pages.sparkSession.sparkContext.defaultParallelism)
+        return max(cores, -(-pages * 14 // _RECORDS))
+
+    @cached_property
+    def _groups(self) -> DataFrame:
+        """Pages with ``first`` and ``last``, the orders of the first and last exact copy.
+
+        A page whose key occurs again is an exact copy only of pages of that key, since its key
+        decides as well.
+        """
+
+        def grouped() -> DataFrame:
+            pages = self.ordered.where(F.col("size") > 0)
+            again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
+            marked = (
+                pages.select("order", "twin", "key_hash")
+                .join(again.select("key_hash", F.lit(True).alias("again")), "key_hash", "left")
+                .withColumn("again", F.coalesce("again", F.lit(False)))
+                .withColumn("own", F.when(F.col("again"), F.col("key_hash")).otherwise(F.lit(0)))
+            )
+            same = ["twin", "again", "own"]
+            ends = marked.groupBy(*same).agg(
+                F.min("order").alias("first"), F.max("order").alias("last")
+            )
+            return marked.join(ends, same).select("first", "last", "order", "key_hash")
+
+        return self.stages.table("work/groups", grouped)
+
+    @cached_property
+    def single(self) -> DataFrame:
+        """One page of each group of exact copies: the first; and those of an index."""
+
+        def made() -> DataFrame:
+            firsts = self._groups.where(F.col("order") == F.col("first")).select(
+                "order", "last", (F.col("last") > F.col("first")).alias("copied")
+            )
+            own = self.ordered.join(firsts, "order").select(*_SINGLE)
+            return own if self._old is None else own.unionByName(self._old.select(*_SINGLE))
+
+        return self.stages.table("work/single", made)
+
+    @cached_property
+    def _old(self) -> DataFrame | None:
+        if self.job.against is None:
+            return None
+        return stored_pages(self.pages.sparkSession, self.job.against)
+
+    @cached_property
+    def _copies(self) -> DataFrame:
+        """Exact copies (page, candidate, same): of which page, the copy, whether of one key."""
+        first = self._groups.where(F.col("order") == F.col("first")).select(
+            "first", F.col("key_hash").alias("own")
+        )
+        copies = self._groups.where(F.col("order") != F.col("first"))
+        return copies.join(first, "first").select(
+            F.col("first").alias("page"),
+            F.col("order").alias("candidate"),
+            (F.col("key_hash") == F.col("own")).alias("same"),
+        )
+
+    @cached_property
+    def _pairs(self) -> DataFrame:
+        """Pages with those that stand beside them, see :mod:`.blocks`."""
+        return self.stages.table(
+            "work/pairs",
+            lambda: candidate_pairs(
+                self.single, self.job, self.method.scan_distance, self.partitions
+            ),
+            _NUMBERS,
+        )
+
+    @cached_property
+    def edges(self) -> DataFrame:
+        """Candidates that matter, see :mod:`.judged`."""
+
+        def made() -> DataFrame:
+            found = self._pairs
+            content = self.single.select("order", "content", "payload")
+            theirs = found.join(content.withColumnRenamed("order", "candidate"), "candidate")
+            rows = theirs.select(
+                "page", F.lit(CANDIDATE).alias("kind"), "candidate", "tables", "content", "payload"
+            )
+            own = content.where(F.col("order") >= 0).select(
+                F.col("order").alias("page"),
+                F.lit(OWN).alias("kind"),
+                F.lit(None).cast("bigint").alias("candidate"),
+                F.lit(0).cast("bigint").alias("tables"),
+                "content",
+                "payload",
+            )
+            # Of most pages nobody is beside them.
+            own = own.join(found.select("page").distinct(), "page", "left_semi")
+            together = self._by_page(rows.unionByName(own))
+            return together.mapInArrow(judge_pairs(self.options), EDGES_DDL)
+
+        return self.stages.table("work/edges", made, _NUMBERS)
+
+    def _by_page(self, rows: DataFrame) -> DataFrame:
+        return rows.repartition(self.partitions, "page").sortWithinPartitions(
+            "page", "kind", "candidate"
+        )
+
+    @cached_property
+    def settled(self) -> DataFrame:
+        """When each contested page was kept, see :mod:`.settling`."""
+
+        def made() -> DataFrame:
+            copies = self._copies.select("page", "candidate")
+            return settled(
+                self.edges, copies, self.method, self.job.settle,
+                lambda table, name: self.stages.table(f"work/{name}", lambda: table),
+            )  # fmt: skip
+
+        return self.stages.table("work/settled", made)
+
+    @cached_property
+    def matches(self) -> DataFrame:
+        """Dropped pages and what each matched, see :mod:`.matching`."""
+
+        def made() -> DataFrame:
+            return self._by_page(self._to_match()).mapInArrow(
+                match_pages(self.options), MATCHES_DDL
+            )
+
+        return self.stages.table("work/matches", made, _NUMBERS)
+
+    def _to_match(self) -> DataFrame:
+        """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
+        state = self.settled.withColumn("contested", F.lit(True))
+        pages = self.single.where("order >= 0").join(
+            state.withColumnRenamed("page", "order"), "order", "left"
+        )
+        dropped = F.col("contested") & (
+            F.col("kept_at").isNull() | (F.col("kept_at") != F.col("order"))
+        )
+        mask = F.aggregate(
+            "slots",
+            F.lit(0).cast("bigint"),
+            lambda found, slot: found.bitwiseOR(
+                F.call_function(
+                    "shiftleft",
+                    F.lit(1).cast("bigint"),
+                    F.shiftright(slot, TABLE_SHIFT).cast("int"),
+                )
+            ),
+        )
+        none = F.lit(None)
+        own = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied")).select(
+            F.col("order").alias("page"),
+            F.lit(OWN).alias("kind"),
+            none.cast("bigint").alias("candidate"),
+            mask.alias("tables"),
+            F.col("named").cast("bigint").alias("flags"),
+            "content",
+            "payload",
+            F.when(F.col("contested"), F.col("kept_at")).otherwise(F.col("order")).alias("kept_at"),
+        )
+        theirs = (
+            self.edges.where(F.col("candidate").isNotNull())
+            .join(own.select("page"), "page", "left_semi")
+            .join(state.withColumnRenamed("page", "candidate"), "candidate", "left")
+            .where(F.col("contested").isNull() | F.col("kept_at").isNotNull())
+            .select(
+                "page",
+                F.lit(CANDIDATE).alias("kind"),
+                F.coalesce("kept_at", "candidate").alias("candidate"),
+                "tables",
+                F.lit(0).cast("bigint").alias("flags"),
+                "content",
+                "payload",
+                none.cast("bigint").alias("kept_at"),
+            )
+        )
+        copies = self._copies.select(
+            "page",
+            F.lit(COPY).alias("kind"),
+            "candidate",
+            F.lit(0).cast("bigint").alias("tables"),
+            F.col("same").cast("bigint").alias("flags"),
+            none.cast("binary").alias("content"),
+            none.cast("binary").alias("payload"),
+            none.cast("bigint").alias("kept_at"),
+        )
+        return reduce(DataFrame.unionByName, (own, theirs, copies))
+
+    def duplicates(self) -> DataFrame:
+        """See :class:`.Result`."""
+
+        def made() -> DataFrame:
+            keys = self.ordered.select("order", "key", "named")
+            names = keys.select("order", "key")
+            if self._old is not None:
+                names = names.union(self._old.select("order", "key"))
+            names = names.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
+            revisit = F.col("same_key") & F.col("named")
+            found = (
+                self.matches.join(keys, "order")
+                .join(names, "match", "left")
+                .select(
+                    "order", "key", "match", "match_key",
+                    F.when(revisit, "revisit").otherwise("duplicate").alias("outcome"),
+                    "reason", "similarity", "jaccard", "distance", "tables",
+                )
+            )  # fmt: skip
+            if self.options.revisit == "keep":
+                found = found.where("outcome != 'revisit'")
+            if self.options.on_empty == "drop":
+                found = found.unionByName(self._empty(), allowMissingColumns=True)
+            return found
+
+        return self.stages.table("duplicates", made)
+
+    def _empty(self) -> DataFrame:
+        return self.ordered.where("size = 0").select(
+            "order", "key", F.lit("empty").alias("outcome"), F.lit("no-text").alias("reason")
+        )
+
+    def kept(self) -> DataFrame:
+        """See :class:`.Result`."""
+
+        def made() -> DataFrame:
+            own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
+                   "key_hash", "simhash", "twin", "slots", "probes", "payload")]  # fmt: skip
+            place = self._own("position")
+            pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
+            if self._sorted:
+                orders = self.ordered.select(F.col("position").alias(place), "order")
+                pages = pages.join(orders, place)
+            else:
+                pages = pages.withColumn("order", F.col(place))
+            dropped = self.stages.table("duplicates", self.duplicates).select("order")
+            left = pages.join(dropped, "order", "left_anti").drop(place)
+            if LINE in left.columns:
+                left = left.select(F.decode(LINE, "UTF-8").alias("line"), "*").drop(LINE)
+            return left.withColumnRenamed("order", self._own("order"))
+
+        return self.stages.table("kept", made)
+
+    def clusters(self) -> DataFrame:
+        """See :class:`.Result`."""
+
+        def made() -> DataFrame:
+            dropped = self.stages.table("duplicates", self.duplicates).where("match is not null")
+            kept = dropped.select(
+                F.col("match").alias("cluster"),
+                F.col("match").alias("order"),
+                F.col("match_key").alias("key"),
+                F.lit(True).alias("kept"),
+            ).distinct()
+            return kept.union(
+                dropped.select(F.col("match").alias("cluster"), "order", "key", F.lit(False))
+            )
+
+        return self.stages.table("clusters", made)
+
+    def rejects(self) -> DataFrame:
+        """See :class:`.Result`."""
+
+        def made() -> DataFrame:
+            file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []
+            return self.pages.where(F.col(self._own("error")).isNotNull()).select(
+                *file,
+                F.col(self._own("position")).alias("position"),
+                F.col(self._own("error")).alias("reason"),
+                F.col(self._own("raw")).alias("raw"),
+            )
+
+        return self.stages.table("rejects", made)

@@ -1,0 +1,319 @@
+"""`scrapy dedup dedup`: files in, kept and dropped rows out, by the rule of the crawl."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.batch.judging import batch_options
+from dedup_middleware.journal.opening import open_journal
+from tests.commands.running import dedup, run
+from tests.texts import article, english
+
+
+def rows(count: int) -> list[dict[str, Any]]:
+    """Pages, every third of them a light edit of the one before."""
+    made = []
+    for n in range(count):
+        text = article(n - 1)[7:] + "记者报道。" if n % 3 == 2 else article(n)
+        made.append({"url": f"https://h{n % 5}.example/{n}", "title": f"题{n}", "text": text})
+    return made
+
+
+def write(path: Path, items: list[dict[str, Any]]) -> Path:
+    """A file of JSON lines."""
+    path.write_text(
+        "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items), encoding="utf-8"
+    )
+    return path
+
+
+def lines(path: Path) -> list[Any]:
+    """The JSON lines of a file, packed or not."""
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def batch(*arguments: str | Path, **settings: Any) -> Any:
+    """Run it in this process alone."""
+    return dedup("dedup", *map(str, arguments), "--workers", "0", **settings)
+
+
+def test_same_rule_as_the_crawl(tmp_path: Path) -> None:
+    """Kept, dropped and each verdict are those of a deduplicator that meets the pages in order."""
+    items = rows(30)
+    done = batch(
+        write(tmp_path / "in.jsonl", items), "-o", tmp_path / "kept.jsonl",
+        "--dropped", tmp_path / "dropped.jsonl", "--json",
+    )  # fmt: skip
+    assert done.code == 0
+
+    async def decide() -> list[tuple[str, str | None, float | None]]:
+        said = []
+        async with Deduplicator(batch_options(Options())) as one:
+            for item in items:
+                verdict = await one.decide(
+                    Document(item["url"], title=item["title"], text=item["text"])
+                )
+                await one.commit(verdict)
+                match = verdict.match
+                said.append(
+                    (verdict.outcome, match and match.key, match and round(match.similarity, 4))
+                )
+        return said
+
+    expected = run(decide())
+    kept = [item for item, one in zip(items, expected, strict=True) if one[0] == "new"]
+    assert lines(tmp_path / "kept.jsonl") == kept
+    dropped = lines(tmp_path / "dropped.jsonl")
+    assert [{k: v for k, v in item.items() if k != "dedup"} for item in dropped] == [
+        item for item in items if item not in kept
+    ]
+    assert [
+        (i["dedup"]["outcome"], i["dedup"]["match"], i["dedup"]["similarity"]) for i in dropped
+    ] == [one for one in expected if one[0] != "new"]
+    assert len(dropped) == 10
+    report = done.json
+    assert (report["read"], report["kept"], report["dropped"], report["rejected"]) == (
+        30,
+        20,
+        10,
+        0,
+    )
+    assert sum(report["reasons"].values()) == 30
+    assert report["pages_per_second"] > 0
+    assert report["peak_bytes"] > 10_000_000
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    """Two worker processes give, byte for byte, what none gives."""
+    items = rows(700)
+    source = write(tmp_path / "in.jsonl", items)
+    for workers in ("0", "2"):
+        folder = tmp_path / workers
+        folder.mkdir()
+        done = dedup(
+            "dedup", str(source), "-o", str(folder / "kept.jsonl"),
+            "--dropped", str(folder / "dropped.jsonl"), "--workers", workers,
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        assert "700 rows" in done.out
+    for name in ("kept.jsonl", "dropped.jsonl"):
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_kept_lines_are_untouched(tmp_path: Path) -> None:
+    """Spaces, order and unknown fields of a line of JSON stay as they were."""
+    line = '{ "extra": [1,2] ,"text":"' + article(1) + '",   "url":"https:\\/\\/a\\/1"}'
+    (tmp_path / "in.jsonl").write_text(line + "\r\n\n", encoding="utf-8")
+    assert batch(tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl").code == 0
+    assert (tmp_path / "kept.jsonl").read_text(encoding="utf-8") == line + "\n"
+
+
+def test_formats_agree(tmp_path: Path) -> None:
+    """The same pages as JSON lines, packed, as CSV, TSV and Parquet are decided alike."""
+    items = rows(12)
+    write(tmp_path / "a.jsonl", items)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress((tmp_path / "a.jsonl").read_bytes()))
+    for name, delimiter in (("c.csv", ","), ("d.tsv", "\t")):
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ["url", "title", "text"], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(items)
+        (tmp_path / name).write_text(text.getvalue(), encoding="utf-8-sig")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(items), tmp_path / "e.parquet")
+    found = []
+    for name in ("a.jsonl", "b.jsonl.gz", "c.csv", "d.tsv", "e.parquet"):
+        kept = tmp_path / f"{name}.kept.jsonl.gz"
+        done = batch(tmp_path / name, "-o", kept)
+        assert done.code == 0, done.err
+        found.append(lines(kept))
+    assert len(found[0]) == 8
+    assert all(one == found[0] for one in found)
+
+
+def warc(path: Path, pages: list[tuple[str, str, str, bytes]]) -> None:
+    """A WARC file of (address, status, content type, body); packed record by record."""
+    with path.open("wb") as file:
+        for number, (address, status, kind, body) in enumerate(pages):
+            http = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n\r\n".encode() + body
+            head = (
+                "WARC/1.0\r\nWARC-Type: response\r\n"
+                f"WARC-Target-URI: {address}\r\nWARC-Date: 2026-01-02T03:04:05Z\r\n"
+                f"WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012}>\r\n"
+                "Content-Type: application/http; msgtype=response\r\n"
+                f"Content-Length: {len(http)}\r\n\r\n"
+            )
+            record = head.encode() + http + b"\r\n\r\n"
+            file.write(gzip.compress(record) if path.suffix == ".gz" else record)
+
+
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_warc(tmp_path: Path, name: str) -> None:
+    """HTML of status 200 is read in its charset; the body text is compared and written."""
+
+    def page(text: str) -> str:
+        return f"<html><head><title>题</title></head><body><article><p>{text}</p></article></body>"
+
+    warc(
+        tmp_path / name,
+        [
+            ("https://a/1", "200 OK", "text/html; charset=gbk", page(article(1)).encode("gbk")),
+            ("https://b/1", "200 OK", "text/html; charset=utf-8", page(article(1)).encode()),
+            ("https://a/2", "404 Not Found", "text/html", page(article(2)).encode()),
+            ("https://a/3", "200 OK", "image/png", b"\x89PNG"),
+        ],
+    )
+    done = batch(
+        tmp_path / name, "-o", tmp_path / "kept.jsonl", "--dropped", tmp_path / "dropped.jsonl"
+    )
+    assert done.code == 0, done.err
+    (kept,) = lines(tmp_path / "kept.jsonl")
+    assert (kept["url"], kept["title"]) == ("https://a/1", "题")
+    assert article(1)[:30] in kept["text"]
+    assert "html" not in kept
+    (dropped,) = lines(tmp_path / "dropped.jsonl")
+    assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
+
+
+BAD = [
+    (b"{not json", "it is no JSON"),
+    (b"[1, 2]", "it is no JSON object"),
+    (b'"text"', "it is no JSON object"),
+    (b'{"url": "u"}', "no field 'text' or 'html'"),
+    (b'{"url": "u", "text": 5}', "field 'text' is no text"),
+    (b'{"text": "\xff"}', "it is not UTF-8"),
+    (b"[" * 100_000, "nested too deeply"),
+]
+
+
+def test_bad_rows_are_written_aside(tmp_path: Path) -> None:
+    """Each with its file, row and reason; all others are decided."""
+    good = json.dumps({"url": "https://a/1", "text": english(1)}).encode()
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join([good, *(raw for raw, _ in BAD), b""]))
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl", "--json")
+    assert (done.code, done.json["kept"], done.json["rejected"]) == (0, 1, len(BAD))
+    rejected = lines(tmp_path / "kept.jsonl.rejected")
+    for number, (row, (raw, error)) in enumerate(zip(rejected, BAD, strict=True), 2):
+        assert row["row"] == number
+        assert error in row["error"]
+        assert row["file"].endswith("in.jsonl")
+        assert row["raw"] == raw.decode("utf-8", "replace")[:1000]
+
+
+def test_bad_rows_of_csv(tmp_path: Path) -> None:
+    """A wrong number of fields, and bytes that are not UTF-8."""
+    (tmp_path / "in.csv").write_bytes(
+        b"url,text\nu1,one two three\nu2\nu3,a,b\nu4,\xff\xfe\n\nu5,four five six\n"
+    )
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "kept.jsonl", "--json")
+    assert (done.json["kept"], done.json["rejected"]) == (2, 3)
+    errors = [row["error"] for row in lines(tmp_path / "kept.jsonl.rejected")]
+    assert errors == [
+        "it has 1 fields, the first line has 2", "it has 3 fields, the first line has 2",
+        "it is not UTF-8",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("none.jsonl", None),
+        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 1000)[:-20]),
+        ("plain.jsonl.gz", b'{"text": "a"}\n'),
+        ("no.parquet", b"PAR1 and nothing else"),
+        ("no.warc", b"this is no WARC\r\n\r\n" * 10),
+        ("what.bin", b"x"),
+    ],
+)
+def test_files_that_can_not_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+    """Exit code 1, a message that names the file, and no result that looks complete."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = batch(tmp_path / name, "-o", tmp_path / "kept.jsonl")
+    assert done.code == 1
+    assert name in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    """Without --overwrite; and never an input."""
+    source = write(tmp_path / "in.jsonl", rows(3))
+    (tmp_path / "kept.jsonl").write_text("mine")
+    done = batch(source, "-o", tmp_path / "kept.jsonl")
+    assert (done.code, (tmp_path / "kept.jsonl").read_text()) == (1, "mine")
+    assert batch(source, "-o", tmp_path / "kept.jsonl", "--overwrite").code == 0
+    assert len(lines(tmp_path / "kept.jsonl")) == 2
+    assert "is named twice" in batch(source, "-o", source, "--overwrite").err
+    assert len(lines(source)) == 3
+    assert dedup("dedup", str(source), "-o", "x", "--workers", "-1").code == 2
+
+
+def test_pages_without_text_and_revisits(tmp_path: Path) -> None:
+    """The settings of the crawl say what becomes of them."""
+    page = {"url": "https://a/1", "text": article(1)}
+    source = write(tmp_path / "in.jsonl", [page, page, {"url": "https://a/2", "text": " "}])
+    keep = batch(source, "-o", tmp_path / "1.jsonl", "--json", DEDUP_REVISIT="keep")
+    drop = batch(source, "-o", tmp_path / "2.jsonl", "--json", DEDUP_ON_EMPTY="drop")
+    assert (keep.json["kept"], drop.json["kept"]) == (3, 1)
+
+
+def test_journal_of_a_run(tmp_path: Path) -> None:
+    """Drops with their items, texts of kept pages, and counts, as a crawl writes them."""
+    source = write(tmp_path / "in.jsonl", rows(9))
+    assert batch(source, "-o", tmp_path / "k.jsonl", "--journal", tmp_path / "j.db").code == 0
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        drops = list(journal.drops(bodies=True))
+        assert [drop.key for drop in drops] == [rows(9)[n]["url"] for n in (2, 5, 8)]
+        assert drops[0].body is not None
+        assert drops[0].body.item == rows(9)[2]
+        stored = journal.kept(drops[0])
+        assert stored is not None
+        assert stored.text == article(1)
+        assert sum(hour.seen for hour in journal.hours()) == 9
+        assert sum(hour.stored for hour in journal.hours()) == 6
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_run_that_was_killed_is_repeated(tmp_path: Path) -> None:
+    """It leaves no finished file; the next run gives what an undisturbed one gives."""
+    source = write(tmp_path / "in.jsonl", rows(3000))
+    command = [
+        sys.executable, "-m", "scrapy", "dedup", "dedup", str(source), "--workers", "1",
+        "--dropped", str(tmp_path / "dropped.jsonl"), "-o",
+    ]  # fmt: skip
+    kept, part = tmp_path / "kept.jsonl", tmp_path / "kept.jsonl.part"
+    process = subprocess.Popen(
+        [*command, str(kept)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 120
+    while not (part.exists() and part.stat().st_size) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not kept.exists()
+    assert batch(source, "-o", kept, "--dropped", tmp_path / "dropped.jsonl").code == 0
+    assert batch(source, "-o", tmp_path / "k2", "--dropped", tmp_path / "d2").code == 0
+    assert kept.read_bytes() == (tmp_path / "k2").read_bytes()
+    assert (tmp_path / "dropped.jsonl").read_bytes() == (tmp_path / "d2").read_bytes()
+    assert not part.exists()
+    assert len(lines(kept)) == 2000

@@ -1,0 +1,105 @@
+"""`export`, `import`, `verify` and `compact` work on every kind of index."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.running import crawl, dedup, item, outcome, settings_for
+from tests.texts import article
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """Three stored pages, in a file and on Redis."""
+    if request.param == "sqlite":
+        made = settings_for(tmp_path)
+    else:
+        made = {"DEDUP_INDEX_URL": request.getfixturevalue("redis_url")}
+    crawl(made, *(item("one.example", n) for n in range(3)))
+    return made
+
+
+def test_export_and_import(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Into a new index, which decides as the old one does; again, and nothing is new."""
+    file = tmp_path / "pages.parquet"
+    done = dedup("export", str(file), "--json", **settings)
+    assert (done.code, done.json["pages"]) == (0, 3), done.err
+    other = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'other.db'}"}
+    done = dedup("import", str(file), "--json", **other)
+    assert (done.code, done.json) == (0, {"pages": 3, "known": 0}), done.err
+    assert outcome(other, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    again = dedup("import", str(file), **other)
+    assert "0 pages are new to the index, 3 were known" in again.out
+    assert "exists" in dedup("export", str(file), **settings).err
+    assert "3 pages are in" in dedup("export", str(file), "--overwrite", **settings).out
+
+
+def test_import_of_a_damaged_file(settings: dict[str, Any], tmp_path: Path) -> None:
+    """It is refused and nothing is entered; so is a file that is not there."""
+    file = tmp_path / "pages.parquet"
+    dedup("export", str(file), **settings)
+    raw = file.read_bytes()
+    file.write_bytes(raw[: len(raw) // 2] + raw[-200:])
+    other = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'other.db'}"}
+    assert dedup("import", str(file), **other).code == 1
+    assert not (tmp_path / "other.db").exists()
+    done = dedup("import", str(tmp_path / "none"), **other)
+    assert (done.code, "is no file" in done.err) == (1, True)
+
+
+def test_verify(settings: dict[str, Any]) -> None:
+    """An index that was only crawled with is whole."""
+    done = dedup("verify", "--json", **settings)
+    assert (done.code, done.json["sound"], done.json["committed"]) == (0, True, 3)
+    people = dedup("verify", **settings)
+    assert "The index is whole." in people.out
+    assert "simhash/0" in people.out
+
+
+def test_verify_finds_damage(tmp_path: Path) -> None:
+    """Exit code 3, and what is damaged."""
+    settings = settings_for(tmp_path)
+    crawl(settings, *(item("one.example", n) for n in range(3)))
+    with sqlite3.connect(tmp_path / "index.db") as db:
+        db.execute("DELETE FROM bucket WHERE id IN (SELECT id FROM bucket LIMIT 3)")
+    db.close()
+    done = dedup("verify", "--json", **settings)
+    assert (done.code, done.json["sound"]) == (3, False)
+    assert done.json["lacking_pages"] > 0
+    assert "The index is damaged." in dedup("verify", **settings).out
+
+
+def test_compact(settings: dict[str, Any]) -> None:
+    """Records of forgotten pages go; those of others stay."""
+    assert dedup("compact", "--json", **settings).json == {"records": 0}
+    dedup("forget", "--key", "https://one.example/1", "--yes", **settings)
+    assert dedup("compact", "--json", **settings).json["records"] >= 13
+    assert "0 records are taken out" in dedup("compact", **settings).out
+    assert outcome(settings, "https://x/", article(2))[0] == "duplicate"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["export", "f"], ["verify"], ["compact"], ["check", "-"], ["forget", "--key", "k", "--yes"]],
+)
+def test_index_that_does_not_exist(tmp_path: Path, arguments: list[str]) -> None:
+    """Exit code 1, a clear message, and nothing is made."""
+    settings = settings_for(tmp_path)
+    done = dedup(*arguments, stdin=b"text", **settings)
+    assert done.code == 1
+    assert "there is no index" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_redis_that_is_away() -> None:
+    """Exit code 1 and the reason, without the password."""
+    url = "redis://me:secret@127.0.0.1:9/0"
+    for command in (["stats"], ["verify"], ["explain", "k"]):
+        done = dedup(*command, DEDUP_INDEX_URL=url, DEDUP_RETRIES=0, DEDUP_TIMEOUT=0.5)
+        assert done.code == 1
+        assert "can't be used" in done.err
+        assert "secret" not in done.err

@@ -1,0 +1,50 @@
+"""What the child processes of the tests of loading do: enter many articles, or a whole file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from dedup_middleware.index.base import Entry
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.portable import import_index
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS
+from tests.index.workers import article_entry
+
+
+def loaded_article(article: int) -> Entry:
+    """The entry that a spider would claim for an article, with its SimHash in the content."""
+    entry = article_entry(article)
+    content = np.frombuffer(entry.content, CONTENT).copy()
+    wide = next(slot for slot in entry.slots if slot.table == 2)
+    content["simhash"] = wide.prefix << 48 | wide.head
+    return attrs.evolve(entry, content=content.tobytes())
+
+
+def load_articles(url: str, first: int, count: int) -> None:
+    """Entry point of a child process: loads articles ``first`` and so on."""
+
+    async def work() -> None:
+        index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+        await index.open(PARAMETERS)
+        await index.load(pages_of([loaded_article(one) for one in range(first, first + count)]))
+        await index.close()
+
+    asyncio.run(work())
+
+
+def import_file(url: str, path: Path) -> None:
+    """Entry point of a child process: imports a portable file."""
+
+    async def work() -> None:
+        index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+        await import_index(index, path)
+        await index.close()
+
+    asyncio.run(work())

@@ -1,0 +1,242 @@
+"""Faults of the store below the index: what it lost, what it can't write, what is not its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.exceptions import Dropped
+from dedup_middleware.index.base import Claim, Reading
+from dedup_middleware.index.records import State
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.sqlite import SQLiteIndex
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS, entry
+from tests.index.proxy import Proxy
+from tests.index.redis_use import LEASE, SLOTS, claimed, opened, states
+from tests.servers import RedisServer, running_redis
+from tests.test_pipeline import Crawl, item, make_crawler
+
+KEEPS_ALL = ["--appendonly", "yes", "--appendfsync", "always"]
+
+
+async def test_server_without_its_last_second(tmp_path: Path) -> None:
+    """A server that comes back from an append-only file without its end: the claim in it is
+    refused, and a reading from before gets the buckets as they are now."""
+    arguments = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no"]
+    with running_redis(tmp_path, *arguments) as server:
+        index = await opened(server.url, retries=20)
+        known = await claimed(index)
+        assert await index.commit(known)
+        file = max(tmp_path.rglob("*.aof"), key=lambda path: path.stat().st_size)
+        size = file.stat().st_size
+        lost = await claimed(index)
+        before = await index.read(SLOTS)
+        server.kill()
+        with file.open("r+b") as log:
+            log.truncate(size)
+        server.start()
+        assert not await index.commit(lost)
+        outcome = await index.claim(entry(SLOTS), before, LEASE)
+        assert isinstance(outcome, Reading)
+        assert outcome.lengths == tuple(slot.width for slot in SLOTS)
+        assert await states(index, known.number) == [State.COMMITTED]
+        assert isinstance(await claimed(index), Claim)
+        await index.close()
+
+
+async def test_full_disk(tmp_path: Path) -> None:
+    """A file that can't grow refuses claims with a clear message; when there is room again the
+    index goes on, and nothing of a refused claim is in it."""
+    index = SQLiteIndex(str(tmp_path / "index.db"))
+    await index.open(PARAMETERS)
+    stored = await claimed(index)
+    assert await index.commit(stored)
+    db = index._db
+    assert db is not None
+
+    def limit(pages: int) -> None:
+        db.execute(f"PRAGMA max_page_count = {pages}")
+
+    await index._in_thread(lambda: limit(1))  # SQLite takes the size it has, if that is more
+    made: list[Claim] = []
+    with pytest.raises(IndexUnavailableError, match="the disk is full") as caught:
+        await _claim_often(index, made)
+    assert "DEDUP_INDEX_URL=sqlite:" in str(caught.value)
+    await index._in_thread(lambda: limit(1_000_000))
+    assert await index.count() == 1
+    assert (await index.stats()).pending == len(made)
+    assert await index.commit(await claimed(index))
+    await index.close()
+
+
+async def _claim_often(index: SQLiteIndex, made: list[Claim]) -> None:
+    for _ in range(10_000):
+        made.append(await claimed(index))
+
+
+async def test_too_few_replicas(own_server: RedisServer) -> None:
+    """A master that has lost its replicas refuses writes with a clear message, and is used again
+    when they are back."""
+    index = await opened(own_server.url, retries=1)
+    assert await index.commit(await claimed(index))
+    with own_server.client() as admin:
+        admin.config_set("min-replicas-to-write", 1)
+        with pytest.raises(IndexUnavailableError, match="too few replicas to accept writes"):
+            await claimed(index)
+        assert await index.count() == 1
+        admin.config_set("min-replicas-to-write", 0)
+    assert await index.commit(await claimed(index))
+    assert await index.count() == 2
+    await index.close()
+
+
+async def test_server_that_loads_its_data(tmp_path: Path) -> None:
+    """While a server reads its data it is not there yet, and says so; calls with enough retries
+    are answered as soon as it is."""
+    slow = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]
+    with running_redis(tmp_path, *slow) as server:
+        index = await opened(server.url)
+        assert await index.commit(await claimed(index))
+        with server.client() as admin:
+            admin.mset({f"other-{n}": "x" * 100 for n in range(1000)})
+            admin.save()
+        server.kill()
+        server.start()
+        hasty, patient = await _clients(server.url)
+        with pytest.raises(IndexUnavailableError, match="still loading its data"):
+            await hasty.open(PARAMETERS)
+        await patient.open(PARAMETERS)
+        assert [await client.count() for client in (index, patient)] == [1, 1]
+        for client in (index, hasty, patient):
+            await client.close()
+
+
+async def _clients(url: str) -> tuple[RedisIndex, RedisIndex]:
+    return (
+        RedisIndex(Options(index_url=url, retries=0)),
+        RedisIndex(Options(index_url=url, retries=30)),
+    )
+
+
+async def test_second_for_each_reply(redis_server: RedisServer) -> None:
+    """A server a second away costs time and nothing else: pages share its replies, copies that
+    come together are told apart, and no call fails."""
+    async with Proxy(redis_server.port) as proxy:
+        crawl = await crawling(proxy.url, namespace="slow")
+        proxy.delay = 1.0
+        pages = [item(f"{host}/{n}", n) for n in range(5) for host in "ab"]
+        results = await asyncio.gather(*map(crawl.item, pages))
+        assert sum(isinstance(result, dict) for result in results) == 5
+        assert crawl.stat("duplicate") == 5
+        assert crawl.stat("error/index") == 0
+        assert crawl.stat("unchecked") == 0
+        assert proxy.received < 40
+        proxy.delay = 0.0
+        await crawl.pipeline.close_spider()
+
+
+async def crawling(url: str, *, namespace: str = "dedup", **settings: object) -> Crawl:
+    """A crawl on an index."""
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=url, DEDUP_NAMESPACE=namespace, **settings))
+    await crawl.pipeline.open_spider()
+    return crawl
+
+
+Fault = Callable[[RedisServer], contextlib.AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def killed(server: RedisServer) -> Iterator[None]:
+    """It is gone, and comes back with its data."""
+    server.kill()
+    yield
+    server.start()
+
+
+def configured(name: str, value: str | int, after: str | int) -> Fault:
+    """It has a setting that keeps it from working."""
+
+    @contextlib.contextmanager
+    def fault(server: RedisServer) -> Iterator[None]:
+        with server.client() as admin:
+            admin.config_set(name, value)
+            yield
+            admin.config_set(name, after)
+
+    return fault
+
+
+@contextlib.contextmanager
+def made_a_replica(server: RedisServer) -> Iterator[None]:
+    """It follows another server, which does not exist."""
+    with server.client() as admin:
+        admin.execute_command("REPLICAOF", "127.0.0.1", "1")
+        yield
+        admin.execute_command("REPLICAOF", "NO", "ONE")
+
+
+@contextlib.contextmanager
+def locked_out(server: RedisServer) -> Iterator[None]:
+    """It asks for a password that the crawl has not got."""
+    with server.client() as admin:
+        admin.config_set("requirepass", "other")
+        admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        yield
+        admin.config_set("requirepass", "")
+
+
+FAULTS: dict[str, Fault] = {
+    "killed": killed,
+    "frozen": RedisServer.frozen,
+    "out of memory": configured("maxmemory", 1, 0),
+    "too few replicas": configured("min-replicas-to-write", 1, 0),
+    "read-only": made_a_replica,
+    "locked out": locked_out,
+}
+
+
+@pytest.mark.parametrize("on_error", ["keep", "drop"])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_fault_in_the_middle_of_a_crawl(tmp_path: Path, fault: str, on_error: str) -> None:
+    """While the index can't be used, pages go where the policy says and none of them fails; what
+    was stored then is entered as soon as the index is back, and what was dropped is not."""
+    with running_redis(tmp_path, *KEEPS_ALL) as server:
+        crawl = await crawling(
+            server.url,
+            DEDUP_ON_ERROR=on_error,
+            DEDUP_TIMEOUT=0.5,
+            DEDUP_RETRIES=0,
+            # A frozen server may carry out a claim after its caller has given up.
+            DEDUP_LEASE=1,
+        )
+        assert isinstance(await crawl.item(item("a/1", 1)), dict)
+        with FAULTS[fault](server):
+            during = await crawl.item(item("a/2", 2))
+        assert isinstance(during, dict if on_error == "keep" else Dropped)
+        assert crawl.stat("unchecked") == 1
+        assert crawl.stat("error/index") >= 1
+        kept = on_error == "keep"
+        assert crawl.stat("unchecked/remembered") == kept
+        stored = 1 + kept
+        for number in range(3, 100):
+            await asyncio.sleep(0.1)
+            before = crawl.stat("new")
+            stored += isinstance(await crawl.item(item(f"a/{number}", number)), dict)
+            if crawl.stat("new") > before:  # the pause after an error is over
+                break
+        deadline = time.monotonic() + 60
+        while crawl.stat("committed") < stored and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        assert crawl.stat("committed") == stored
+        copies = [await crawl.item(item(f"b/{n}", n)) for n in (1, 2)]
+        assert isinstance(copies[0], Dropped)
+        assert isinstance(copies[1], Dropped if kept else dict)
+        assert crawl.stat("error/internal") == 0
+        await crawl.pipeline.close_spider()

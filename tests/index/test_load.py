@@ -1,0 +1,336 @@
+"""Entering many stored pages at once."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.index import loading
+from dedup_middleware.index.base import Index, Reading
+from dedup_middleware.index.layout import BUCKET_LIMIT, record
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.records import NARROW, WIDE, State
+from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import narrow_slot
+from dedup_middleware.options import Options
+from tests.index.bulk import (
+    LEASE,
+    all_buckets,
+    page,
+    some_pages,
+    stored,
+)
+from tests.index.harness import (
+    PARAMETERS,
+    Harness,
+    RedisHarness,
+    SQLiteHarness,
+)
+from tests.index.load_workers import load_articles, loaded_article
+from tests.index.workers import decide, store_articles
+from tests.servers import RedisServer
+
+
+async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
+    """A loaded page is committed and found in all its tables, with its content, address, payload
+    and time; other pages keep theirs, and numbers go on behind it."""
+    first = await stored(index, page(10_000, 77, address="https://b"))
+    pages = some_pages(700)
+    assert await index.load(pages) == 700
+    assert await index.load(pages.part(0, 0)) == 0
+    last = await stored(index, page(10_001, 78))
+    assert (first, last) == (1, 702)
+    numbers = np.arange(2, 702, dtype=np.uint64)
+    found = await index.fetch(numbers)
+    assert (found.states == State.COMMITTED).all()
+    assert found.content.tobytes() == pages.content.tobytes()
+    known = pages.times > 0
+    assert (found.times[known] == pages.times[known]).all()
+    assert (found.times[~known] > 0).all()
+    addresses = await index.addresses(numbers.tolist())
+    assert addresses == [a.decode() if a else None for a in pages.addresses]
+    assert await index.payloads(numbers.tolist()) == list(pages.payloads)
+    for key in (1, 4, 333, 700):
+        entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+        slots = entry.slots if key % 4 else (entry.slots[0], narrow_slot(1, key << 33))
+        reading = await index.read(slots)
+        met = neighbours(slots, reading.data, 0)
+        tables = dict(zip(met.numbers.tolist(), met.tables.tolist(), strict=True))
+        assert tables[key + 1] == sum(1 << slot.table for slot in slots)
+    stats = await index.stats()
+    assert (stats.committed, stats.pending, stats.released, stats.overflow) == (702, 0, 0, 0)
+    assert stats.buckets == len(await all_buckets(index))
+
+
+async def test_full_buckets_take_no_more(harness: Harness, index: Index) -> None:
+    """A bucket is filled to its limit by whole records; those left out are counted."""
+    slot = page(1, 5).slots[1]
+    room = BUCKET_LIMIT - 2 * WIDE - 3
+    harness.put_bucket(slot.bucket, bytes(room // WIDE * WIDE))
+    free = (BUCKET_LIMIT - room // WIDE * WIDE) // WIDE
+    await index.load(pages_of([page(key, 5) for key in range(1, 9)]))
+    raw = (await all_buckets(index))[slot.bucket]
+    assert len(raw) == BUCKET_LIMIT // WIDE * WIDE
+    assert raw.endswith(b"".join(record(slot, n) for n in range(1, free + 1)))
+    assert (await index.stats()).overflow == 8 - free
+
+
+async def test_new_buckets_are_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket that did not exist takes no more records than one that did."""
+    monkeypatch.setattr("dedup_middleware.index.pages.BUCKET_LIMIT", 3 * WIDE + 1)
+    index = open_index(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
+    await index.open(PARAMETERS)
+    slot = page(1, 5).slots[1]
+    for first in (1, 6):
+        await index.load(pages_of([page(key, 5) for key in range(first, first + 5)]))
+        raw = (await all_buckets(index))[slot.bucket]
+        assert raw == b"".join(record(slot, number) for number in (1, 2, 3))
+    # Four SimHash tables and a band are common to all ten pages, a bucket of the other band to
+    # seven; of narrow records there is room for four.
+    assert (await index.stats()).overflow == 4 * 7 + 6 + 3
+    await index.close()
+
+
+async def test_generation_that_the_server_knows_first(redis_server: RedisServer) -> None:
+    """A client whose clock is behind is told of the newest generation and loads into that."""
+    harness = RedisHarness(redis_server, 1000.0)
+    index = await harness.client()
+    index._ahead -= 600.0
+    await index.load(pages_of([page(1, 5)]))
+    other = await harness.client()
+    assert await all_buckets(other) == await all_buckets(index) != {}
+    newest = other._moment().generation.to_bytes(4, "big")
+    names = harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"???????")
+    assert {name[-4:] for name in names} == {newest}
+    await harness.close()
+
+
+async def test_a_claim_over_a_load_judges_again(harness: Harness) -> None:
+    """A page that was judged before a load of its neighbours can't be claimed after it."""
+    index, other = await harness.client(), await harness.client()
+    entry = page(1, 5)
+    reading = await index.read(entry.slots)
+    await other.load(pages_of([page(2, 5)]))
+    outcome = await index.claim(entry, reading, LEASE)
+    assert isinstance(outcome, Reading)
+    assert neighbours(outcome.slots, outcome.data, 0).numbers.tolist() == [1]
+
+
+class StopError(Exception):
+    """A process that ends at a step."""
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def steps_harness(request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer):
+    """A store of each kind that loads in steps."""
+    harness: Harness
+    harness = (
+        SQLiteHarness(tmp_path / "index.db")
+        if request.param == "sqlite"
+        else RedisHarness(redis_server)
+    )
+    yield harness
+    await harness.close()
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
+    """Let a load end at some call of a step, as if its process had died."""
+    from dedup_middleware.index.redis_load import RedisSteps
+    from dedup_middleware.index.sqlite_load import SQLiteSteps
+
+    left = [calls]
+    for kind in (RedisSteps, SQLiteSteps):
+        plain = getattr(kind, name)
+
+        def step(self: object, *arguments: object, plain: Callable = plain) -> object:
+            if not left[0]:
+                raise StopError
+            left[0] -= 1
+            return plain(self, *arguments)
+
+        monkeypatch.setattr(kind, name, step)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "seen"),
+    [("enter", 0, 0), ("add", 0, 0), ("add", 5, 0), ("commit", 0, 0), ("end", 0, 60)],
+)
+async def test_broken_off_loads(
+    steps_harness: Harness, monkeypatch: pytest.MonkeyPatch, name: str, calls: int, seen: int
+) -> None:
+    """A load that ends at any step leaves pages that are committed in all their tables, or pages
+    that nobody sees; compaction removes what is left of those once the load's lease has run out,
+    and no sooner."""
+    index = await steps_harness.client()
+    other = await stored(index, page(10_000, 77))
+    clean = await all_buckets(index)
+    with monkeypatch.context() as patch:
+        stopping(patch, name, calls)
+        with pytest.raises(StopError):
+            await index.load(some_pages(60))
+    assert await index.count() == 1 + seen
+    states: list[int] = []
+    async for pages in index.pages():
+        states += pages.states[pages.numbers != other].tolist()
+    assert states == [State.COMMITTED] * seen or set(states) <= {State.RELEASED}
+    dirty = await all_buckets(index)
+    await index.compact()
+    assert await all_buckets(index) == dirty
+    forget_loads(steps_harness)
+    await index.compact()
+    assert await all_buckets(index) == (dirty if seen else clean)
+    assert await index.load(some_pages(60)) == 60
+    assert await index.count() == 61 + seen
+
+
+def forget_loads(harness: Harness) -> None:
+    """Let the leases of all loads run out."""
+    if isinstance(harness, SQLiteHarness):
+        harness.advance(loading.LEASE + 1)
+    else:
+        assert isinstance(harness, RedisHarness)
+        loads = harness.prefix + b"loads"
+        for token, raw in harness.admin.hgetall(loads).items():
+            harness.admin.hset(loads, token, raw[:5] + (1).to_bytes(6, "little") + raw[11:])
+
+
+async def test_load_that_was_given_up(
+    steps_harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that pauses for longer than its lease is told so, and its pages stay unseen."""
+    index = await steps_harness.client()
+    from dedup_middleware.index.redis_load import RedisSteps
+    from dedup_middleware.index.sqlite_load import SQLiteSteps
+
+    for kind in (RedisSteps, SQLiteSteps):
+
+        async def late(self: object, *arguments: object, plain: Callable = kind.commit) -> None:
+            forget_loads(steps_harness)
+            await plain(self, *arguments)
+
+        monkeypatch.setattr(kind, "commit", late)
+    with pytest.raises(IndexUnavailableError, match="interrupted for more than 300 seconds"):
+        await index.load(some_pages(10))
+    assert await index.count() == 0
+
+
+async def test_compaction_beside_a_load(steps_harness: Harness) -> None:
+    """Compactions while pages are loaded take none of their records."""
+    index, other = await steps_harness.client(), await steps_harness.client()
+    gone = await stored(other, page(10_000, 77))
+    await other.forget([gone])
+    done = asyncio.Event()
+
+    async def compact() -> None:
+        while not done.is_set():
+            await other.compact()
+
+    async def load() -> None:
+        await index.load(some_pages(1200))
+        done.set()
+
+    await asyncio.gather(load(), compact())
+    await index.compact()
+    records = sum(
+        len(raw) // (WIDE if 2 <= bucket >> 16 <= 5 else NARROW)
+        for bucket, raw in (await all_buckets(index)).items()
+    )
+    assert records == len(some_pages(1200).slots)
+    assert await index.count() == 1200
+
+
+async def test_call_repeated_after_a_lost_answer(redis_server: RedisServer) -> None:
+    """A step whose answer gets lost is sent again and changes nothing the second time."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    plain = index.run
+
+    async def twice(name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()) -> object:
+        first = await plain(name, *arguments, more_keys=more_keys)
+        again = await plain(name, *arguments, more_keys=more_keys)
+        assert first == again
+        return first
+
+    index.run = twice
+    await index.load(some_pages(40))
+    index.run = plain
+    stats = await index.stats()
+    assert (stats.committed, stats.released) == (40, 0)
+    assert sum(map(len, (await all_buckets(index)).values())) == sum(
+        WIDE if slot >> 40 in (2, 3, 4, 5) else NARROW for slot in some_pages(40).slots.tolist()
+    )
+    await harness.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_load_beside_claims_of_other_processes(
+    kind: str, tmp_path: Path, workers_server: RedisServer
+) -> None:
+    """While one process loads articles and another one is killed doing so, others store articles
+    of their own: no page is lost, all tables hold every committed page, and what is stored after
+    the load knows the loaded articles."""
+    url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
+    log = tmp_path / "stored"
+    log.touch()
+    context = multiprocessing.get_context("spawn")
+    own, loaded = 40, 3000
+
+    def start(target: Callable[..., None], *arguments: object):
+        process = context.Process(target=target, args=(url, *arguments))
+        process.start()
+        return process
+
+    stores = [start(store_articles, log, own, seed, 5.0) for seed in range(2)]
+    loader = start(load_articles, 1_000_000, loaded)
+    victim = start(load_articles, 2_000_000, 200_000)
+    deadline = time.monotonic() + 60
+    while len(log.read_text().split()) < own // 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    victim.kill()
+    victim.join()
+    for process in (*stores, loader):
+        process.join(120)
+        assert process.exitcode == 0
+
+    async def check() -> None:
+        index = open_index(Options(index_url=url, namespace="workers", timeout=30))
+        await index.open(PARAMETERS)
+        numbers, articles = [], []
+        async for pages in index.pages():
+            committed = pages.states == State.COMMITTED
+            numbers += pages.numbers[committed].tolist()
+            articles += pages.content["exact"][committed].tolist()
+        assert len(set(articles)) == len(articles) == await index.count()
+        wanted = {*range(own), *range(1_000_000, 1_000_000 + loaded)}
+        assert wanted <= set(articles)
+        # Of the load that was killed, what is committed is whole.
+        counts: dict[int, int] = dict.fromkeys(numbers, 0)
+        async for bucket, raw in index.buckets():
+            width = WIDE if 2 <= bucket >> 16 <= 5 else NARROW
+            for at in range(0, len(raw), width):
+                number = int.from_bytes(raw[at : at + 5], "little")
+                if number in counts:
+                    counts[number] += 1
+        assert set(counts.values()) == {5}
+        assert await decide(index, 1_000_000, 5.0) is None
+        await index.close()
+
+    asyncio.run(check())
+
+
+async def test_articles_of_the_workers(tmp_path: Path) -> None:
+    """The articles that the processes load are those that they would store."""
+    index = open_index(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
+    await index.open(PARAMETERS)
+    await index.load(pages_of([loaded_article(5)]))
+    assert await decide(index, 5, LEASE) is None
+    assert await decide(index, 6, LEASE) is not None
+    await index.close()

@@ -1,0 +1,282 @@
+"""Looking up, drawing, forgetting by time, and verifying: the same on every index."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.index.redis_scripts import TEXT_CHUNK
+from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
+from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
+
+LEASE = 1000.0
+PARAMETERS = {"bands": "2x3"}
+_MASK = (1 << 64) - 1
+
+
+def hashed(value: int) -> int:
+    """Any 64-bit value."""
+    return value * 0x9E37_79B9_7F4A_7C15 & _MASK
+
+
+def slots_of(key: int) -> tuple[Slot, ...]:
+    """The places of a page: its key, four SimHash tables, two bands."""
+    return (
+        narrow_slot(0, hashed(key)),
+        *simhash_slots(hashed(key + 1000)),
+        *band_slots((hashed(key + 2000), hashed(key + 3000))),
+    )
+
+
+def content_of(key: int) -> bytes:
+    """What is kept of a page."""
+    content = np.zeros(1, CONTENT)
+    content["size"], content["key"], content["simhash"] = key, hashed(key), hashed(key + 1000)
+    return content.tobytes()
+
+
+async def claimed(index: Index, key: int, address: str | None = None) -> Claim:
+    """A claim on a page of its own."""
+    page = Entry(slots_of(key), content_of(key), address)
+    outcome: Claim | Reading = await index.read(page.slots)
+    while isinstance(outcome, Reading):
+        outcome = await index.claim(page, outcome, LEASE)
+    return outcome
+
+
+async def stored(index: Index, *keys: int) -> list[int]:
+    """Numbers of committed pages."""
+    claims = [await claimed(index, key, f"https://host-{key % 3}/{key}") for key in keys]
+    assert all([await index.commit(claim) for claim in claims])
+    return [claim.number for claim in claims]
+
+
+@pytest.fixture
+async def index(harness: Harness) -> Index:
+    """An open index that says how many bands its pages have."""
+    return await harness.client(PARAMETERS)
+
+
+async def states(index: Index, numbers: list[int]) -> list[int]:
+    """States of pages."""
+    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
+
+
+async def test_lookup_by_key(index: Index) -> None:
+    """Committed pages are found by the whole hash of their key, the others are not."""
+    one, two = await stored(index, 1, 2)
+    again = (await stored(index, 1))[0]
+    await claimed(index, 3)
+    assert await index.lookup(hashed(1)) == (one, again)
+    assert await index.lookup(hashed(2)) == (two,)
+    assert await index.lookup(hashed(2) ^ 1) == ()  # differs behind the 40 bits of the record
+    assert await index.lookup(hashed(3)) == ()
+    await index.forget([one])
+    assert await index.lookup(hashed(1)) == (again,)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 10, 39, 40, 99])
+async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> None:
+    """A sample holds committed pages alone, none twice, in order, and the seed decides which."""
+    numbers = await stored(index, *range(1, 51))
+    await index.forget(numbers[:10])
+    await claimed(index, 60)
+    drawn = await index.sample(count, seed=3)
+    assert len(drawn) == min(count, 40)
+    assert drawn.numbers.tolist() == sorted(set(drawn.numbers.tolist()) & set(numbers[10:]))
+    assert set(drawn.states.tolist()) <= {State.COMMITTED}
+    assert (drawn.content["size"] == drawn.numbers).all()
+    same = await index.sample(count, seed=3)
+    assert same.numbers.tolist() == drawn.numbers.tolist()
+
+
+@pytest.mark.parametrize("gone", [0, 380])
+async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
+    """Over many samples every committed page is drawn about as often, whether pages are drawn by
+    number or, where most numbers belong to pages that are gone, out of all."""
+    numbers = await stored(index, *range(1, 401))
+    await index.forget(numbers[20:] if gone else numbers[:0])
+    drawn = [(await index.sample(8, seed=seed)).numbers for seed in range(250)]
+    kept = numbers[:20] if gone else numbers
+    counts = np.bincount(np.concatenate(drawn).astype(np.int64), minlength=401)[kept]
+    assert counts.sum() == 8 * 250
+    expected = 8 * 250 / len(kept)
+    assert ((counts - expected) ** 2 / expected).sum() < 2 * len(kept)  # chi-square, n degrees
+
+
+async def test_sample_of_nothing(index: Index) -> None:
+    """An empty index gives an empty sample; a negative number of pages is refused."""
+    assert len(await index.sample(5)) == 0
+    with pytest.raises(ValueError, match="count is -1"):
+        await index.sample(-1)
+
+
+async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None:
+    """Pages committed from one second on until before another one are forgotten, no others."""
+    first = await stored(index, *range(1, 4))
+    if harness.moves_time:
+        harness.advance(10)
+    else:
+        await asyncio.sleep(1.1)
+    middle = int(harness.now())
+    second = await stored(index, *range(11, 14))
+    held = await claimed(index, 20)
+    assert await index.forget_span(0, 1) == 0
+    assert await index.forget_span(middle + 1000, middle) == 0
+    assert await index.forget_span(float("-inf"), middle) == 3
+    assert await states(index, first) == [State.RELEASED] * 3
+    assert await states(index, second) == [State.COMMITTED] * 3
+    assert await index.forget_span(middle, middle + 60) == 3
+    assert await states(index, [*second, held.number]) == [State.RELEASED] * 3 + [State.PENDING]
+    assert await index.count() == 0
+    assert await index.commit(held)
+    assert await index.forget_span(float("-inf"), float("inf")) == 1
+
+
+async def test_many_pages_are_forgotten_together(harness: Harness, index: Index) -> None:
+    """Forgetting over several chunks of satellites forgets exactly what was asked for."""
+    count = 3 * ROWS
+    numbers = await stored(index, *range(1, count + 1))
+    odd = numbers[::2]
+    assert await index.forget([*reversed(odd), *odd, 0, 1 << 39, (1 << 64) - 1]) == len(odd)
+    assert await index.forget(odd) == 0
+    expected = [State.RELEASED, State.COMMITTED] * (count // 2) + [State.RELEASED] * (count % 2)
+    assert await states(index, numbers) == expected
+    assert await index.count() == count - len(odd)
+    forgotten = await index.forget_addresses(lambda address: address.startswith("https://host-2/"))
+    left = [key for key in range(1, count + 1) if key % 2 == 0]
+    assert forgotten == sum(key % 3 == 2 for key in left)
+    assert await index.count() == len(left) - forgotten
+    assert (await index.stats()).released == len(odd) + forgotten
+
+
+@pytest.mark.parametrize("harness", ["redis"], indirect=True)
+async def test_lost_text_is_no_address(harness: RedisHarness, index: Index) -> None:
+    """A page whose address was lost with its chunk of text is asked for by no address; the others
+    are, over the ends of chunks as well."""
+    long = "x" * 700
+    count = 2 * TEXT_CHUNK // 700
+    for key in range(1, count + 1):
+        claim = await claimed(index, key, f"https://a/{key}/{long}")
+        await index.commit(claim)
+    asked: list[str] = []
+    await index.forget_addresses(lambda address: bool(asked.append(address)))
+    assert asked == [f"https://a/{key}/{long}" for key in range(1, count + 1)]
+    harness.admin.delete(harness.prefix + b"a" + bytes(4))
+    again: list[str] = []
+    await index.forget_addresses(lambda address: bool(again.append(address)))
+    known = [address for address in again if address]
+    assert known == asked[-len(known) :]
+    assert count // 3 < len(known) < count
+
+
+async def test_a_sound_index(harness: Harness, index: Index) -> None:
+    """A verification counts pages and records, and finds nothing wrong where nothing is."""
+    numbers = await stored(index, *range(1, 31))
+    await claimed(index, 40)
+    await index.release(await claimed(index, 41))
+    await index.forget(numbers[:5])
+    told: list[tuple[str, int]] = []
+    found = await index.verify(lambda what, done: told.append((what, done)))
+    assert found.is_sound
+    assert (found.committed, found.pending, found.released) == (25, 1, 6)
+    assert [one.name for one in found.tables] == [
+        *("key", "simhash/0", "simhash/16", "simhash/32", "simhash/48", "band/0", "band/1")
+    ]
+    assert {(one.records, one.gone, one.buckets) for one in found.tables} == {(32, 6, 32)}
+    assert told[-1] == ("buckets", 7 * 32)
+    assert ("pages", 32) in told
+    await index.compact()
+    found = await index.verify()
+    assert found.is_sound
+    assert {(one.records, one.gone) for one in found.tables} == {(26, 0)}
+
+
+async def test_faults_are_found(harness: Harness, index: Index) -> None:
+    """Lost, foreign and misplaced records are told by table, and pages by number."""
+    numbers = await stored(index, 1, 2, 3)
+    key, first, *_, band = slots_of(1)
+    harness.put_bucket(key.bucket, b"")  # lost
+    wrong = Slot(first.bucket, first.head ^ 1)
+    harness.put_bucket(first.bucket, record(wrong, numbers[0]) + b"junk")
+    harness.put_bucket(band.bucket, record(band, numbers[0]) + record(band, 0))
+    found = await index.verify()
+    assert not found.is_sound
+    assert found.lacking == ((numbers[0], ("key", "simhash/0")),)
+    assert found.lacking_pages == 1
+    tables = {one.name: one for one in found.tables}
+    assert (tables["simhash/0"].misplaced, tables["simhash/0"].junk) == (1, 4)
+    assert (tables["band/1"].gone + tables["band/1"].unknown, tables["band/1"].records) == (1, 4)
+    assert (tables["key"].records, tables["key"].misplaced) == (2, 0)
+    assert await states(index, numbers) == [State.COMMITTED] * 3
+
+
+async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:
+    """A page that stands in some bands must stand in all."""
+    numbers = await stored(index, 1, 2)
+    harness.put_bucket(slots_of(2)[-1].bucket, b"")
+    assert (await index.verify()).lacking == ((numbers[1], ("band/1",)),)
+
+
+@pytest.mark.parametrize(
+    ("method", "lost", "missing"),
+    [
+        ("content", range(1, 5), ("simhash/0", "simhash/16", "simhash/32", "simhash/48")),
+        ("content", range(5, 7), ("band/0", "band/1")),
+        ("simhash", range(1, 7), ("simhash/0", "simhash/16", "simhash/32", "simhash/48")),
+        ("minhash", range(1, 7), ("band/0", "band/1")),
+        ("md5", range(1, 7), ()),
+    ],
+)
+async def test_lost_tables_are_found(
+    harness: Harness, method: str, lost: range, missing: tuple[str, ...]
+) -> None:
+    """A page without any record of its SimHash, or of its bands, is found where the method gives
+    one to every page that is not too short; a method of the literature need not."""
+    index = await harness.client({**PARAMETERS, "method": method})
+    numbers = await stored(index, 1, 2)
+    for slot in [slots_of(2)[i] for i in lost]:
+        harness.put_bucket(slot.bucket, b"")
+    short = Entry((narrow_slot(0, hashed(9)), narrow_slot(1, 5)), content_of(9), None)
+    outcome = await index.claim(short, await index.read(short.slots), LEASE)
+    assert isinstance(outcome, Claim)
+    assert await index.commit(outcome)
+    found = await index.verify()
+    assert found.lacking == (((numbers[1], missing),) if missing else ())
+
+
+@pytest.mark.parametrize("harness", ["sqlite", "redis"], indirect=True)
+async def test_wrong_counters_and_lost_satellites_are_found(
+    harness: BytesHarness, index: Index
+) -> None:
+    """Counters are compared with what is there; records of a damaged satellite are unknown."""
+    numbers = await stored(index, 1, 2, 3)
+    harness.damage_counter()
+    found = await index.verify()
+    assert [line.partition(":")[0] for line in found.counters] == ["committed"]
+    harness.damage_page(numbers[-1])
+    found = await index.verify()
+    assert {one.unknown for one in found.tables} == {1}
+    assert not found.is_sound
+
+
+async def test_verifying_beside_other_work(harness: Harness, index: Index) -> None:
+    """Pages that come and go while an index is verified are no faults."""
+    other = await harness.client(PARAMETERS)
+    numbers = await stored(index, *range(1, 101))
+
+    async def work() -> None:
+        for key in range(200, 230):
+            await stored(other, key)
+        await other.forget(numbers[:50])
+        await other.compact()
+
+    found, _ = await asyncio.gather(index.verify(), work())
+    assert found.lacking == ()
+    assert found.counters == ()
+    assert sum(one.misplaced + one.junk for one in found.tables) == 0

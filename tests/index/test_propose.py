@@ -1,0 +1,311 @@
+"""Proposing a page: read, scan and claim in one, on every index."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dedup_middleware.index.base import Claim, Index, Proposal, Proposed
+from dedup_middleware.index.records import State
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_link import Call
+from dedup_middleware.index.redis_propose import batches, proposals, request
+from dedup_middleware.index.redis_scripts import script
+from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import Slot, narrow_slot, simhash_slots
+from dedup_middleware.index.window import Window
+from tests.index.harness import (
+    Harness,
+    MemoryHarness,
+    RedisHarness,
+    SQLiteHarness,
+    entry,
+    slots_of,
+)
+from tests.index.redis_use import LEASE, opened
+from tests.servers import RedisServer
+
+DISTANCE = 12
+
+
+async def proposed(index: Index, slots: tuple[Slot, ...], **more: object) -> Proposal:
+    """A proposal of a page with an address."""
+    page = entry(slots, address=f"https://a/{slots[0].head}")
+    return await index.propose(page, DISTANCE, LEASE, **more)  # type: ignore[arg-type]
+
+
+async def stored(index: Index, slots: tuple[Slot, ...]) -> int:
+    """Number of a page that is proposed and committed."""
+    made = await proposed(index, slots)
+    assert made.claim is not None
+    assert await index.commit(made.claim)
+    return made.claim.number
+
+
+def beside_by_hand(slots: tuple[Slot, ...], others: dict[int, tuple[Slot, ...]]) -> dict[int, int]:
+    """Neighbours and their tables, one slot at a time."""
+    found: dict[int, int] = {}
+    for number, theirs in others.items():
+        for one in slots:
+            for other in theirs:
+                if one.bucket != other.bucket:
+                    continue
+                far = int.bit_count(one.head ^ other.head) > DISTANCE
+                if one.head == other.head or (one.wide and not far):
+                    found[number] = found.get(number, 0) | 1 << one.table
+    return found
+
+
+async def test_page_alone_is_claimed(index: Index) -> None:
+    """Nobody beside it: the page is claimed at once, pending, and can be committed."""
+    made = await proposed(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    assert made.claim is not None
+    assert len(made.near) == 0
+    numbers = np.array([made.claim.number], np.uint64)
+    assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
+    assert await index.commit(made.claim)
+    assert (await index.fetch(numbers)).states.tolist() == [State.COMMITTED]
+    assert await index.addresses([made.claim.number]) == [f"https://a/{slots_of(1)[0].head}"]
+
+
+async def test_records_are_those_of_a_claim(index: Index) -> None:
+    """A page that was proposed is found by reading as one that was claimed."""
+    slots = slots_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, slots)
+    reading = await index.read(slots)
+    found = neighbours(reading.slots, reading.data, 0)
+    assert found.numbers.tolist() == [number]
+    assert found.tables.tolist() == [sum(1 << slot.table for slot in slots)]
+
+
+async def test_copy_is_not_claimed(index: Index) -> None:
+    """Beside a stored page nothing is claimed; the answer says who it is, whatever it is asked."""
+    slots = slots_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, slots)
+    made = await proposed(index, slots_of(2, 7, (5 << 50, 9 << 50)))
+    assert made.claim is None
+    assert made.whole
+    assert made.near.numbers.tolist() == [number]
+    assert made.near.tables.tolist() == [0b1111 << 2 | 1 << 6]
+    if made.satellites is not None:
+        assert made.satellites.numbers.tolist() == [number]
+        assert made.satellites.states.tolist() == [State.COMMITTED]
+        assert made.satellites.content["size"].tolist() == [9]
+    for known, address in made.addresses.items():
+        assert (known, address) == (number, f"https://a/{slots[0].head}")
+
+
+async def test_neighbour_by_simhash_alone_is_told(index: Index) -> None:
+    """A page that only the SimHash tables find is named, whether or not there is a claim already;
+    whoever gives the claim back leaves the place free."""
+    number = await stored(index, slots_of(1, 0b111, (5 << 50, 6 << 50)))
+    made = await proposed(index, slots_of(2, 0, (8 << 50, 9 << 50)))
+    assert made.near.numbers.tolist() == [number]
+    if made.claim is not None:
+        assert await index.release(made.claim)
+        numbers = np.array([made.claim.number], np.uint64)
+        assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
+
+
+async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
+    """Of like pages proposed at the same time by several clients, one is claimed and all others
+    are told of it."""
+    clients = [await harness.client() for _ in range(3)]
+    made = await asyncio.gather(
+        *(proposed(clients[i % 3], slots_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
+    )
+    claims = [one.claim for one in made if one.claim is not None]
+    assert len(claims) == 1
+    for one in made:
+        if one.claim is None:
+            assert one.near.numbers.tolist() == [claims[0].number]
+
+
+async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
+    """Pages with crowded buckets: neighbours and tables are those found one slot at a time."""
+    random.seed(5)
+    known: dict[int, tuple[Slot, ...]] = {}
+    for i in range(200):
+        simhash = random.choice((0, 0x0123_4567_89AB_CDEF)) ^ random.getrandbits(64) & (
+            random.getrandbits(64) & random.getrandbits(64)
+        )
+        slots = slots_of(i + 1, simhash, (random.randrange(60) << 50, random.getrandbits(64)))
+        expected = beside_by_hand(slots, known)
+        made = await proposed(index, slots)
+        told = dict(zip(made.near.numbers.tolist(), made.near.tables.tolist(), strict=True))
+        assert told == expected
+        if made.claim is not None:
+            known[made.claim.number] = slots
+            await index.commit(made.claim)
+    assert len(known) > 20
+
+
+async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
+    """A probe finds the page whose bucket it names; nothing is written there."""
+    number = await stored(index, slots_of(1, 1 << 63, (5 << 50, 6 << 50)))
+    slots = slots_of(2, 0, (8 << 50, 9 << 50))
+    probe = simhash_slots(1 << 63)[0]
+    found = await proposed(index, slots, probes=(Slot(probe.bucket, 0),))
+    assert number in found.near.numbers.tolist()
+    empty = narrow_slot(6, 77 << 50)
+    await proposed(index, slots_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
+    assert (await index.read((empty,))).data == (b"",)
+
+
+async def test_damaged_bucket_is_left_to_a_reading(harness: Harness) -> None:
+    """Bytes that are no record: nothing is claimed, and a reading, which counts them, is due."""
+    index = await harness.client()
+    slots = slots_of(1, 7, (5 << 50, 6 << 50))
+    for damaged in (slots[1], slots[-1]):
+        harness.put_bucket(damaged.bucket, b"odd")
+        made = await proposed(index, slots)
+        assert made.claim is None
+        assert not made.whole or made.near.corrupt
+        harness.put_bucket(damaged.bucket, b"")
+
+
+async def test_damaged_satellite_of_a_neighbour(redis_server: RedisServer) -> None:
+    """A neighbour whose row is damaged is left to a reading, which counts it; others are not."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    for i in (1, 2):
+        assert await stored(index, slots_of(i, i << 40, (i << 50, i << 52))) == i
+    harness.damage_page(2)
+    good, bad = await asyncio.gather(
+        *(proposed(index, slots_of(i + 2, i << 40, (i << 50, i << 52))) for i in (1, 2))
+    )
+    assert good.satellites is not None
+    assert good.satellites.states.tolist() == [State.COMMITTED]
+    assert bad.claim is None
+    assert not bad.whole
+    await harness.close()
+
+
+async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
+    """Whoever stops waiting for the answer holds no place."""
+    index = await harness.client()
+    waiting = asyncio.ensure_future(proposed(index, slots_of(1, 7, (5 << 50, 6 << 50))))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+    if isinstance(outcome, Proposal):  # memory answers at once
+        assert outcome.claim is not None
+        assert await index.release(outcome.claim)
+    deadline = time.monotonic() + 5
+    while (await index.stats()).pending:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+async def test_older_generations_are_looked_into(
+    kind: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """With a window, a page of the generation before is a neighbour; records go into the newest."""
+    window = 4.0 if kind == "redis" else 1000.0
+    harness: Harness
+    if kind == "redis":
+        harness = RedisHarness(redis_server, window)
+    else:
+        clock = SQLiteHarness(tmp_path / "index.db", window) if kind == "sqlite" else None
+        harness = clock or MemoryHarness(window)
+    index = await harness.client()
+    slots = slots_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, slots)
+    await harness.pass_time(window / 2 + 0.1)
+    found = await proposed(index, slots_of(2, 7, (5 << 50, 6 << 50)))
+    if not found.whole:  # the generation has ended on the way
+        found = await proposed(index, slots_of(2, 7, (5 << 50, 6 << 50)))
+    assert found.claim is None
+    assert found.near.numbers.tolist() == [number]
+    await harness.close()
+
+
+async def count_round_trips(index: RedisIndex) -> list[int]:
+    """From now on, the number of commands of each round trip."""
+    trips: list[int] = []
+    exchange = index._link._servers.exchange
+
+    async def counted(connection, commands):  # type: ignore[no-untyped-def]
+        trips.append(len(commands))
+        return await exchange(connection, commands)
+
+    index._link._servers.exchange = counted  # type: ignore[method-assign]
+    return trips
+
+
+async def test_round_trips(redis_server: RedisServer) -> None:
+    """A new page takes one round trip before it is committed; so does a copy, whose original is
+    named; 64 pages at once take no more than one page."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    slots = slots_of(1, 7, (5 << 50, 6 << 50))
+    await stored(index, slots)
+    trips = await count_round_trips(index)
+    assert (await proposed(index, slots_of(2, 1 << 40, (8 << 50, 9 << 50)))).claim is not None
+    assert trips == [1]
+    copy = await proposed(index, slots_of(3, 7, (5 << 50, 6 << 50)))
+    assert copy.satellites is not None
+    assert list(copy.addresses.values()) == [f"https://a/{slots[0].head}"]
+    assert trips == [1, 1]
+    trips.clear()
+    many = [
+        slots_of(i, i * 0x9E3779B97F4A7C15 % (1 << 64), (i << 40, i << 50)) for i in range(9, 73)
+    ]
+    made = await asyncio.gather(*(proposed(index, one) for one in many))
+    assert trips == [1]
+    assert all(await asyncio.gather(*(index.commit(one.claim) for one in made if one.claim)))
+    assert len(trips) == 2
+    await harness.close()
+
+
+async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> None:
+    """A call whose answer got lost is sent again: it gives the same claims, no second ones."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    pages = [
+        Proposed(entry(slots_of(i, i << 60, (i << 50, i << 52))), DISTANCE, LEASE)
+        for i in (1, 2, 3)
+    ]
+    moment = Window().at(0.0)
+    sent = request(pages, index.prefix, moment, index.layout, windowed=False)
+    names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
+    arguments: tuple[bytes | int, ...] = (index.prefix, 60_000, 0, 0, 1, *sent.arguments)
+    call = Call(arguments, names + sent.keys, script("propose", index.layout))
+    claims: list[list[Claim | None]] = []
+    for _ in range(2):
+        answer = await index._link.submit(call)
+        told = proposals(answer.reply, pages, sent, index.layout)
+        claims.append([one.claim for one in told])
+    assert claims[0] == claims[1]
+    assert None not in claims[0]
+    assert (await index.stats()).pending == 3
+    await harness.close()
+
+
+async def test_emptied_server_is_opened_again(own_server: RedisServer) -> None:
+    """Nothing is proposed to a server that has lost the index before the index is opened again."""
+    index = await opened(own_server.url)
+    await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    own_server.client().flushall()
+    assert await stored(index, slots_of(1, 7, (5 << 50, 6 << 50))) == 1
+    assert (await index.stats()).committed == 1
+    await index.close()
+
+
+def test_calls_are_bounded() -> None:
+    """Pages with many slots are proposed in several calls, those of other leases in calls of their
+    own; all in order."""
+    slots = tuple(Slot(table << 16, 1) for table in range(6, 56))
+    pages = [Proposed(entry(slots), DISTANCE, LEASE + (i == 99)) for i in range(100)]
+    groups = batches(pages, 1)
+    assert [one for group in groups for one in group] == pages
+    assert [len(group) for group in groups] == [40, 40, 19, 1]

@@ -1,0 +1,91 @@
+"""Near-duplicates that come at the same moment: exactly one of them is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.options import Options
+from tests.index.proxy import Proxy
+from tests.index.race_workers import race
+from tests.servers import RedisServer
+from tests.test_pipeline import Crawl, make_crawler
+from tests.texts import article
+from tests.torture.articles import VARIANTS, number_of
+
+# Machines by how long an answer takes to them, and the variants that each of them crawls.
+MACHINES = {"127.0.0.1": 0.0, "127.0.0.2": 0.002, "127.0.0.3": 0.02}
+PROCESSES = VARIANTS
+ROUNDS = [range(start, start + 12) for start in range(0, 36, 12)]
+
+
+@pytest.mark.parametrize("kind", ["redis", "sqlite"])
+async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
+    """Eight processes, on Redis as if on three machines near and far, decide a variant each of the
+    same articles at the same moment: one variant of each article is stored, the others are not."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.index.race_workers"])
+    start, kept = context.Barrier(PROCESSES), context.Queue()
+    async with contextlib.AsyncExitStack() as stack:
+        urls = [f"sqlite:{tmp_path / 'index.db'}"]
+        if kind == "redis":
+            proxies = [
+                await stack.enter_async_context(Proxy(redis_server.port, host=host, delay=delay))
+                for host, delay in MACHINES.items()
+            ]
+            urls = [proxy.url for proxy in proxies]
+        processes = [
+            context.Process(
+                target=race, args=(urls[variant % len(urls)], variant, ROUNDS, start, kept)
+            )
+            for variant in range(PROCESSES)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            await asyncio.to_thread(process.join, 240)
+            assert process.exitcode == 0
+    articles = [number for part in ROUNDS for number in part]
+    stored = [kept.get(timeout=10) for _ in articles]
+    assert kept.empty()
+    assert Counter(map(number_of, stored)) == Counter(articles)
+    url = redis_server.url if kind == "redis" else urls[0]
+    async with open_index(Options(index_url=url, namespace="race")) as index:
+        await index.attach()
+        stats = await index.stats()
+    assert (stats.committed, stats.pending) == (len(articles), 0)
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis", "sqlite"])
+async def test_hundred_items_of_one_response(
+    kind: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """A hundred near-duplicates are in the pipeline at once: one is stored and the others are
+    dropped, each naming the one that was."""
+    places = {
+        "memory": "memory:",
+        "redis": redis_server.url,
+        "sqlite": f"sqlite:{tmp_path / 'index.db'}",
+    }
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=places[kind], DEDUP_NAMESPACE="response"))
+    await crawl.pipeline.open_spider()
+    text = article(1, 30)
+    items = [
+        {"url": f"https://a/{n}", "text": edit(text, "characters-changed", 0.002, seed=n)}
+        for n in range(100)
+    ]
+    results = await asyncio.gather(*map(crawl.item, items))
+    kept = [result for result in results if isinstance(result, dict)]
+    assert len(kept) == 1
+    dropped = [result for result in results if not isinstance(result, dict)]
+    assert {error.verdict.match.key for error in dropped} == {kept[0]["url"]}
+    assert crawl.stat("committed") == 1
+    assert crawl.stat("error/index") == 0
+    await crawl.pipeline.close_spider()

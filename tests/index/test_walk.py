@@ -1,0 +1,94 @@
+"""Walking through the buckets of an index."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.records import State
+from dedup_middleware.index.scan import neighbours
+from tests.index.bulk import (
+    TIME,
+    all_buckets,
+    page,
+    some_pages,
+    stored,
+)
+from tests.index.harness import (
+    Harness,
+    MemoryHarness,
+    RedisHarness,
+    SQLiteHarness,
+)
+from tests.servers import RedisServer
+
+
+async def test_all_buckets_are_walked_through(harness: Harness, index: Index) -> None:
+    """Every bucket that holds a record is met once, ascending, with all its bytes."""
+    assert await all_buckets(index) == {}
+    wanted: dict[int, bytes] = {}
+    for key in (1, 2, 3, 500):
+        entry = page(key, key << 30)
+        number = await stored(index, entry)
+        for slot in entry.slots:
+            wanted[slot.bucket] = wanted.get(slot.bucket, b"") + record(slot, number)
+    assert await all_buckets(index) == wanted
+    harness.put_bucket(page(1).slots[0].bucket, b"")
+    del wanted[page(1).slots[0].bucket]
+    assert await all_buckets(index) == wanted
+
+
+async def test_long_walk_beside_other_work(harness: Harness) -> None:
+    """What stood in the buckets before a walk is met by it, however many there are, while others
+    write."""
+    index, other = await harness.client(), await harness.client()
+    await index.load(some_pages(3000))
+    before = await all_buckets(index)
+
+    async def write() -> None:
+        for key in range(10_000, 10_040):
+            await stored(other, page(key, key << 40))
+
+    met, _ = await asyncio.gather(all_buckets(index), write())
+    assert len(before) > 10_000
+    assert all(met[bucket].startswith(raw) for bucket, raw in before.items())
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+async def windowed(request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer):
+    """A store of each kind whose generations last 1,000 seconds, or 1.5 on Redis."""
+    harness: Harness
+    if request.param == "memory":
+        harness = MemoryHarness(2000.0)
+    elif request.param == "sqlite":
+        harness = SQLiteHarness(tmp_path / "index.db", 2000.0)
+    else:
+        harness = RedisHarness(redis_server, 3.0)
+        time.sleep(-time.time() % 1.5 + 0.05)
+    yield harness
+    await harness.close()
+
+
+async def test_pages_enter_the_newest_generation(windowed: Harness) -> None:
+    """In an index with a window a bucket is walked through with all its live generations, and
+    loaded pages live as long as pages that are stored now."""
+    index = await windowed.client()
+    old = await stored(index, page(1, 5))
+    await windowed.pass_time(windowed.window / 2)
+    assert await index.load(pages_of([page(2, 5)], [TIME])) == 1
+    new = old + 1
+    simhash_bucket = page(1, 5).slots[1].bucket
+    found = await all_buckets(index)
+    assert found[simhash_bucket] == b"".join(record(page(1, 5).slots[1], n) for n in (old, new))
+    await windowed.pass_time(windowed.window)
+    reading = await index.read(page(1, 5).slots)
+    assert neighbours(reading.slots, reading.data, 0).numbers.tolist() == [new]
+    assert (await all_buckets(index))[simhash_bucket] == record(page(1, 5).slots[1], new)
+    assert (await index.fetch(np.array([new], np.uint64))).states.tolist() == [State.COMMITTED]

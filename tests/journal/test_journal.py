@@ -1,0 +1,277 @@
+"""Both journals: what is written can be read, the oldest goes first, nothing foreign is touched."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from dedup_middleware import Options
+from dedup_middleware.journal.base import Journal, JournalError
+from dedup_middleware.journal.entries import Body, Drop, Hour, Kept, Query
+from dedup_middleware.journal.opening import choose_journal, open_journal
+from dedup_middleware.journal.redis import RedisJournal
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from tests.servers import RedisServer
+from tests.texts import article
+
+NOW = time.time()
+
+
+def make_drop(n: int, **changes: object) -> Drop:
+    """A dropped page of its own for each number."""
+    values: dict[str, object] = {
+        "time": NOW + n,
+        "key": f"https://copy.example/{n}",
+        "title": f"标题 {n}",
+        "outcome": "duplicate",
+        "reason": "near-duplicate",
+        "match": f"https://first.example/{n}",
+        "number": n,
+        "similarity": 0.9,
+        "jaccard": 0.8,
+        "distance": 7,
+        "tables": ("simhash/0", "band/3"),
+        "item_type": "dict",
+        "body": Body(article(n), {"url": f"https://copy.example/{n}", "text": article(n)}),
+    }
+    return Drop(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def make_kept(n: int, key: str | None = None) -> Kept:
+    """The stored page that the drop of the same number names."""
+    key = key or f"https://first.example/{n}"
+    unnamed = key.startswith("text:")
+    return Kept(key=key, number=n, by_number=unnamed, title="原文", text=article(n), time=NOW)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> Options:
+    """Options with an index in a file, then with one on Redis."""
+    if request.param == "sqlite":
+        return Options(index_url=f"sqlite:{tmp_path / 'index.db'}")
+    return Options(index_url=request.getfixturevalue("redis_url"))
+
+
+@pytest.fixture
+def journal(options: Options) -> Iterator[Journal]:
+    """An empty journal."""
+    made = choose_journal(options)
+    assert made is not None
+    made.open(create=True)
+    with made:
+        yield made
+
+
+def test_what_is_written_is_read(journal: Journal, options: Options) -> None:
+    """A drop comes back whole, with its item, by whoever opens the journal later."""
+    written = make_drop(1, body=Body("正文", {"url": "u", "n": 1, "body": "正文"}, ("html",)))
+    journal.append([written], [], {})
+    with open_journal(options) as reader:
+        (found,) = reader.drops(bodies=True)
+        (light,) = reader.drops()
+        assert found == attrs.evolve(written, id=found.id)
+        assert found.body is not None
+        assert list(found.body.item or {}) == ["url", "n", "body"]
+        assert light.body is None
+        assert reader.body(found.id) == written.body
+        assert reader.body("999999") is None
+
+
+def test_queries(journal: Journal) -> None:
+    """Drops are found by key, stored page, host, reason, outcome and time; oldest first."""
+    journal.append(
+        [
+            make_drop(1),
+            make_drop(2, key="https://other.example/2", reason="exact-copy"),
+            make_drop(3, match=None, number=None, similarity=None, outcome="empty"),
+            make_drop(4, match="https://first.example/1"),
+        ],
+        [],
+        {},
+    )
+
+    def numbers(**query: object) -> list[int]:
+        return [round(drop.time - NOW) for drop in journal.drops(Query(**query))]  # type: ignore[arg-type]
+
+    assert numbers() == [1, 2, 3, 4]
+    assert numbers(keys=frozenset({"https://copy.example/3", "https://copy.example/1"})) == [1, 3]
+    assert numbers(matches=frozenset({"https://first.example/1"})) == [1, 4]
+    assert numbers(hosts=frozenset({"other.example"})) == [2]
+    assert numbers(reasons=frozenset({"exact-copy"})) == [2]
+    assert numbers(outcomes=frozenset({"empty"})) == [3]
+    assert numbers(since=NOW + 2, until=NOW + 4) == [2, 3]
+    assert numbers(limit=2) == [3, 4]
+    assert numbers(limit=0) == []
+    assert numbers(limit=1, hosts=frozenset({"copy.example"}), until=NOW + 4) == [3]
+
+
+def test_many_drops_are_read_in_parts(journal: Journal) -> None:
+    """More drops than one step reads come in order, each once."""
+    journal.append([make_drop(n, body=Body("")) for n in range(1100)], [], {})
+    times = [drop.time for drop in journal.drops()]
+    assert times == [NOW + n for n in range(1100)]
+    assert [drop.time for drop in journal.drops(Query(limit=700))] == times[-700:]
+
+
+def test_text_of_the_stored_page(journal: Journal) -> None:
+    """It is found by key, or by number if the index keeps no name; its last text counts."""
+    unnamed = make_kept(7, key="text:0123")
+    journal.append([], [make_kept(1), unnamed], {})
+    journal.append([], [Kept(key="https://first.example/1", number=9, text="新", time=NOW)], {})
+    found = journal.kept(make_drop(1))
+    assert found is not None
+    assert (found.text, found.number) == ("新", 9)
+    by_number = journal.kept(make_drop(7, match=None))
+    assert by_number is not None
+    assert by_number.text == article(7)
+    renewed = journal.kept(make_drop(9, match=None))
+    assert renewed is not None
+    assert renewed.text == "新"
+    assert journal.kept(make_drop(2)) is None
+    assert journal.size().kept == 2
+
+
+def test_counters_by_hour(journal: Journal) -> None:
+    """Counts of several writers add up, by hour and host."""
+    hour = int(NOW) // 3600 * 3600
+    journal.append([], [], {(hour, "a.example", "seen"): 3, (hour, "b.example", "seen"): 1})
+    journal.append([], [], {(hour, "a.example", "seen"): 2, (hour, "a.example", "stored"): 4})
+    journal.append([], [], {(hour, "a.example", "dropped/exact-copy"): 1})
+    assert journal.hours() == [
+        Hour(hour, "a.example", 5, 4, {"exact-copy": 1}),
+        Hour(hour, "b.example", 1, 0, {}),
+    ]
+
+
+def test_oldest_go_when_the_cap_is_passed(options: Options) -> None:
+    """Drops and kept texts each stay within half of the cap; the newest are there."""
+    small = Options(index_url=options.index_url, journal_max_bytes=200_000)
+    journal = choose_journal(small)
+    assert journal is not None
+    journal.open(create=True)
+    with journal:
+        for start in range(0, 1000, 50):
+            several = range(start, start + 50)
+            journal.append([make_drop(n) for n in several], [make_kept(n) for n in several], {})
+        size = journal.size()
+        # The last of the chunks of kept texts on Redis may be over by its share.
+        assert 100_000 < size.bytes <= 215_000
+        assert 20 < size.drops < 800
+        assert 20 < size.kept < 800
+        newest = next(iter(journal.drops(Query(limit=1))))
+        assert newest.key == "https://copy.example/999"
+        assert journal.kept(newest) is not None
+        assert journal.kept(make_drop(0)) is None
+
+
+def test_file_stays_near_its_cap(tmp_path: Path) -> None:
+    """The bytes that are counted are those of the file, give or take a fifth."""
+    path = tmp_path / "journal.db"
+    journal = SQLiteJournal(path, max_bytes=2_000_000)
+    journal.open(create=True)
+    with journal:
+        for start in range(0, 5000, 200):
+            several = range(start, start + 200)
+            journal.append([make_drop(n) for n in several], [make_kept(n) for n in several], {})
+        used = journal.size().bytes
+    assert used <= 2_000_000
+    assert 0.8 * used < path.stat().st_size < 1.2 * 2_000_000
+
+
+def test_no_key_outside_the_namespace(tmp_path: Path, redis_url: str) -> None:
+    """Every key of the journal begins with the namespace in braces."""
+    import redis
+
+    options = Options(index_url=redis_url, namespace="mine")
+    journal = RedisJournal(options, max_bytes=1_000_000)
+    journal.open(create=True)
+    with journal:
+        journal.append([make_drop(1)], [make_kept(1)], {(int(NOW), "a", "seen"): 1})
+    with redis.Redis.from_url(redis_url) as client:
+        keys = client.keys("*")
+    assert keys
+    assert all(key.startswith(b"{mine}journal/") for key in keys)
+
+
+def test_cap_without_the_right_to_measure(tmp_path: Path) -> None:
+    """Where MEMORY USAGE is forbidden, the stream is measured by a sample of its entries."""
+    from tests.servers import running_redis
+
+    with running_redis(tmp_path) as server:
+        _forbid_memory(server)
+        options = Options(index_url=f"redis://little:pw@127.0.0.1:{server.port}/0")
+        journal = RedisJournal(options, max_bytes=100_000)
+        journal.open(create=True)
+        with journal:
+            for start in range(0, 600, 50):
+                journal.append([make_drop(n) for n in range(start, start + 50)], [], {})
+            assert 10 < journal.size().drops < 400
+
+
+def _forbid_memory(server: RedisServer) -> None:
+    with server.client() as client:
+        client.acl_setuser(
+            "little",
+            enabled=True,
+            passwords=["+pw"],
+            keys=["*"],
+            commands=["+@all", "-memory"],
+        )
+
+
+def test_journal_that_does_not_exist(options: Options) -> None:
+    """Reading makes nothing and says what is missing."""
+    with pytest.raises(JournalError, match="there is no journal at"):
+        open_journal(options)
+    with pytest.raises(JournalError, match="DEDUP_JOURNAL='off' keeps no journal"):
+        open_journal(Options(index_url=options.index_url, journal="off"))
+    with pytest.raises(JournalError, match="name the journal's file"):
+        open_journal(Options(index_url="memory:"))
+
+
+def test_file_of_another_program(tmp_path: Path) -> None:
+    """It is refused and left as it was; so is a file that is no database."""
+    path = tmp_path / "theirs.db"
+    with sqlite3.connect(path) as theirs:
+        theirs.execute("CREATE TABLE mine (n)")
+    theirs.close()
+    before = path.read_bytes()
+    for create in (True, False):
+        with pytest.raises(JournalError, match="is no journal"):
+            SQLiteJournal(path, max_bytes=10**6).open(create=create)
+    assert path.read_bytes() == before
+    text = tmp_path / "notes.txt"
+    text.write_text(json.dumps({"no": "database"}) * 100)
+    with pytest.raises(JournalError, match="can't be opened"):
+        SQLiteJournal(text, max_bytes=10**6).open(create=False)
+
+
+def test_journal_of_a_later_version(tmp_path: Path) -> None:
+    """A schema that is not known is refused with the way out."""
+    path = tmp_path / "journal.db"
+    journal = SQLiteJournal(path, max_bytes=10**6)
+    journal.open(create=True)
+    journal.close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(JournalError, match="schema 99"):
+        journal.open(create=False)
+
+
+def test_choice(tmp_path: Path) -> None:
+    """On: beside the index; off; or a file, whatever the index is."""
+    chosen = choose_journal(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
+    assert isinstance(chosen, SQLiteJournal)
+    assert chosen.path == tmp_path / "index.journal.db"
+    assert choose_journal(Options(index_url="memory:")) is None
+    for word in ("off", "False", "0"):
+        assert choose_journal(Options(index_url="sqlite:x.db", journal=word)) is None
+    named = choose_journal(Options(index_url="redis://nowhere/", journal=str(tmp_path / "j.db")))
+    assert isinstance(named, SQLiteJournal)

@@ -1,0 +1,107 @@
+"""Bodies come back as they were, and items lose only what JSON can't say."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import uuid
+from typing import Any
+
+import attrs
+import pytest
+import scrapy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.journal.entries import Body
+from dedup_middleware.journal.items import plain_item
+from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
+from tests.texts import article, english
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())))
+def test_any_text_comes_back(text: str) -> None:
+    """Chinese, rare planes and lone surrogates alike."""
+    assert unpack(pack(text)) == text
+
+
+@given(st.text(), st.none() | st.dictionaries(st.text(), VALUES), st.lists(st.text()))
+def test_any_body_comes_back(text: str, item: dict[str, Any] | None, left_out: list[str]) -> None:
+    """With its item's fields in their order, and no other."""
+    if item is not None:
+        item = {**item, "body": text}
+    body = unpack_body(pack_body(Body(text, item, tuple(left_out))))
+    assert body == Body(text, item, tuple(left_out))
+    assert list(body.item or {}) == list(item or {})
+
+
+def test_text_in_the_item_costs_nothing() -> None:
+    """The body text is not written a second time for the field that holds it."""
+    text = article(1, 60)
+    alone = len(pack_body(Body(text)))
+    assert len(pack_body(Body(text, {"text": text}))) < alone + 60
+    assert len(pack(text)) < len(text.encode()) / 2
+    assert len(pack(english(1))) < len(english(1))
+
+
+def test_damaged_bytes() -> None:
+    """They are told from a text."""
+    with pytest.raises(ValueError, match="damaged"):
+        unpack(b"u" + b"no zlib")
+
+
+class Scraped(scrapy.Item):  # type: ignore[misc]
+    """An item of Scrapy's own kind."""
+
+    url = scrapy.Field()
+    html = scrapy.Field()
+    inner = scrapy.Field()
+
+
+@attrs.define
+class Price:
+    """An attrs item."""
+
+    amount: decimal.Decimal
+    seen: datetime.date
+    tags: set[str]
+    number: uuid.UUID
+    picture: bytes
+    thing: object
+
+
+def test_what_json_can_not_say_is_left_out_by_name() -> None:
+    """Dates, decimals and sets become texts and lists; bytes and objects are named."""
+    one = uuid.UUID(int=7)
+    price = Price(
+        decimal.Decimal("1.50"), datetime.date(2026, 1, 2), {"b", "a"}, one, b"\xff", object()
+    )
+    fields, left_out = plain_item(price)
+    assert fields == {
+        "amount": "1.50", "seen": "2026-01-02", "tags": ["a", "b"], "number": str(one),
+    }  # fmt: skip
+    assert left_out == ("picture", "thing")
+    nested, left_out = plain_item(Scraped(url="u", html="<p>", inner=Scraped(url="v")), {"html"})
+    assert nested == {"url": "u", "inner": {"url": "v"}}
+    assert left_out == ("html",)
+
+
+def test_item_that_holds_itself() -> None:
+    """A field without end is left out."""
+    endless: list[Any] = []
+    endless.append(endless)
+    assert plain_item({"url": "u", "endless": endless}) == ({"url": "u"}, ("endless",))
+
+
+@given(st.dictionaries(st.text(), VALUES))
+def test_json_items_stay_as_they_are(item: dict[str, Any]) -> None:
+    """What is JSON already is not changed."""
+    fields, left_out = plain_item(item)
+    assert (fields, left_out) == (json.loads(json.dumps(item)), ())

@@ -1,0 +1,241 @@
+"""The crawl writes down what it drops, waits for nothing and loses nothing silently."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_middleware import NearDuplicate, Options
+from dedup_middleware.journal.base import JournalError
+from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
+from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
+from tests.test_pipeline import Crawl, make_crawler
+from tests.texts import article
+
+
+def make_drop(n: int, text: str = "text") -> Drop:
+    """A drop to write."""
+    return Drop(time=n, key=f"https://a/{n}", outcome="duplicate", reason="r", body=Body(text))
+
+
+class Broken(SQLiteJournal):
+    """A journal whose disk is full until somebody makes room."""
+
+    full = True
+    calls = 0
+
+    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+        """Refuse while the disk is full."""
+        self.calls += 1
+        if self.full:
+            raise JournalError("disk full")
+        super().append(drops, kept, activity)
+
+
+async def crawl_items(path: Path, items: Iterable[dict[str, Any]], **settings: Any) -> Crawl:
+    """Send items through the pipeline, all stored unless they are dropped."""
+    crawl = Crawl(make_crawler(DEDUP_JOURNAL=str(path), **settings))
+    await crawl.pipeline.open_spider()
+    for item in items:
+        await crawl.item(item)
+    await crawl.pipeline.close_spider()
+    return crawl
+
+
+async def test_crawl_writes_what_it_drops(tmp_path: Path) -> None:
+    """Page, match, similarity, reason and the item itself; the stored page's text beside it."""
+    path = tmp_path / "j.db"
+    page = {"url": "https://one.example/1", "title": "第一", "text": article(1), "html": "<p>"}
+    copy = {**page, "url": "https://two.example/9", "title": "转载", "price": 3}
+    crawl = await crawl_items(
+        path, [page, copy, {"url": "https://one.example/2", "text": article(2)}]
+    )
+    with open_journal(Options(journal=str(path))) as journal:
+        (drop,) = journal.drops(bodies=True)
+        assert (drop.key, drop.match, drop.reason) == (copy["url"], page["url"], "exact-copy")
+        assert (drop.similarity, drop.title, drop.item_type) == (1.0, "转载", "dict")
+        assert drop.body is not None
+        assert drop.body.text == article(1)
+        assert drop.body.item == {k: v for k, v in copy.items() if k != "html"}
+        assert drop.body.left_out == ("html",)
+        stored = journal.kept(drop)
+        assert stored is not None
+        assert (stored.text, stored.title) == (article(1), "第一")
+        seen = {hour.host: (hour.seen, hour.stored, hour.dropped) for hour in journal.hours()}
+        assert seen == {"one.example": (2, 2, {}), "two.example": (1, 0, {"exact-copy": 1})}
+    assert crawl.stat("journal/written") == 1
+    assert crawl.stat("journal/lost") == 0
+
+
+async def test_text_from_html_is_written(tmp_path: Path) -> None:
+    """The text that was compared, although the item has only HTML."""
+    path = tmp_path / "j.db"
+    body = "".join(f"<p>{article(n)}</p>" for n in range(3))
+    html = f"<html><head><title>题</title></head><body><article>{body}</article></body></html>"
+    items = [{"url": f"https://a/{n}", "html": html} for n in range(2)]
+    await crawl_items(path, items, DEDUP_FILL_TEXT=False)
+    with open_journal(Options(journal=str(path))) as journal:
+        (drop,) = journal.drops(bodies=True)
+        assert drop.title == "题"
+        assert drop.body is not None
+        assert article(2)[:20] in drop.body.text
+        assert drop.body.item == {"url": "https://a/1"}
+
+
+async def test_switched_off(tmp_path: Path) -> None:
+    """`DEDUP_JOURNAL=off` writes nothing; `DEDUP_JOURNAL_KEEP_TEXTS=False` no stored text."""
+    items = [{"url": f"https://a/{n}", "text": article(1)} for n in range(2)]
+    index = f"sqlite:{tmp_path / 'index.db'}"
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=index, DEDUP_JOURNAL=False))
+    await crawl.pipeline.open_spider()
+    for item in items:
+        await crawl.item(item)
+    await crawl.pipeline.close_spider()
+    assert not [file for file in tmp_path.iterdir() if "journal" in file.name]
+    await crawl_items(tmp_path / "j.db", items, DEDUP_JOURNAL_KEEP_TEXTS=False)
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        assert (journal.size().drops, journal.size().kept) == (1, 0)
+
+
+async def test_pages_near_the_line_are_written_too(tmp_path: Path) -> None:
+    """A page that was let through although much of it is stored: it shows where the line lies."""
+    page = {"url": "https://one.example/1", "text": article(1, 20)}
+    near = {"url": "https://two.example/1", "text": article(1, 20) + article(2, 9)}
+    far = {"url": "https://two.example/2", "text": article(3, 20)}
+    await crawl_items(tmp_path / "j.db", [page, near, far])
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        (found,) = journal.drops(bodies=True)
+        assert (found.outcome, found.was_dropped) == ("new", False)
+        assert found.key == near["url"]
+        assert 0.5 <= (found.similarity or 0) < 0.8
+        assert found.body is not None
+        assert (found.body.text, found.body.item) == (near["text"], None)
+        stored = journal.kept(found)
+        assert stored is not None
+        assert (stored.key, stored.text) == (page["url"], page["text"])
+        assert [hour.dropped for hour in journal.hours()] == [{}, {}]
+
+
+async def test_marked_items_are_no_drops(tmp_path: Path) -> None:
+    """With `DEDUP_ACTION=mark` every item passes, so there is nothing to bring back."""
+    items = [{"url": f"https://a/{n}", "text": article(1)} for n in range(2)]
+    await crawl_items(tmp_path / "j.db", items, DEDUP_ACTION="mark")
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        assert journal.size().drops == 0
+        assert [hour.seen for hour in journal.hours()] == [2]
+
+
+async def test_journal_that_can_not_be_written_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The copy is dropped as ever; the failure is counted and told once."""
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    crawl = Crawl(make_crawler(DEDUP_JOURNAL=str(file / "j.db")))
+    await crawl.pipeline.open_spider()
+    await crawl.item({"url": "https://a/1", "text": article(1)})
+    assert isinstance(await crawl.item({"url": "https://a/2", "text": article(1)}), NearDuplicate)
+    await crawl.pipeline.close_spider()
+    assert crawl.stat("journal/error") >= 1
+    assert crawl.stat("journal/lost") == 1
+    assert "1 dropped pages could not be written to the journal" in caplog.text
+
+
+def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What could not be written is written once the disk has room, each drop once, in order."""
+    counts: Counter[str] = Counter()
+    journal = Broken(tmp_path / "j.db", max_bytes=10**7)
+    writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}))
+    writer.start()
+    with caplog.at_level(logging.WARNING):
+        for n in range(700):
+            writer.drop(make_drop(n))
+        _until(lambda: journal.calls > 0)
+    journal.full = False
+    writer.close()
+    writer.tell()
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        assert [drop.time for drop in reader.drops()] == list(range(700))
+        assert [hour.seen for hour in reader.hours()] == [700]
+    assert counts["journal/written"] == 700
+    assert counts["journal/error"] == 1
+    assert counts["journal/lost"] == 0
+    assert caplog.text.count("wait to be written") == 1
+
+
+def test_writing_does_not_block(tmp_path: Path) -> None:
+    """While the disk stands still, drops are taken in at once."""
+    gate = threading.Event()
+
+    class Slow(SQLiteJournal):
+        def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+            gate.wait(20)
+            super().append(drops, kept, activity)
+
+    writer = JournalWriter(Slow(tmp_path / "j.db", max_bytes=10**7), lambda *_: None)
+    writer.start()
+    for n in range(1000):
+        writer.drop(make_drop(n))
+    assert not gate.is_set()
+    gate.set()
+    writer.close()
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        assert reader.size().drops == 1000
+
+
+def test_too_much_waiting_is_counted(tmp_path: Path) -> None:
+    """Memory is bounded: what does not fit is counted as lost."""
+    counts: Counter[str] = Counter()
+    journal = Broken(tmp_path / "j.db", max_bytes=10**7)
+    writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}), max_chars=10_000)
+    writer.start()
+    for n in range(20):
+        writer.drop(make_drop(n, "x" * 1000))
+    writer.close()
+    writer.tell()
+    assert counts["journal/lost"] == 20  # 10 had no room, 10 waited in vain
+
+
+def test_many_hosts_in_one_hour(tmp_path: Path) -> None:
+    """A crawl of any number of hosts keeps a bounded number of counters in memory."""
+    writer = JournalWriter(SQLiteJournal(tmp_path / "j.db", max_bytes=10**7), lambda *_: None)
+    for n in range(10_050):
+        writer.passed(f"https://host{n}.example/")
+    writer.start()
+    writer.close()
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        hours = reader.hours()
+    assert sum(hour.seen for hour in hours) == 10_050
+    assert {hour.host: hour.seen for hour in hours}[OTHER_HOSTS] >= 50
+
+
+def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
+    """It is lost and counted; those after it are written."""
+    counts: Counter[str] = Counter()
+    writer = JournalWriter(
+        SQLiteJournal(tmp_path / "j.db", max_bytes=10**7),
+        lambda name, n: counts.update({name: int(n)}),
+    )
+    writer.start()
+    writer.drop(Drop(time=1, key="k", outcome="o", reason="r", body=Body("t", {"x": object()})))
+    _until(lambda: not writer._waiting.drops)
+    writer.drop(make_drop(2))
+    writer.close()
+    writer.tell()
+    assert (counts["journal/lost"], counts["journal/written"]) == (1, 1)
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

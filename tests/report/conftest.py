@@ -1,0 +1,78 @@
+"""A journal with known drops, the report made of it, and a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.report.contents import collect
+from dedup_middleware.report.writing import write
+from tests.report.opening import open_report
+from tests.report.samples import ACTIVITY, DROPS, KEPT, START
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[SQLiteJournal]:
+    """A journal that holds DROPS, KEPT and ACTIVITY."""
+    made = SQLiteJournal(tmp_path / "journal.db", max_bytes=10_000_000)
+    made.open(create=True)
+    with made:
+        made.append(DROPS, KEPT, ACTIVITY)
+        yield made
+
+
+@pytest.fixture
+def report(journal: SQLiteJournal, tmp_path: Path) -> Path:
+    """The report of the journal, in a file."""
+    path = tmp_path / "report.html"
+    contents = collect(
+        journal, threshold=0.8, about={"DEDUP_METHOD": "content"}, now=START + 9000.0
+    )
+    write(contents, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the browser puts what it downloads."""
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="session")
+def chrome(downloads: Path) -> Iterator[Chrome]:
+    """Headless Chromium without a network."""
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.fail("the report is tested in Chromium: install chromium and chromium-driver")
+    options = Options()
+    options.binary_location = browser
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1200,1000",
+        "--lang=en-US",
+        "--proxy-server=127.0.0.1:9",
+    ):
+        options.add_argument(argument)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = Chrome(options=options, service=Service(driver))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def page(chrome: Chrome, report: Path) -> Iterator[Chrome]:
+    """The report, opened from disk and ready; nothing may have been complained about in the end."""
+    open_report(chrome, report)
+    yield chrome
+    assert chrome.get_log("browser") == []
+    chrome.execute_script("localStorage.clear()")

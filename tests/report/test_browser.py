@@ -1,0 +1,211 @@
+"""The report in a real browser, without a network."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+from dedup_middleware.evaluation.corpus import read_pairs
+from dedup_middleware.journal.entries import Body
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.report.contents import collect
+from dedup_middleware.report.writing import write
+from tests.report.opening import open_report
+from tests.report.samples import COPY_TEXT, HOSTILE, STORED_TEXT, drop
+
+
+def show(page: Chrome, view: str) -> None:
+    """Go to a view by its address."""
+    page.execute_script("location.hash = arguments[0]", view)
+    WebDriverWait(page, 10).until(
+        lambda d: view.startswith("pair") or d.find_elements(By.CSS_SELECTOR, "[aria-current]")
+    )
+    time.sleep(0.1)
+
+
+def find(page: Chrome, selector: str) -> WebElement:
+    """The first element that fits."""
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def texts(page: Chrome, selector: str) -> list[str]:
+    """Texts of all elements that fit."""
+    return [element.text for element in page.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def move(page: Chrome, threshold: float) -> str:
+    """Move the threshold; the sentence that answers is returned."""
+    page.execute_script(
+        "const s = document.getElementById('threshold'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input'))",
+        threshold,
+    )
+    return find(page, "#answer").text
+
+
+def test_overview_counts_and_names_sites(page: Chrome) -> None:
+    """Seen, stored and dropped are the sums of the hours; the matrix says who copies whom."""
+    assert texts(page, "dl.figures dd")[:4] == ["9", "3", "6", "66.7%"]
+    head = texts(page, "table.matrix thead th")
+    assert {"copy.example", "first.example", "second.example"} <= set(head)
+    rows = page.find_elements(By.CSS_SELECTOR, "table.matrix tbody tr")
+    cells = {r.find_element(By.TAG_NAME, "th").text: r for r in rows}["copy.example"]
+    counts = dict(
+        zip(head[1:], (c.text for c in cells.find_elements(By.TAG_NAME, "td")), strict=True)
+    )
+    assert counts["first.example"] == "3"
+    assert counts["second.example"] == "1"
+
+
+def test_moving_the_threshold_says_what_would_become_of_the_pages(page: Chrome) -> None:
+    """Near-duplicates follow the line; exact copies and pages with other figures do not."""
+    show(page, "explorer")
+    assert "5 dropped, 2 kept of 7" in find(page, "#answer").text
+    assert "As now" in find(page, "#answer").text
+    higher = move(page, 0.95)
+    assert "2 dropped, 5 kept of 7" in higher
+    assert "3 more would be kept" in higher
+    lower = move(page, 0.5)
+    assert "6 dropped, 1 kept of 7" in lower
+    assert "1 more would be dropped" in lower
+    assert texts(page, "#below td:nth-child(3)") == ["other-figures"]
+
+
+def test_clusters_are_searched_and_opened(page: Chrome) -> None:
+    """The largest stands first; a search leaves those that fit; a cluster shows its pages."""
+    show(page, "clusters")
+    assert texts(page, ".cluster .count") == ["4", "1"]
+    find(page, "#search").send_keys("harbour")
+    WebDriverWait(page, 5).until(lambda d: "1 clusters" in find(d, "#found").text)
+    find(page, ".cluster summary").click()
+    WebDriverWait(page, 5).until(lambda d: texts(d, ".cluster tbody td.page"))
+    assert "https://copy.example/english" in texts(page, ".cluster tbody td.page")[0]
+
+
+def test_pair_marks_chinese_words(page: Chrome) -> None:
+    """Side by side, the one word that differs is marked in both, and the rest is not."""
+    show(page, "pair/0")
+    assert texts(page, "del") == ["清晨"]
+    assert texts(page, "ins") == ["傍晚"]
+    assert texts(page, ".sheet .text") == [STORED_TEXT, COPY_TEXT]
+    assert find(page, "#places").text == "Places that differ: 1"
+
+
+def test_words_of_pages_are_text_only(page: Chrome) -> None:
+    """Markup in a title runs nowhere, and an address that is a script is no link."""
+    for view in ("overview", "explorer", "clusters", "pair/5", "review"):
+        show(page, view)
+        assert page.execute_script("return document.body.dataset.broken") is None
+        assert not page.find_elements(By.CSS_SELECTOR, "a[href^='javascript']")
+    show(page, "pair/5")
+    assert HOSTILE in texts(page, "h2")
+
+
+def test_labels_of_a_person_are_pairs_for_the_evaluation(page: Chrome, downloads: Path) -> None:
+    """Judged by keys alone, nearest the line first; the exported file is read as labelled pairs."""
+    show(page, "review")
+    ActionChains(page).send_keys("d").perform()
+    ActionChains(page).send_keys("k").perform()
+    ActionChains(page).send_keys("u").perform()
+    assert "3 judged" in find(page, "#position").text
+    find(page, "#export").click()
+    file = downloads / "pairs.jsonl"
+    WebDriverWait(page, 10).until(lambda _: file.exists())
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert [line["label"] for line in lines] == [1, 0, None]
+    assert {lines[0]["a_text"], lines[0]["b_text"]} == {COPY_TEXT, STORED_TEXT}
+    pairs = list(read_pairs(file))
+    assert [pair.label for pair in pairs] == [True, False]
+    file.unlink()
+
+
+def test_labels_outlive_the_page(page: Chrome, report: Path) -> None:
+    """Opened again, the report still knows what was judged."""
+    show(page, "review")
+    find(page, "#judge-d").click()
+    open_report(page, report)
+    show(page, "review")
+    assert "1 judged" in find(page, "#position").text
+
+
+def test_both_languages(page: Chrome) -> None:
+    """One button turns all words into Chinese, and back."""
+    find(page, "#language").click()
+    assert texts(page, "nav a") == ["概览", "阈值", "簇", "评审"]
+    assert page.execute_script("return document.documentElement.lang") == "zh"
+    find(page, "#language").click()
+    assert texts(page, "nav a") == ["Overview", "Threshold", "Clusters", "Review"]
+
+
+def test_light_and_dark(page: Chrome) -> None:
+    """The button changes the paper's colour."""
+    before = find(page, "body").value_of_css_property("background-color")
+    find(page, "#scheme").click()
+    assert find(page, "body").value_of_css_property("background-color") != before
+
+
+def test_everything_is_reached_by_keyboard(page: Chrome) -> None:
+    """The first stop skips to the content, the next ones are the views, each with a name."""
+    names = []
+    for _ in range(7):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        names.append(page.switch_to.active_element.accessible_name)
+    assert names == [
+        "Skip to the content", "Overview", "Threshold", "Clusters", "Review", "中文",
+        "Light or dark",
+    ]  # fmt: skip
+
+
+def test_every_control_has_a_name_for_screen_readers(page: Chrome) -> None:
+    """Buttons, fields, links and pictures of all views have an accessible name."""
+    for view in ("overview", "explorer", "clusters", "review", "pair/0"):
+        show(page, view)
+        for element in page.find_elements(By.CSS_SELECTOR, "button, input, a, [role='img'], meter"):
+            if element.is_displayed():
+                assert element.accessible_name, element.get_attribute("outerHTML")
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_view_is_wider_than_the_screen(page: Chrome, width: int) -> None:
+    """On a phone as on a desktop nothing has to be pushed sideways but tables in their frames."""
+    page.set_window_size(width, 900)
+    for view in ("overview", "explorer", "clusters", "review", "pair/0"):
+        show(page, view)
+        wide, screen = page.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= screen
+    page.set_window_size(1200, 1000)
+
+
+def test_a_hundred_thousand_decisions(chrome: Chrome, tmp_path: Path) -> None:
+    """They open in one file, and all views work."""
+    many = [
+        drop(
+            f"{i}",
+            0.5 + (i % 500) / 1000,
+            match=f"https://first.example/{i % 9000}",
+            body=Body(f"{COPY_TEXT}{i % 50}"),
+        )
+        for i in range(100_000)
+    ]
+    path = tmp_path / "large.html"
+    journal = SQLiteJournal(tmp_path / "large.db", max_bytes=1_000_000_000)
+    journal.open(create=True)
+    with journal:
+        journal.append(many, [], {})
+        write(collect(journal, threshold=0.8, about={}, now=0.0), path)
+    open_report(chrome, path)
+    show(chrome, "explorer")
+    assert "of 100,000" in move(chrome, 0.9)
+    show(chrome, "clusters")
+    assert len(chrome.find_elements(By.CSS_SELECTOR, ".cluster")) == 40
+    assert chrome.get_log("browser") == []

@@ -1,0 +1,95 @@
+"""What goes into a report."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.report.contents import Limits, collect
+from dedup_middleware.report.writing import ReportError, render, write
+from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
+
+
+def contents(journal: SQLiteJournal, limits: Limits = Limits()) -> dict:  # noqa: B008
+    """The contents at the threshold 0.8."""
+    return collect(journal, threshold=0.8, about={}, now=0.0, limits=limits)
+
+
+def test_all_decisions_are_there_in_order(journal: SQLiteJournal) -> None:
+    """Every drop has its key, similarity, reason and stored page, in the journal's order."""
+    made = contents(journal)
+    pages = made["pages"]
+    assert pages["key"] == [drop.key for drop in DROPS]
+    assert pages["similarity"] == [drop.similarity for drop in DROPS]
+    assert [made["reasons"][i] for i in pages["reason"]] == [drop.reason for drop in DROPS]
+    keys = [made["stored"]["key"][i] if i >= 0 else None for i in pages["match"]]
+    assert keys == [drop.match for drop in DROPS]
+    assert made["total"] == len(DROPS)
+
+
+def test_texts_stand_once(journal: SQLiteJournal) -> None:
+    """Texts of dropped and stored pages are there, each once, though many pages share one."""
+    made = contents(journal)
+    assert len(made["texts"]) == len(set(made["texts"]))
+    assert {made["texts"][i] for i in made["stored"]["text"]} == {STORED_TEXT, ENGLISH}
+    assert made["stored"]["title"] == ["港口", "Harbour"]
+
+
+def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
+    """With room for one pair only, it is one of those next to the threshold."""
+    size = len(STORED_TEXT.encode()) * 2
+    made = contents(journal, Limits(text_bytes=size))
+    with_text = [i for i, text in enumerate(made["pages"]["text"]) if text >= 0]
+    assert {made["pages"]["similarity"][i] for i in with_text} <= {0.81, 0.79}
+    assert with_text
+    assert sum(len(text.encode()) for text in made["texts"]) <= size
+
+
+def test_the_newest_decisions_are_shown(journal: SQLiteJournal) -> None:
+    """A limit keeps the newest and still says how many there are."""
+    made = contents(journal, Limits(decisions=3))
+    assert made["pages"]["key"] == [drop.key for drop in DROPS[-3:]]
+    assert made["total"] == len(DROPS)
+
+
+def test_similarity_is_rounded_down(journal: SQLiteJournal) -> None:
+    """A page just below the threshold is not shown as one that reaches it."""
+    near = DROPS[2].__class__(
+        time=0.0, key="k", outcome="new", reason="too-little-in-common", match="m",
+        similarity=0.79999,
+    )  # fmt: skip
+    journal.append([near], [], {})
+    assert contents(journal)["pages"]["similarity"][-1] == 0.7999
+
+
+def test_nothing_is_fetched_and_nothing_foreign_runs(journal: SQLiteJournal) -> None:
+    """The file names no other address to load, and its policy allows its own script alone."""
+    page = render(contents(journal))
+    assert re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page.split("<script>")[0]) == []
+    assert "default-src 'none'; script-src 'sha256-" in page
+    assert "alert(1)" not in page
+    packed = page.split('id="packed">')[1].split("</script>")[0]
+    assert json.loads(zlib.decompress(base64.b64decode(packed)))["total"] == len(DROPS)
+
+
+def test_report_replaces_a_file_whole(journal: SQLiteJournal, tmp_path: Path) -> None:
+    """An older report of that name gives way, and no other file is left beside it."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    path = folder / "report.html"
+    path.write_text("old")
+    size = write(contents(journal), path)
+    assert path.stat().st_size == size
+    assert [file.name for file in folder.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_is_not_there_is_named(journal: SQLiteJournal, tmp_path: Path) -> None:
+    """The error names the file and the way out."""
+    with pytest.raises(ReportError, match=r"nowhere/report\.html can't be written.*-o"):
+        write(contents(journal), tmp_path / "nowhere" / "report.html")

@@ -1,0 +1,112 @@
+"""Sketches of figures in their places."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dedup_middleware.signature.figures import (
+    ENTRIES,
+    FIGURE_BYTES,
+    differing_figures,
+    figure_sketch,
+)
+from tests.signature import oracles
+
+# Few places and values, so that they meet; and the largest that there are.
+entries = st.one_of(
+    st.tuples(st.integers(0, 5), st.integers(0, 3)).map(lambda e: e[0] << 8 | e[1]),
+    st.integers(0xFFFE00, 0xFFFFFE),
+)
+pages = st.lists(entries, max_size=40)
+
+
+def made(page: list[int]) -> NDArray[np.uint8]:
+    """The sketch of some entries."""
+    return figure_sketch(np.array(page, np.uint32))
+
+
+def plain_sketch(page: list[int]) -> list[int]:
+    """Twin of figure_sketch: its entries."""
+    return sorted(set(page))[:ENTRIES]
+
+
+def plain_differing(a: list[int], b: list[int]) -> int:
+    """Twin of differing_figures for the entries of two sketches."""
+    known = min((page[-1] >> 8 if len(page) == ENTRIES else 1 << 16) for page in (a, b))
+    values: tuple[dict[int, set[int]], ...] = (defaultdict(set), defaultdict(set))
+    for page, places in zip((a, b), values, strict=True):
+        for entry in page:
+            places[entry >> 8].add(entry & 0xFF)
+    shared = values[0].keys() & values[1].keys()
+    return sum(
+        1
+        for place in shared
+        if place < known
+        and values[0][place] - values[1][place]
+        and values[1][place] - values[0][place]
+    )
+
+
+@given(pages)
+def test_keeps_the_smallest_entries(page: list[int]) -> None:
+    """Up to sixteen entries, ascending, three bytes each; free room is filled with ones."""
+    found = made(page)
+    expected = b"".join(entry.to_bytes(3, "little") for entry in plain_sketch(page))
+    assert found.shape == (FIGURE_BYTES,)
+    assert found.tobytes() == expected.ljust(FIGURE_BYTES, b"\xff")
+
+
+@given(pages, st.lists(pages, max_size=5))
+def test_counts_places_like_the_twin(page: list[int], others: list[list[int]]) -> None:
+    """A page against none, one and several others."""
+    sketches = np.array([made(other) for other in others], np.uint8).reshape(-1, FIGURE_BYTES)
+    expected = [plain_differing(plain_sketch(page), plain_sketch(other)) for other in others]
+    assert differing_figures(made(page), sketches).tolist() == expected
+
+
+def test_one_more_value_in_a_place_is_no_difference() -> None:
+    """A place differs only if each page has a value there that the other lacks."""
+    one, more, other = made([0x100]), made([0x100, 0x101]), made([0x100, 0x102])
+    assert differing_figures(one, np.stack([one, more, other])).tolist() == [0, 0, 0]
+    assert differing_figures(more, np.stack([one, more, other])).tolist() == [0, 0, 1]
+
+
+def test_what_a_full_sketch_may_have_lost_does_not_count() -> None:
+    """The last place of a full sketch may have had more values."""
+    full = made([place << 8 for place in range(ENTRIES)])
+    last = made([ENTRIES - 1 << 8 | 1])
+    first = made([1])
+    assert differing_figures(full, np.stack([last, first])).tolist() == [0, 1]
+
+
+def test_awkward_arrays_give_the_same_counts() -> None:
+    """Columns of records, read-only and unaligned arrays are read like any other."""
+    a, b = made([0x100, 0x200]), made([0x101, 0x201])
+    records = np.zeros(3, [("pad", "u1"), ("figures", "u1", (FIGURE_BYTES,))])
+    records["figures"] = b
+    for view in oracles.awkward_views(a):
+        assert differing_figures(view, records["figures"]).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
+def test_other_entries_are_refused(bad: Any) -> None:
+    """Anything but a vector of uint32 raises an error that names the argument."""
+    with pytest.raises((TypeError, ValueError), match="entries must"):
+        figure_sketch(bad)
+
+
+@pytest.mark.parametrize("bad", [None, np.zeros(48, np.uint8), np.zeros((1, 6), np.uint64)])
+def test_other_sketches_are_refused(bad: Any) -> None:
+    """Anything but rows of 48 bytes raises an error that names the argument."""
+    good = made([])
+    with pytest.raises((TypeError, ValueError), match="sketches must"):
+        differing_figures(good, bad)
+    with pytest.raises((TypeError, ValueError), match="query must"):
+        differing_figures(np.zeros(6, np.uint64), good[np.newaxis])

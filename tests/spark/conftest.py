@@ -1,0 +1,51 @@
+"""One Spark on this machine for all tests of the batch job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves sockets to the garbage collector, and says of pandas 3 that it is new."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+            )
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores of this machine."""
+    from dedup_middleware.spark.session import local_session
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = local_session(
+        "local[2]",
+        {
+            "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+            "spark.sql.shuffle.partitions": "2",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> str:
+    """A folder for a result."""
+    return str(tmp_path / "result")

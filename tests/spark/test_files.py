@@ -1,0 +1,160 @@
+"""Files of every format in, tables out; nothing is lost on the way."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from dedup_middleware import Options
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.spark import Job, Result
+from dedup_middleware.spark.job import run
+from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.settings import SparkError
+from tests.spark.streams import Row
+from tests.texts import article
+
+OPTIONS = Options(hash_key="5")
+
+
+def pages() -> list[Row]:
+    """Two stories, three pages each; the second page of a story is the longest and the oldest."""
+    rows = []
+    for n in range(6):
+        text = article(n % 2, 30)
+        if n in {2, 3}:
+            text += "又及，以上内容与此前相同。"
+        date = "2020-01-01" if n in {2, 3} else f"2021-01-0{n + 1}T08:00:00Z"
+        rows.append({"url": f"https://a.example/{n}", "title": "标题", "text": text, "date": date})
+    return rows
+
+
+def keys(result: Result) -> tuple[list[str], list[tuple[str, str]]]:
+    """Keys of the kept pages, and of the dropped ones with those that they matched."""
+    kept = [row["dedup_key"][-1] for row in result.kept.sort("dedup_order").collect()]
+    dropped = result.duplicates.sort("order").collect()
+    return kept, [(row["key"][-1], row["match_key"][-1]) for row in dropped]
+
+
+def job(output: str, **more: str) -> Job:
+    """A job of few partitions."""
+    return Job(output=output, partitions=2, **more)
+
+
+def write_warc(path: Path, rows: Sequence[Row]) -> None:
+    """Responses with the pages, and a record that holds none."""
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=True)
+        for row in rows:
+            body = f"<html><title>{row['title']}</title><body><p>{row['text']}</p></body></html>"
+            headers = StatusAndHeaders(
+                "200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1"
+            )
+            writer.write_record(
+                writer.create_warc_record(
+                    row["url"], "response", io.BytesIO(body.encode()), http_headers=headers
+                )
+            )
+        writer.write_record(writer.create_warcinfo_record("info", {"software": "tests"}))
+
+
+EXPECTED = (["0", "1"], [("2", "0"), ("3", "1"), ("4", "0"), ("5", "1")])
+
+
+def test_json_lines_and_rejects(spark: SparkSession, tmp_path: Path) -> None:
+    """Files by name and lines as they stand; lines that are no page are told with the reason."""
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    lines = [json.dumps(row, ensure_ascii=False) for row in pages()]
+    bad = ['{"url": ', '["no object"]', '{"url": "https://a.example/x"}', '{"text": 5}']
+    (folder / "1.jsonl").write_text("\n".join([*lines[:2], "", *bad, lines[2]]) + "\n")
+    (folder / "2.jsonl.gz").write_bytes(gzip.compress("\n".join(lines[3:]).encode()))
+    (folder / "1.jsonl").open("ab").write(b'{"url": "\xff"}\n')
+    options = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(folder)], OPTIONS, options), OPTIONS, options)
+    assert keys(result) == EXPECTED
+    assert result.numbers == {"read": 11, "kept": 2, "duplicates": 4, "clusters": 6, "rejects": 5}
+    rejects = result.rejects.sort("position").collect()
+    assert [row["raw"][:9] for row in rejects] == [*(line[:9] for line in bad), '{"url": "']
+    assert all(row["file"].endswith("1.jsonl") and row["reason"] for row in rejects)
+    assert json.loads(result.kept.sort("dedup_order").first()["line"]) == pages()[0]
+
+
+@pytest.mark.parametrize(
+    ("keep", "survivors"), [("longest", ["2", "3"]), ("earliest-date", ["2", "3"])]
+)
+def test_parquet_and_who_survives(
+    spark: SparkSession, tmp_path: Path, keep: str, survivors: list[str]
+) -> None:
+    """The longest or the oldest page of a story is kept, and has all its columns."""
+    rows = [{**row, "more": [n]} for n, row in enumerate(pages())]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "pages.parquet", row_group_size=2)
+    chosen = job(str(tmp_path / "result"), keep=keep)
+    source = read_files(spark, [str(tmp_path / "*.parquet")], OPTIONS, chosen)
+    result = run(source, OPTIONS, chosen)
+    kept, dropped = keys(result)
+    assert sorted(kept) == survivors
+    assert sorted(dropped) == [("0", "2"), ("1", "3"), ("4", "2"), ("5", "3")]
+    assert sorted(row["more"][0] for row in result.kept.collect()) == [2, 3]
+
+
+def test_csv(spark: SparkSession, tmp_path: Path) -> None:
+    """Fields over several lines, quotes in them; a row with too many fields is rejected."""
+    path = tmp_path / "pages.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["url", "title", "text"])
+        for row in pages():
+            writer.writerow([row["url"], 'a "title"', row["text"].replace("。", "。\n")])
+        writer.writerow(["https://a.example/7", "b", "c", "d", "e"])
+    options = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(path)], OPTIONS, options), OPTIONS, options)
+    assert keys(result) == EXPECTED
+    assert [row["reason"][:10] for row in result.rejects.collect()] == ["its fields"]
+    assert result.kept.first()["title"] == 'a "title"'
+
+
+def test_warc(spark: SparkSession, tmp_path: Path) -> None:
+    """Pages of responses; the damaged rest of a file is one rejected row."""
+    path = tmp_path / "pages.warc.gz"
+    write_warc(path, pages())
+    (tmp_path / "q.warc.gz").write_bytes(b"no archive at all")
+    options = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(tmp_path)], OPTIONS, options), OPTIONS, options)
+    assert keys(result) == EXPECTED
+    assert [row["reason"][:20] for row in result.rejects.collect()] == ["the rest of the file"]
+    assert bytes(result.kept.first()["html"]).startswith(b"<html>")
+
+
+def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    """The message names the argument and the way out."""
+    chosen = job(str(tmp_path / "result"))
+    with pytest.raises(SparkError, match="there is no file at"):
+        read_files(spark, [str(tmp_path / "none.jsonl")], OPTIONS, chosen)
+    (tmp_path / "pages.xyz").write_text("?")
+    with pytest.raises(SparkError, match="use --format"):
+        read_files(spark, [str(tmp_path / "pages.xyz")], OPTIONS, chosen)
+    (tmp_path / "pages.jsonl").write_text("{}")
+    (tmp_path / "pages.csv").write_text("url")
+    with pytest.raises(SparkError, match="several formats"):
+        read_files(spark, [str(tmp_path / "*.[jc]*")], OPTIONS, chosen)
+    source = read_files(spark, [str(tmp_path / "pages.jsonl")], OPTIONS, chosen)
+    with pytest.raises(SparkError, match="order_by='when'"):
+        run(source, OPTIONS, job(str(tmp_path / "result"), order_by="when"))
+    with pytest.raises(SparkError, match="folder is not empty"):
+        run(source, OPTIONS, job(str(tmp_path)))
+    with pytest.raises(OptionsError, match="DEDUP_METHOD='csu'"):
+        run(source, Options(method="csu"), chosen)
+    with pytest.raises(SparkError, match="keep='last'"):
+        job("out", keep="last")

@@ -1,0 +1,89 @@
+"""From a batch to a crawl, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.portable import export_index
+from dedup_middleware.spark import Job
+from dedup_middleware.spark.job import Source, finish, start
+from dedup_middleware.spark.loading import load, with_key_of_index
+from dedup_middleware.spark.signing import BASE
+from dedup_middleware.spark.steps import Steps
+from tests.spark.streams import Row, crawled, stream
+
+
+def steps_of(spark: SparkSession, rows: list[Row], options: Options, job: Job) -> Steps:
+    """A job over some pages, in their order."""
+    numbered = [{**row, BASE: i} for i, row in enumerate(rows)]
+    names = f"url string, title string, text string, {BASE} bigint"
+    source = Source(rows=spark.createDataFrame(numbered, names), identity="test")
+    return start(source, options, job)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_the_crawl_goes_on(
+    spark: SparkSession, tmp_path: Path, redis_url: str, kind: str
+) -> None:
+    """After a load the crawl decides as if it had met the pages of the batch itself."""
+    url = redis_url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
+    options = Options(index_url=url)
+    async with Deduplicator(options):
+        pass  # an index with a random key, which the job takes over
+    options = await with_key_of_index(options, open_index(options))
+    rows = stream(160, seed=11)
+    steps = steps_of(spark, rows[:120], options, Job(output=str(tmp_path / "out"), partitions=2))
+    async with open_index(options) as index:
+        first = await load(steps, index)
+        again = await load(steps, index)
+    assert (again.pages, again.known) == (0, first.pages)
+    expected = await crawled(rows, options)
+    assert first.pages == sum(one.outcome == "new" for one in expected[:120])
+    async with Deduplicator(options) as dedup:
+        for row, one in zip(rows[120:], expected[120:], strict=True):
+            verdict = await dedup.decide(Document(row["url"], row["title"], row["text"]))
+            await dedup.commit(verdict)
+            match = None if verdict.match is None else verdict.match.key
+            assert (verdict.outcome, match) == (one.outcome, one.match_key)
+
+
+async def test_new_pages_against_an_exported_index(spark: SparkSession, tmp_path: Path) -> None:
+    """Pages of the index are kept already: verdicts are those of the crawl that goes on."""
+    options = Options(index_url=f"sqlite:{tmp_path / 'index.db'}", hash_key="5")
+    rows = stream(200, seed=13)
+    async with Deduplicator(options) as dedup:
+        for row in rows[:120]:
+            await dedup.commit(await dedup.decide(Document(row["url"], row["title"], row["text"])))
+    async with open_index(options) as index:
+        await export_index(index, tmp_path / "old.parquet")
+    job = Job(output=str(tmp_path / "out"), against=str(tmp_path / "old.parquet"), partitions=2)
+    # The key of the hashes is that of the file.
+    result = finish(steps_of(spark, rows[120:], Options(), job))
+    found: dict[str, list[Any]] = {"new": [], "dropped": []}
+    for row in result.duplicates.sort("order").collect():
+        found["dropped"].append((row["order"] + 120, row["match_key"], row["outcome"]))
+    expected = await crawled(rows, options)
+    assert found["dropped"] == [
+        (place, one.match_key, one.outcome)
+        for place, one in enumerate(expected)
+        if place >= 120 and one.match is not None
+    ]
+    assert result.duplicates.where("match < 0").count() > 5
+
+
+async def test_a_new_index_needs_a_key(tmp_path: Path) -> None:
+    """A job must know the key before there is an index; one that exists tells its own."""
+    options = Options(index_url=f"sqlite:{tmp_path / 'index.db'}")
+    with pytest.raises(OptionsError, match="DEDUP_HASH_KEY"):
+        await with_key_of_index(options, open_index(options))
+    async with Deduplicator(options):
+        pass
+    known = await with_key_of_index(options, open_index(options))
+    assert int(known.hash_key, 16) > 1

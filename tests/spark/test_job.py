@@ -1,0 +1,233 @@
+"""A whole job: ended and started again, on a skewed input, on a cluster, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from dedup_middleware import Options
+from dedup_middleware.evaluation import madeup
+from dedup_middleware.evaluation.comparers import options_for
+from dedup_middleware.evaluation.corpus import SourceDocument
+from dedup_middleware.evaluation.protocols import zhou_documents
+from dedup_middleware.evaluation.stream import Decision, Truth
+from dedup_middleware.evaluation.stream import deduplicate as crawl
+from dedup_middleware.fingerprint import Document
+from dedup_middleware.index.pages import pack_slot
+from dedup_middleware.index.tables import simhash_slots
+from dedup_middleware.spark import Job, deduplicate
+from dedup_middleware.spark.__main__ import main
+from dedup_middleware.spark.blocks import candidate_pairs, chunked, hot_keys, records
+from tests.commands.running import dedup
+from tests.servers import free_port
+from tests.spark.streams import stream
+
+ROOT = Path(__file__).parents[2]
+PAGES = "order bigint, simhash bigint, slots array<bigint>"
+
+
+def written(folder: Path, pages: int) -> Path:
+    """A file of JSON lines."""
+    path = folder / "pages.jsonl"
+    lines = [json.dumps(row, ensure_ascii=False) for row in stream(pages, seed=17)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def dropped(spark: SparkSession, output: Path) -> list[tuple[str, str]]:
+    """Dropped pages and their matches."""
+    rows = spark.read.parquet(str(output / "duplicates")).sort("order").collect()
+    return [(row["key"], row["match_key"]) for row in rows]
+
+
+def environment() -> dict[str, str]:
+    """For programs of their own: this interpreter, this code, this machine."""
+    return {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+
+
+@contextmanager
+def program(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program and its children; all of them are ended."""
+    process = subprocess.Popen(
+        words, env=environment(), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Until something is so; a program that ends before is an error."""
+    deadline = time.monotonic() + 600
+    while not what():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_killed_job_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What was written stays, what was not is made: the result is that of a job left alone."""
+    path, output, calm = written(tmp_path, 200), tmp_path / "out", tmp_path / "calm"
+    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
+    done = output / "work" / "groups" / "_SUCCESS"
+    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
+        wait_for(done.exists, job)
+    assert not (output / "kept").exists()
+    before = done.stat().st_mtime_ns
+    assert main([*words, "-o", str(output)]) == 0
+    assert done.stat().st_mtime_ns == before
+    assert main([*words, "-o", str(calm)]) == 0
+    assert dropped(spark, output) == dropped(spark, calm) != []
+    kept = [row["dedup_key"] for row in spark.read.parquet(str(output / "kept")).collect()]
+    assert len(kept) + len(dropped(spark, output)) == 200
+
+
+def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that holds a result is not written over by a job with other options."""
+    path = written(tmp_path, 12)
+    words = [str(path), "-o", str(tmp_path / "out"), "--master", "local[2]", "--partitions", "1"]
+    assert main(words) == 0
+    assert main([*words, "--keep", "longest"]) == 1
+    assert "holds the result of another input or of other options" in capsys.readouterr().err
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """`scrapy dedup spark` writes the tables, an index file, and says what it did."""
+    path, output = written(tmp_path, 60), tmp_path / "out"
+    done = dedup(
+        "spark", str(path), "-o", str(output), "--json", "--master", "local[2]",
+        "--partitions", "2", "--index-file", str(tmp_path / "index.parquet"),
+        DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'index.db'}", DEDUP_HASH_KEY="5",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert done.json["read"] == 60 == done.json["kept"] + done.json["duplicates"]
+    assert 0 < done.json["index_file"]["pages"] <= done.json["kept"]
+    refused = dedup("spark", str(path), "-o", str(output), "--load", DEDUP_INDEX_URL="memory:")
+    assert refused.code == 1
+    assert "name an index that stays" in refused.err
+
+
+def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:
+    """No task holds more than its share, no page gets more candidates than the limit."""
+    count, hot, most = 200_000, 20_000, 40
+    pages = spark.range(count).select(
+        F.col("id").alias("order"),
+        F.col("id").alias("last"),
+        F.lit(0).cast("bigint").alias("simhash"),
+        F.array(F.lit(7 << 40 | 5).cast("bigint")).alias("slots"),
+        F.lit(None).cast("array<bigint>").alias("probes"),
+    )
+    found = records(pages)
+    keys = hot_keys(found, hot)
+    assert list(keys.values()) == [count]
+    blocks = chunked(found, keys, hot).groupBy("key", "block").count()
+    # Chunks are drawn by a hash: of 10,000 each, give or take some hundred.
+    assert blocks.agg(F.max("count")).first()[0] < hot * 1.1
+    job = Job(output="", hot=hot, most=most)
+    pairs = candidate_pairs(pages, job, 3, 4).groupBy("page").count()
+    # The pages before a page may all be in its own chunk; from there on each has one.
+    stated = pairs.agg(F.max("count"), F.count("*")).first()
+    assert stated[0] <= 2 * most
+    assert stated[1] == count - 1
+
+
+def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
+    """SimHashes of one bucket: all pairs within the distance, each once, as in a plain loop."""
+    rng = np.random.default_rng(3)
+    low = rng.integers(0, 1 << 12, 900, dtype=np.uint64)
+    values = (np.uint64(0x1234 << 48) | low * np.uint64(0x0001_0001_0001)).tolist()
+    rows = [
+        (i, int(np.uint64(v).astype(np.int64)), [pack_slot(s) for s in simhash_slots(v)])
+        for i, v in enumerate(values)
+    ]
+    pages = spark.createDataFrame(rows, PAGES).select(
+        "*", F.col("order").alias("last"), F.lit(None).cast("array<bigint>").alias("probes")
+    )
+    found = candidate_pairs(pages, Job(output="", hot=100, most=10**6), 3, 2)
+    near = {
+        (i, j) for i in range(900) for j in range(i) if (values[i] ^ values[j]).bit_count() <= 3
+    }
+    pairs = [(row["page"], row["candidate"]) for row in found.collect()]
+    assert len(pairs) == len(near) > 900
+    assert set(pairs) == near
+
+
+@pytest.mark.parametrize("method", ["simhash", "content"])
+def test_the_protocol_of_zhou(spark: SparkSession, tmp_path: Path, method: str) -> None:
+    """Five classes with known near-duplicates: the decisions and figures of one machine."""
+    lines = madeup.documents(260)
+    documents = [
+        SourceDocument(Document(one["key"], one["title"], one["text"]), one["category"])
+        for one in lines
+    ]
+    arrivals = zhou_documents(documents, 5, 40, 50)
+    options = attrs.evolve(options_for(Options(), method), hash_key="5", index_url="memory:")
+    alone = crawl(options, arrivals)
+    rows = [(i, a.document.key, a.document.title, a.document.text) for i, a in enumerate(arrivals)]
+    table = spark.createDataFrame(rows, "place bigint, url string, title string, text string")
+    job = Job(output=str(tmp_path / "out"), order_by="place", partitions=2)
+    matched = {
+        row["key"]: row["match_key"]
+        for row in deduplicate(table, options, job).duplicates.collect()
+    }
+    together = [Decision(a, matched.get(a.document.key)) for a in arrivals]
+    assert [d.match for d in together] == [d.match for d in alone]
+    truth = Truth(arrivals)
+    first, second = (truth.score(one, method, "arrival", 1, 0.0) for one in (alone, together))
+    assert (first.right, first.dropped) == (second.right, second.dropped)
+    assert first.right > 10
+
+
+def test_a_cluster_of_two_workers(spark: SparkSession, tmp_path: Path) -> None:
+    """A standalone cluster on this machine gives the result of local mode, on both workers."""
+    path, output, alone = written(tmp_path, 150), tmp_path / "out", tmp_path / "alone"
+    start = str(Path(_find_spark_home()) / "bin" / "spark-class")
+    port, web = free_port(), free_port()
+    master = f"spark://127.0.0.1:{port}"
+    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "4"]
+    folders = [tmp_path / "worker-0", tmp_path / "worker-1"]
+    with (
+        program(
+            start, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
+            "--port", str(port), "--webui-port", str(web),
+        ),
+        program(*_worker(start, master, folders[0])),
+        program(*_worker(start, master, folders[1])),
+        program(
+            sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output),
+            "--master", master,
+        ) as job,
+    ):  # fmt: skip
+        wait_for((output / "rejects" / "_SUCCESS").exists, job)
+        job.wait(300)
+        assert all(any(folder.glob("app-*/*")) for folder in folders)
+    assert main([*words, "-o", str(alone), "--master", "local[2]"]) == 0
+    assert dropped(spark, output) == dropped(spark, alone) != []
+
+
+def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
+    return (
+        start, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
+        "--memory", "1500m", "--webui-port", "0", "--work-dir", str(folder), master,
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""The batch decides what the crawl decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dedup_middleware import Options
+from dedup_middleware.spark import Job, Result, deduplicate
+from tests.spark.streams import Row, Seen, crawled, stream
+
+OPTIONS = Options(hash_key="5")
+
+
+def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    """Pages with their places, in two partitions and not in order."""
+    numbered = [{**row, "place": i} for i, row in enumerate(rows)]
+    names = "url string, title string, text string, place bigint"
+    return spark.createDataFrame(numbered[::-1], names).repartition(2)
+
+
+def decided(result: Result, rows: list[Row]) -> list[Seen]:
+    """The verdicts of the batch, by the places of the pages."""
+    places = {row["dedup_order"]: row["place"] for row in result.kept.collect()}
+    dropped = result.duplicates.collect()
+    found = {place: Seen("new" if rows[place]["text"] else "empty") for place in places.values()}
+    # Orders ascend with places, and a page is kept or dropped.
+    orders = sorted([*places, *(row["order"] for row in dropped)])
+    assert len(orders) == len(rows)
+    by_order = {order: place for place, order in enumerate(orders)}
+    assert all(by_order[order] == place for order, place in places.items())
+    for row in dropped:
+        found[by_order[row["order"]]] = Seen(
+            row["outcome"], by_order[row["match"]], row["match_key"], row["reason"],
+            round(row["similarity"], 9), tuple(row["tables"]),
+        )  # fmt: skip
+    return [found[place] for place in range(len(rows))]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "content": {},
+    "content-novelty": {"preset": "strict", "measure": "novelty"},
+    "content-probes": {"probes": 4},
+    "simhash": {"method": "simhash"},
+    "weighted-simhash": {"method": "weighted-simhash"},
+    "minhash": {"method": "minhash"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_same_verdicts_as_the_crawl(spark: SparkSession, output: str, name: str) -> None:
+    """Page for page: outcome, matched page, reason, similarity and the tables that found it."""
+    options = attrs.evolve(OPTIONS, **CASES[name])
+    rows = stream(400, seed=len(name))
+    expected = await crawled(rows, options)
+    result = deduplicate(
+        table(spark, rows), options, Job(output=output, order_by="place", partitions=2)
+    )
+    found = decided(result, rows)
+    assert [(i, one) for i, one in enumerate(found)] == list(enumerate(expected))
+    # Not by chance: the stream has many of them.
+    dropped = sum(one.outcome in {"duplicate", "revisit"} for one in expected)
+    assert dropped > 40
+
+
+async def test_split_buckets_and_rounds_change_nothing(spark: SparkSession, output: str) -> None:
+    """Hot buckets in chunks, and pages settled in rounds instead of one after the other."""
+    rows = stream(250, seed=3)
+    expected = await crawled(rows, OPTIONS)
+    job = Job(output=output, order_by="place", partitions=2, hot=6, settle=1, most=100_000)
+    result = deduplicate(table(spark, rows), OPTIONS, job)
+    assert decided(result, rows) == expected
+    # It did go in rounds.
+    assert spark.read.parquet(str(Path(output, "work", "decided-1"))).count() > 10

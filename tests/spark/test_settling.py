@@ -1,0 +1,51 @@
+"""Which of contested pages are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dedup_middleware import Options
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.spark.judged import COULD, SURE, Candidates
+from dedup_middleware.spark.settling import Open, settle
+from dedup_middleware.spark.signing import LATEST, moment
+
+METHOD = choose_method(Options(method="simhash"))
+
+
+def contested(order: int, *candidates: int, copies: tuple[int, ...] = ()) -> tuple[int, Open]:
+    """A page that each of its candidates makes a duplicate if it is kept."""
+    count = len(candidates)
+    found = Candidates(
+        np.array(candidates), np.zeros(count, int), np.zeros(count, CONTENT), [b""] * count
+    )
+    flags = np.full(count, COULD | SURE)
+    return order, Open((order, *copies), np.zeros(1, CONTENT), b"", found, flags)
+
+
+def test_a_chain_drops_no_page_against_one_it_does_not_resemble() -> None:
+    """Of A ~ B ~ C, C is kept when B was dropped, unless it is like A too."""
+    assert settle(dict([contested(2, 1), contested(3, 2)]), METHOD, {1: 1}) == {2: None, 3: 3}
+    assert settle(dict([contested(2, 1), contested(3, 1, 2)]), METHOD, {1: 1}) == {
+        2: None,
+        3: None,
+    }
+
+
+def test_only_pages_kept_before_count() -> None:
+    """A page that comes later makes none a duplicate, but does so for a later exact copy."""
+    assert settle(dict([contested(2, 5)]), METHOD, {5: 5}) == {2: 2}
+    # Page 2 goes against 1; its copy, behind 5, is dropped as well.
+    assert settle(dict([contested(2, 1, 5, copies=(7,))]), METHOD, {1: 1, 5: 5}) == {2: None}
+    # Nothing that is kept is like it: the copy is dropped against page 2 itself.
+    assert settle(dict([contested(2, 9, copies=(7,))]), METHOD, {9: 9}) == {2: 2}
+
+
+def test_dates_as_they_are_met() -> None:
+    """Dates of any form become microseconds; what is none comes last."""
+    day = 86_400_000_000
+    assert moment("1970-01-02") == moment("1970-01-02T00:00:00Z") == moment(86_400) == day
+    assert moment("1970-01-02T08:00:00+08:00") == moment(86_400.0) == day
+    for none in ("", "Z", "soon", None, float("nan"), float("inf"), [], "0000-00-00", 1e300):
+        assert moment(none) == LATEST

@@ -1,0 +1,69 @@
+"""A crawl that is told to stop in the middle leaves no claim that blocks anyone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.options import Options
+from tests.torture.run import Plan, Torture
+from tests.torture.spider import LEASE
+
+
+async def _pending(url: str) -> int:
+    async with open_index(Options(index_url=url, timeout=30)) as index:
+        await index.attach()
+        return (await index.stats()).pending
+
+
+@pytest.mark.parametrize(
+    ("signals", "clean"),
+    [
+        ([signal.SIGINT], True),
+        ([signal.SIGTERM], True),
+        ([signal.SIGINT, signal.SIGINT], False),
+        ([signal.SIGKILL], False),
+    ],
+)
+async def test_stopped_in_the_middle(
+    tmp_path: Path, redis_url: str, signals: Sequence[signal.Signals], clean: bool
+) -> None:
+    """A clean stop gives every claim back; a second Ctrl-C or a kill leaves none that lasts
+    longer than the lease."""
+    torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, redis_url)
+    spider = torture.start(0)
+    try:
+        deadline = time.monotonic() + 120
+        while torture.done() < 40 and time.monotonic() < deadline:
+            assert spider.poll() is None
+            time.sleep(0.01)
+        assert torture.done() >= 40
+        for one in signals:
+            spider.send_signal(one)
+            time.sleep(0.05)
+        spider.wait(60)
+    finally:
+        spider.kill()
+        spider.wait()
+    if not clean:
+        time.sleep(LEASE)
+    assert await _pending(redis_url) == 0
+
+
+async def test_closed_by_scrapy(tmp_path: Path, redis_url: str) -> None:
+    """A spider that is closed after so many items gives every claim back and ends well."""
+    torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, redis_url)
+    spider = torture.start(0, "CLOSESPIDER_ITEMCOUNT=30", "LOG_LEVEL=INFO")
+    try:
+        assert spider.wait(120) == 0
+    finally:
+        spider.kill()
+        spider.wait()
+    assert 30 <= torture.done() < 2000
+    assert "closespider_itemcount" in (tmp_path / "log-0").read_text()
+    assert await _pending(redis_url) == 0

@@ -1,0 +1,199 @@
+"""Verdicts: in many languages, on short and empty pages, and what they say of themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.fingerprint import NEW, Verdict, as_dict
+from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
+from tests.texts import article
+
+# With a fixed key: values of figures are told by 8 bits, and one in 256 keys confuses two of them.
+OPTIONS = Options(index_url="memory:", hash_key="5eed")
+LANGUAGES = pytest.mark.parametrize(("report", "other"), REPORTS.values(), ids=REPORTS)
+
+
+async def verdicts(stored: Document, *pages: Document, options: Options = OPTIONS) -> list[Verdict]:
+    """Store a page, then decide others; none of them is stored."""
+    decided = []
+    async with Deduplicator(options) as dedup:
+        assert await dedup.commit(await dedup.decide(stored))
+        for new in pages:
+            verdict = await dedup.decide(new)
+            decided.append(verdict)
+            if verdict.claim is not None:
+                await dedup.release(verdict)
+    return decided
+
+
+async def verdict_of(stored: str, new: str) -> Verdict:
+    """What is decided of a text when another one is stored."""
+    (decided,) = await verdicts(
+        Document(key="https://one.example/1", text=stored),
+        Document(key="https://two.example/2", text=new),
+    )
+    return decided
+
+
+@LANGUAGES
+async def test_reprint_with_a_note(report: str, other: str) -> None:
+    """A reprint with a few words in front and behind is a near-duplicate in every language."""
+    text = report.format(*FIGURES)
+    verdict = await verdict_of(text, f"[agency] {text} (edited)")
+    assert verdict.is_duplicate
+    assert verdict.reason == "near-duplicate"
+
+
+@LANGUAGES
+async def test_same_words_with_other_figures(report: str, other: str) -> None:
+    """The same report of another day, with one other figure in its place, is another page."""
+    verdict = await verdict_of(report.format(*FIGURES), report.format(*OTHER_FIGURES))
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
+
+
+@LANGUAGES
+async def test_figures_in_other_digits(report: str, other: str) -> None:
+    """Full-width digits say the same."""
+    wide = [figure.translate(_WIDE) for figure in FIGURES]
+    verdict = await verdict_of(report.format(*FIGURES), report.format(*wide))
+    assert verdict.reason == "exact-copy"
+
+
+_WIDE = {ord(str(digit)): 0xFF10 + digit for digit in range(10)}
+
+
+@LANGUAGES
+async def test_other_report(report: str, other: str) -> None:
+    """Two reports in one language have little in common."""
+    verdict = await verdict_of(report.format(*FIGURES), other)
+    assert verdict.outcome == NEW
+    assert verdict.reason in {"nothing-alike", "too-little-in-common"}
+
+
+@LANGUAGES
+async def test_both_reports_on_one_page(report: str, other: str) -> None:
+    """A page that holds the stored one and says as much again is new."""
+    text = report.format(*FIGURES)
+    assert (await verdict_of(text, f"{text}\n{other}")).outcome == NEW
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Photo: the bridge",
+        "写真：港の橋",
+        "사진: 다리",
+        "Фото: мост",
+        "صورة: الجسر",
+        "ภาพ: สะพาน",
+        "图：大桥",
+    ],
+)
+async def test_short_pages_need_the_same_text_under_the_same_title(line: str) -> None:
+    """A caption says too little to be alike; its title belongs to it."""
+    found = await verdicts(
+        Document(key="https://one.example/1", title="A", text=line),
+        Document(key="https://two.example/1", title="A", text=line + "!"),
+        Document(key="https://two.example/2", title="B", text=line),
+        Document(key="https://two.example/3", title="A", text=line + " x"),
+    )
+    assert [v.is_duplicate for v in found] == [True, False, False]
+    assert found[0].reason == "exact-copy"
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "。！？…", "\u200b\ufeff", "🙂"])
+async def test_pages_without_words_are_never_duplicates(text: str) -> None:
+    """Nothing can be said of them, so they are not indexed; emoji are words of their own."""
+    first, second = (Document(key=f"https://one.example/{n}", text=text) for n in (1, 2))
+    async with Deduplicator(OPTIONS) as dedup:
+        assert await dedup.commit(await dedup.decide(first))
+        verdict = await dedup.decide(second)
+    assert verdict.outcome == ("duplicate" if text == "🙂" else "empty")
+
+
+async def test_a_verdict_explains_itself() -> None:
+    """All that is known of the match, as plain values."""
+    text = article(3, 40)
+    (verdict,) = await verdicts(
+        Document(key="https://one.example/1", text=text),
+        Document(key="https://two.example/2", text="本报讯 " + text),
+    )
+    match = verdict.match
+    assert match is not None
+    size = verdict.fingerprint.size if verdict.fingerprint else 0
+    assert match.shared is not None
+    assert size - 12 <= match.shared <= size
+    assert (match.figures, match.rule) == (0, "near-duplicate")
+    told = json.loads(json.dumps(as_dict(verdict)))
+    assert told == {
+        "outcome": "duplicate",
+        "reason": "near-duplicate",
+        "match": "https://one.example/1",
+        "similarity": round(match.similarity, 4),
+        "jaccard": round(match.jaccard, 4),
+        "distance": match.distance,
+        "shared": match.shared,
+        "figures": 0,
+        "tables": list(match.tables),
+        "rule": "near-duplicate",
+        "nearest": None,
+    }
+    assert match.tables
+
+
+async def test_a_revisit_names_the_rule_too() -> None:
+    """The reason says that the page is unchanged, the rule how that was seen."""
+    document = Document(key="https://one.example/1", text=article(3))
+    (verdict,) = await verdicts(document, document)
+    assert verdict.reason == "unchanged"
+    assert verdict.match is not None
+    assert verdict.match.rule == "exact-copy"
+
+
+async def test_a_new_page_has_no_match_to_explain() -> None:
+    """Its verdict has the same fields."""
+    (verdict,) = await verdicts(
+        Document(key="https://one.example/1", text=article(3)),
+        Document(key="https://one.example/2", text=article(4)),
+    )
+    told = as_dict(verdict)
+    assert told["outcome"] == "new"
+    assert told["tables"] == []
+    assert all(told[name] is None for name in ("match", "similarity", "shared", "figures", "rule"))
+
+
+async def test_a_new_page_says_what_came_nearest() -> None:
+    """Why it is no duplicate of the most similar page is told as that of a match is."""
+    text = article(3, 40) + "气温{}度。"
+    (verdict,) = await verdicts(
+        Document(key="https://one.example/1", text=text.format(31)),
+        Document(key="https://two.example/2", text=text.format(28)),
+    )
+    assert (verdict.outcome, verdict.reason, verdict.match) == (NEW, "other-figures", None)
+    assert verdict.nearest is not None
+    assert verdict.nearest.figures == 1
+    told = as_dict(verdict)["nearest"]
+    assert told["rule"] == "other-figures"
+    assert told["similarity"] > 0.9
+    assert told["match"] in {None, "https://one.example/1"}
+
+
+async def test_probes_find_what_bands_and_blocks_miss() -> None:
+    """Without bands, pages whose SimHashes have no equal block are found by flipped bits."""
+    found = []
+    for probes in (0, 16):
+        options = Options(index_url="memory:", bands=0, probes=probes, hash_key="1")
+        number = 0
+        for seed in range(12):
+            text = article(seed, 30)
+            (verdict,) = await verdicts(
+                Document(key="https://one.example/1", text=text),
+                Document(key="https://two.example/2", text=text[:-70] + article(seed + 50, 1)),
+                options=options,
+            )
+            number += verdict.is_duplicate
+        found.append(number)
+    assert found[0] < found[1]

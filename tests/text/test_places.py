@@ -1,0 +1,160 @@
+"""Where figures stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text.characters import NUMERAL, SEPARATES
+from dedup_middleware.text.figures import find_figures
+from dedup_middleware.text.fold import fold_text, load_characters
+from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
+from dedup_middleware.text.places import FREE, REACH, WIDE, WIDTH
+from dedup_middleware.text.shingle import Shingler
+from tests.text.oracles import MASK, texts
+
+KEYS = constants(0, 3)
+_ROW_KEYS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+
+
+@pytest.fixture(scope="module")
+def shingler() -> Shingler:
+    """One without a dictionary, which figures do not need."""
+    return Shingler(segmenter="char", stop_words="")
+
+
+def mixed(value: int) -> int:
+    """The mixer of SplitMix64."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:
+    """Twin: the letters from i on, outwards, with a numeral as one letter."""
+    letters: list[int] = []
+    room, numeral = WIDTH, False
+    for place in range(i, i + step * REACH, step):
+        if not 0 <= place < len(codes) or room <= 0:
+            break
+        if flags[place] & NUMERAL:
+            if not numeral:
+                letters.append(0x110000)
+                room -= WIDE
+            numeral = True
+        elif not flags[place] & SEPARATES:
+            letters.append(codes[place])
+            room -= WIDE if codes[place] >= 0x2E80 else 1
+            numeral = False
+    return letters
+
+
+def date_line(text: str, rows: list[list[int]]) -> set[int]:
+    """Twin: the rows that are part of a date line."""
+    found: set[int] = set()
+    for i, row in enumerate(rows):
+        behind = text[row[4] + 1 : row[4] + 3]
+        word = behind[1:] if behind[:1] == " " else behind[:1]
+        if text[row[4] : row[4] + 1] == "日" and word and word in "电電讯訊":
+            found.add(i)
+            for before, unit in ((i - 1, "月"), (i - 2, "年")):
+                if before < 0 or rows[before][4] + 1 != rows[before + 1][3]:
+                    break
+                if text[rows[before][4]] != unit:
+                    break
+                found.add(before)
+    return found
+
+
+def plain_places(text: str) -> list[int]:
+    """Twin: the entries of all figures of a text."""
+    folded, flagged = fold_text(text, load_characters({}, ""))
+    rows = find_figures(folded, flagged).tolist()
+    codes, flags = folded.tolist(), flagged.tolist()
+    for *_, first, last in rows:
+        for i in range(first, last):
+            flags[i] |= NUMERAL
+    left_out = date_line("".join(map(chr, codes)), rows)
+    entries = []
+    for i, (mantissa, exponent, kind, first, last) in enumerate(rows):
+        if i in left_out:
+            continue
+        value = int(KEYS[FIGURE_START])
+        letters = [*side(codes, flags, first - 1, -1), 0x110001, *side(codes, flags, last, 1)]
+        for letter in letters:
+            value = (value * int(KEYS[TEXT_BASE]) + letter) & MASK
+        unit = mixed((exponent * 4 + kind + _ROW_KEYS[1]) & MASK)
+        figure = mixed((int(KEYS[FIGURE_START]) + mantissa * _ROW_KEYS[0] + unit) & MASK)
+        entries.append(min(mixed(value) >> 48 << 8 | figure >> 56, FREE - 1))
+    return sorted(entries)
+
+
+DATED = st.sampled_from(
+    ["2020年3月2日电", "3月2日 讯", "5日電", "2日", "年", "3 April 2020", "1,000"]
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.one_of(texts, DATED), max_size=6).map("".join))
+def test_places_like_the_twin(text: str) -> None:
+    """Any string gives the entries that the plain twin gives."""
+    found = Shingler(segmenter="char", stop_words="")(text).places
+    assert found.dtype == np.uint32
+    assert sorted(found.tolist()) == plain_places(text)
+
+
+def places_of(shingler: Shingler, text: str) -> set[int]:
+    """The 16 bits of the places of all figures."""
+    return {entry >> 8 for entry in shingler(text).places.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("最高气温31度", "最高气温 28 度"),
+        ("最高气温31度", "最高气温二十八度"),
+        ("共收到1,250件", "共收到９８０件"),
+        ("会议于10:30开始", "会议于11:45开始"),
+        ("2020年4月3日出版", "2021年11月30日出版"),
+        ("rose to 5 percent of all", "rose to 12 percent of all"),
+        ("on April 3, 2020 in town", "on May 30, 2021 in town"),
+        ("습도는 45퍼센트이다", "습도는 60퍼센트이다"),
+        ("температура 21 градус", "температура 7 градус"),
+        ("อุณหภูมิ ๓๑ องศา", "อุณหภูมิ ๒๘ องศา"),
+        ("بلغت 31 درجة", "بلغت ٢٨ درجة"),
+    ],
+)
+def test_other_values_stand_in_the_same_places(shingler: Shingler, one: str, other: str) -> None:
+    """The value of a figure and how it is written do not change its place."""
+    assert places_of(shingler, one) == places_of(shingler, other)
+    assert set(shingler(one).places) != set(shingler(other).places)
+
+
+def test_a_word_makes_another_place(shingler: Shingler) -> None:
+    """Figures of different things have different places."""
+    assert not places_of(shingler, "最高气温31度") & places_of(shingler, "最低气温31度以上")
+    assert not places_of(shingler, "rose to 5 percent") & places_of(shingler, "fell by 5 percent")
+
+
+def test_a_place_reaches_only_so_far(shingler: Shingler) -> None:
+    """An edit elsewhere leaves the place alone, and white space without end is not searched."""
+    assert places_of(shingler, "昨天最高气温31度以下") == places_of(
+        shingler, "今天最高气温31度以下"
+    )
+    gap = " " * REACH
+    assert places_of(shingler, f"甲{gap}31") == places_of(shingler, f"乙{gap}31")
+
+
+@pytest.mark.parametrize("line", ["2020年3月2日电", "3月2日讯", "2日 电", "三月二日電", "2日訊"])
+def test_date_lines_have_no_place(shingler: Shingler, line: str) -> None:
+    """When an agency sent its report says nothing of the report."""
+    assert shingler(f"新华社北京{line} 记者 今天有5人").places.size == 1
+    assert shingler(f"新华社北京{line}").figures.size > 0
+
+
+def test_a_date_without_a_date_line_counts(shingler: Shingler) -> None:
+    """The same date in the text itself has places."""
+    assert shingler("将于2020年3月2日出版").places.size == 3
+    assert shingler("2019年底，3月2日电").places.size == 1

@@ -1,0 +1,47 @@
+"""Articles in variants that are near-duplicates of each other, and which process crawls which."""
+
+from __future__ import annotations
+
+import random
+
+from dedup_middleware.evaluation.edits import edit
+from tests.texts import article
+
+# Light enough that any two variants of an article share far more than the threshold asks for.
+EDITS = (
+    ("sentence-order", 0.0),
+    ("agency-note", 0.2),
+    ("advert-after", 0.03),
+    ("advert-before", 0.03),
+    ("words-changed", 0.004),
+    ("words-deleted", 0.004),
+    ("characters-changed", 0.002),
+    ("truncation", 0.03),
+)
+VARIANTS = len(EDITS)
+SENTENCES = 30
+# Hashes that do not change from run to run make every run judge alike.
+HASH_KEY = "5eed"
+
+
+def text_of(number: int, variant: int) -> str:
+    """A variant of an article."""
+    kind, intensity = EDITS[variant]
+    return edit(article(number, SENTENCES), kind, intensity, seed=number)
+
+
+def address(number: int, variant: int) -> str:
+    """Where a variant is published."""
+    return f"https://mirror-{variant}.example/{number}"
+
+
+def number_of(url: str) -> int:
+    """The article behind an address."""
+    return int(url.rpartition("/")[2])
+
+
+def shares(articles: int, processes: int, seed: int) -> list[list[tuple[int, int]]]:
+    """Every variant of every article, dealt out to the processes in random order."""
+    deck = [(number, variant) for number in range(articles) for variant in range(VARIANTS)]
+    random.Random(seed).shuffle(deck)
+    return [deck[process::processes] for process in range(processes)]
