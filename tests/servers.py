@@ -118,6 +118,18 @@ class RedisServer:
                     raise
             time.sleep(0.02)
 
+    def await_replica(self, key: str = "written-before") -> None:
+        """Wait until a replica has all that was written so far.
+
+        :param key: written and deleted; in a cluster one that this node holds
+        """
+        with self.client() as client:
+            # WAIT answers at once for a connection that has written nothing itself.
+            client.set(key, 1)
+            client.delete(key)
+            if client.wait(1, 10_000) < 1:
+                raise TimeoutError("no replica has what was written")
+
     def kill(self) -> None:
         """End the process at once, as a crash would."""
         self._end(signal.SIGKILL)

@@ -26,12 +26,6 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
         yield servers
 
 
-def replicated(servers: Watched) -> None:
-    """Wait until the replica has what the master has."""
-    with servers.master.client() as client:
-        client.wait(1, 5000)
-
-
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_master_dies(watched: Watched, protocol: int) -> None:
     """Calls made while the master is dead get their answer from the next one; what was stored
@@ -39,7 +33,7 @@ async def test_master_dies(watched: Watched, protocol: int) -> None:
     index = await opened(f"{watched.url}?protocol={protocol}", retries=20)
     stored, held = await claimed(index), await claimed(index)
     await index.commit(stored)
-    replicated(watched)
+    watched.master.await_replica()
     watched.master.kill()
     assert await index.commit(held)
     watched.await_failover(1)
@@ -57,7 +51,7 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
         index = await opened(both.url, retries=30)
         known = await claimed(index)
         assert await index.commit(known)
-        replicated(both)
+        both.master.await_replica()
         with both.master.client() as admin:
             admin.acl_deluser("copier")  # the replica is cut off and can't come back
         lost = await claimed(index)
@@ -79,7 +73,7 @@ async def test_planned_failover(watched: Watched) -> None:
     index = await opened(watched.url, retries=20)
     stored = await claimed(index)
     await index.commit(stored)
-    replicated(watched)
+    watched.master.await_replica()
     with watched.sentinels[0].client() as sentinel:
         sentinel.execute_command("SENTINEL FAILOVER", "mymaster")
     work = [asyncio.ensure_future(_store_one(index)) for _ in range(20)]
