@@ -30,8 +30,7 @@ from rich.table import Table
 from benchmarks.signature import Candidate, Job, machine, measure, rows
 from benchmarks.text import LENGTH, corpus, synthetic
 from dedup_middleware import Deduplicator, Document, Fingerprinter, Options
-from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.signature.simhash import simhash
+from dedup_middleware.signature.text import TextSigner
 from dedup_middleware.text.shingle import Shingler
 
 with warnings.catch_warnings():
@@ -93,22 +92,29 @@ def over(pages: list[str], action: Callable[[str], object]) -> Callable[[], None
 
 
 def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
-    """Text to MinHash of 128 and SimHash; the peers make no SimHash and keep stop words."""
-    shingler, hasher = Shingler(), MinHasher(PERMUTATIONS)
+    """Text to fingerprint and to MinHash of 128; the peers make no SimHash and keep stop words."""
     fingerprinter = Fingerprinter(Options())
-
-    def ours(page: str) -> None:
-        shingles = shingler(page)
-        hasher.of_features(shingles.features)
-        simhash(shingles.features, shingles.counts)
+    signer = TextSigner(Shingler(), PERMUTATIONS)
 
     def whole(page: str) -> None:
         fingerprinter(Document(key="https://one.example/1", text=page))
 
     count = len(chinese)
     yield Job(
+        f"{LENGTH:,} Chinese characters to the whole fingerprint",
+        Candidate("Fingerprinter, 512 minima", over(chinese, whole), count, at_most=40),
+        (
+            Candidate(
+                "rjieba, rensa: MinHash 128 alone",
+                over(chinese, lambda page: by_rensa(rjieba.cut(page, False))),
+                count,
+            ),
+        ),
+    )
+    name = "TextSigner: sketch, bands and figures too"
+    yield Job(
         f"{LENGTH:,} Chinese characters to MinHash 128 + SimHash",
-        Candidate("Shingler, MinHasher, simhash", over(chinese, ours), count),
+        Candidate(name, over(chinese, signer), count),
         (
             Candidate(
                 "rjieba, rensa: no SimHash",
@@ -122,13 +128,12 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
                 10,
                 40,
             ),
-            Candidate("Fingerprinter: 512 minima, sketch, figures", over(chinese, whole), count),
         ),
     )
     count = len(letters)
     yield Job(
         f"{WORDS:,} English words to MinHash 128 + SimHash",
-        Candidate("Shingler, MinHasher, simhash", over(letters, ours), count),
+        Candidate(name, over(letters, signer), count),
         (
             Candidate(
                 "str.split, rensa: no SimHash",
@@ -142,7 +147,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
                 count,
                 15,
             ),
-            Candidate("Fingerprinter: 512 minima, sketch, figures", over(letters, whole), count),
+            Candidate("Fingerprinter, 512 minima", over(letters, whole), count),
         ),
     )
 

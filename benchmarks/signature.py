@@ -38,16 +38,21 @@ Action = Callable[[], object]
 FEATURES = 400  # shingles of a page of about 1,000 Chinese characters
 SHORTEST = 0.02  # seconds a candidate is timed in a round, repeated as often as needed
 DISTANCE = 3
+_MET, _MISSED = "[green]met", "[red]missed"
 
 
 @attrs.frozen
 class Candidate:
-    """Something to time; ``at_least`` is the ratio to reach, ``per`` the units an action does."""
+    """Something to time; ``per`` is how many units an action does.
+
+    ``at_least`` is the ratio that this peer must take, ``at_most`` the microseconds that ours may.
+    """
 
     name: str
     action: Action
     per: int = 1
     at_least: float | None = None
+    at_most: float | None = None
 
 
 @attrs.frozen
@@ -100,15 +105,18 @@ def figure(value: float) -> str:
 
 def rows(job: Job, found: list[list[float]]) -> Iterator[tuple[str, ...]]:
     """The job's lines of the table."""
-    ours = found[0]
-    yield job.name, job.ours.name, figure(statistics.median(ours)), spread(ours), "", "", ""
+    ours, goal = found[0], job.ours.at_most
+    taken = statistics.median(ours)
+    target = "" if goal is None else f"{goal:g} us"
+    verdict = "" if goal is None else _MET if taken <= goal else _MISSED
+    yield job.name, job.ours.name, figure(taken), spread(ours), "", target, verdict
     for peer, times in zip(job.peers, found[1:], strict=True):
         ratios = [theirs / mine for theirs, mine in zip(times, ours, strict=True)]
         ratio = statistics.median(ratios)
         target = verdict = ""
         if peer.at_least is not None:
             target = f"{peer.at_least:g}"
-            verdict = "[green]met" if ratio >= peer.at_least else "[red]missed"
+            verdict = _MET if ratio >= peer.at_least else _MISSED
         yield (
             "",
             f"  {peer.name}",

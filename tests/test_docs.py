@@ -1,9 +1,7 @@
-"""What the documentation lists is what the code has, and every code block works."""
+"""Every code block of the documentation works."""
 
 from __future__ import annotations
 
-import argparse
-import ast
 import csv
 import json
 import os
@@ -15,22 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
 from scrapy.utils.misc import load_object
 
-import dedup_middleware
 from dedup_middleware.errors import DedupError
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.evaluation.corpus import read_pairs
-from dedup_middleware.fingerprint import Verdict, as_dict
-from dedup_middleware.methods import content, simhash
 from dedup_middleware.options import Options
-from dedup_middleware.settingfields import PREFIX, setting_name
-from docs.picture import VIEWS
-from docs.reference import render
+from dedup_middleware.settingfields import PREFIX
 from tests.commands.running import crawl, dedup, item
 from tests.docblocks import (
     ROOT,
@@ -47,146 +39,7 @@ from tests.docblocks import (
 from tests.servers import running_redis
 from tests.texts import article
 
-PACKAGE = ROOT / "dedup_middleware"
-DOCS = ROOT / "docs"
 BLOCKS = all_blocks()
-OF_THE_PROJECT = {"crawler", "dev", "bench", "docs"}  # extras that only a checkout needs
-
-
-def text_of(page: str) -> str:
-    """The text of a page of the documentation."""
-    return (DOCS / page).read_text(encoding="utf-8")
-
-
-def test_settings_reference_is_up_to_date() -> None:
-    """docs/settings.md is what docs/reference.py writes of the options of today."""
-    assert text_of("settings.md") == render()
-
-
-def test_every_stat_is_documented_and_no_other() -> None:
-    """Each counter in the code has its line in docs/stats.md, each line its counter."""
-    code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
-    counted = {f"dedup/{name}" for name in re.findall(r"count\(\s*\"([a-z/-]+)\"", code)}
-    outcomes = {
-        f"dedup/{value}"
-        for name, value in vars(dedup_middleware.fingerprint).items()
-        if name in {"NEW", "DUPLICATE", "REVISIT", "EMPTY", "UNCHECKED"}
-    }
-    listed = set(re.findall(r"^\| `(dedup/[a-z/-]+)`", text_of("stats.md"), re.M))
-    assert listed == counted | outcomes
-
-
-def test_every_reason_is_documented() -> None:
-    """The reasons of the methods are listed where the stats of reasons are explained."""
-    reasons = {
-        value
-        for module in (content, simhash)
-        for name, value in vars(module).items()
-        if name.isupper() and isinstance(value, str)
-    }
-    assert reasons
-    for reason in reasons:
-        assert f"`{reason}`" in text_of("stats.md")
-
-
-def test_item_fields_are_documented() -> None:
-    """docs/items.md lists each setting that names a field, with the name it has by default."""
-    listed = dict(re.findall(r"^\| `(\w+)` \| `(DEDUP_\w+)` \|", text_of("items.md"), re.M))
-    fields = {
-        field.default: setting_name(field.name)
-        for field in attrs.fields(Options)
-        if field.name.endswith("_field")
-    }
-    assert listed == fields
-
-
-def test_keys_of_a_verdict_are_documented() -> None:
-    """docs/items.md lists the keys that a marked item gets, and no other."""
-    section = text_of("items.md").split("## The verdict")[1].split("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == set(
-        as_dict(Verdict("k", "new", "r"))
-    )
-
-
-def test_exceptions_are_documented() -> None:
-    """docs/items.md lists the exceptions that the package gives to its users."""
-    section = text_of("items.md").split("## Exceptions")[1].split("\n## ")[0]
-    public = {getattr(dedup_middleware, name): name for name in dedup_middleware.__all__}
-    errors = {name for one, name in public.items() if issubclass(one, Exception)}
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == errors
-
-
-def test_request_meta_is_left_alone() -> None:
-    """No module reads or writes the meta of a request, as docs/items.md says."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            assert not (isinstance(node, ast.Attribute) and node.attr == "meta"), path
-
-
-def test_methods_are_documented() -> None:
-    """docs/methods.md has each method in both of its tables, and choosing.md names no other."""
-    method = next(field for field in attrs.fields(Options) if field.name == "method")
-    assert f"`{method.default}`" in text_of("methods.md")
-    rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \|", text_of("methods.md"), re.M)
-    named = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row)}
-    for name in named:
-        Options(method=name)
-    for name in dedup_middleware.options.METHODS:
-        assert name in named
-
-
-def test_presets_and_measures_are_documented() -> None:
-    """docs/choosing.md gives each preset its threshold, and lists every measure."""
-    page = text_of("choosing.md")
-    for name, threshold in dedup_middleware.options.PRESETS.items():
-        assert re.search(rf"^\| `{name}`[^|]*\| {threshold:g}".replace("0.", r"\."), page, re.M)
-    for name in dedup_middleware.options.MEASURES:
-        assert re.search(rf"^\| `{name}`", page, re.M)
-
-
-def test_experiments_are_documented() -> None:
-    """docs/methods.md and docs/evaluating.md name each command of the evaluation."""
-    (named,) = (
-        action.choices
-        for action in evaluation.parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-    )
-    text = text_of("methods.md") + text_of("evaluating.md")
-    for name in named or {}:
-        assert re.search(rf"`{name}`|evaluation {name} ", text), name
-
-
-def test_every_setting_that_is_named_exists() -> None:
-    """No page names a setting that the options do not have."""
-    known = {setting_name(field.name) for field in attrs.fields(Options)}
-    known |= {"DEDUP_REDIS_PASSWORD", "DEDUP_CACHE_DIR", "DEDUP_NAME", "DEDUP_TEST_REDIS"}
-    for page in pages():
-        named = set(re.findall(r"\bDEDUP_[A-Z_]+[A-Z]\b", page.read_text(encoding="utf-8")))
-        assert named <= known, page.name
-
-
-def test_extras_are_documented() -> None:
-    """The README lists each extra that is for users."""
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    section = project.split("[project.optional-dependencies]")[1].split("\n[")[0]
-    extras = set(re.findall(r"^([a-z]+) = \[", section, re.M))
-    table = (ROOT / "README.md").read_text(encoding="utf-8").split("| extra |")[1].split("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == extras - OF_THE_PROJECT
-
-
-def test_pictures_exist_and_are_small() -> None:
-    """Those that pages show are those that docs/picture.py makes; together they are small."""
-    shown = {
-        (page.parent / name).resolve()
-        for page in pages()
-        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
-    }
-    images = set((DOCS / "images").iterdir())
-    assert shown == images == {DOCS / "images" / f"{name}.png" for name in VIEWS}
-    assert sum(image.stat().st_size for image in images) < 600_000
-
-
-# Code blocks. A language that is not named here is not in the documentation.
 
 
 def test_every_block_is_of_a_kind_that_is_run() -> None:
