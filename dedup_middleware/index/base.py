@@ -145,6 +145,11 @@ class Index(ABC):
         :raises IndexRefusedError: the index was made with others; names each difference
         """
 
+    @property
+    @abstractmethod
+    def window(self) -> float:
+        """Seconds that a page is remembered, as it was opened with; 0: for ever."""
+
     @abstractmethod
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists, whatever its parameters are; nothing is created.

@@ -90,6 +90,11 @@ class MemoryIndex(Index):
         self._window = Window(window)
         self._first: dict[int, int] = {}  # first page number of each generation
 
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}

@@ -24,6 +24,7 @@ from dedup_middleware.index.portable_slots import RANGE, SlotSpool
 from dedup_middleware.index.portable_write import PortableWriter
 from dedup_middleware.index.record_layout import RecordLayout, layout_of, record_parameter
 from dedup_middleware.index.records import Satellites, State, chosen
+from dedup_middleware.index.window import window_parameter
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -66,9 +67,16 @@ async def export_index(
     :param path: the file, replaced if it exists
     :param progress: called now and then with the number of pages written and of all
     :raises IndexUnavailableError: the index can't be reached
-    :raises DedupError: pyarrow is missing, or the file can't be written
+    :raises DedupError: pyarrow is missing, the file can't be written, or the index is damaged or
+        opened with another window than it was made with
     """
     parameters = await index.attach()
+    made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
+    if made != opened:
+        raise DedupError(
+            f"the index was made with DEDUP_WINDOW = {made} and opened with {opened}, so its "
+            f"buckets would not be found: set DEDUP_WINDOW = {made}"
+        )
     with PortableWriter(path, parameters) as writer:
         wanted = await _committed(index)
         total = int(np.count_nonzero(wanted))
@@ -85,10 +93,11 @@ async def export_index(
                 done += len(part)
                 if progress is not None:
                     progress(done, total)
-        if done and left_out == done:
+        # With a window the buckets may all have expired before the rows of their pages.
+        if done and left_out == done and not index.window:
             raise DedupError(
-                "no bucket holds a record of the pages: the index was opened with another "
-                "DEDUP_WINDOW than it was made with, or it is damaged"
+                f"no bucket holds a record of any of {done:,} pages: the index is damaged; "
+                "`scrapy dedup verify` says more"
             )
         written = await asyncio.to_thread(writer.finish)
     return Exported(

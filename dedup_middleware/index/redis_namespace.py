@@ -54,6 +54,11 @@ class RedisNamespace(Index):
         self._generation = 0
         self._sweeper: asyncio.Task[None] | None = None
 
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
     def _key(self, name: str) -> bytes:
         return self.prefix + name.encode()
 

@@ -63,6 +63,11 @@ class SQLiteFile(Index):
         self._parameters: dict[str, str] = {}
         self._record = WHOLE
 
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}

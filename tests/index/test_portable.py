@@ -23,6 +23,7 @@ from dedup_middleware.index.pages import Pages, pages_of
 from dedup_middleware.index.portable import Imported, export_index, import_index
 from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.index.portable_write import PortableWriter
+from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.tables import simhash_slots
 from dedup_middleware.options import Options
 from tests.index.bulk import (
@@ -114,7 +115,7 @@ TEXTS = [
 
 async def verdicts(index: Index, options: Options) -> list[tuple[str, str, object]]:
     """What is decided of some pages, none of which is stored."""
-    found = []
+    found: list[tuple[str, str, object]] = []
     async with Deduplicator(options, index=index) as dedup:
         for i, text in enumerate([*TEXTS, TEXTS[0] + " And more.", TEXTS[2][:60]]):
             document = Document(key=f"https://b/{i}", title="News", text=text)
@@ -214,8 +215,8 @@ async def test_window(kind: str, tmp_path: Path, redis_server: RedisServer) -> N
     elif kind == "sqlite":
         harness = SQLiteHarness(tmp_path / "index.db", 2000.0)
     else:
-        harness = RedisHarness(redis_server, 3.0)
-        time.sleep(-time.time() % 1.5 + 0.05)
+        harness = RedisHarness(redis_server, 6.0)
+        time.sleep(-time.time() % 3 + 0.05)
     index = await harness.client()
     await index.load(pages_of([a_page(1, 11)], [TIME]))
     await harness.pass_time(harness.window / 2)
@@ -227,6 +228,27 @@ async def test_window(kind: str, tmp_path: Path, redis_server: RedisServer) -> N
     other = MemoryIndex(window=500.0)
     assert (await import_index(other, path)).pages == 1
     assert (await other.attach())["window"] == "500"
+    await harness.close()
+
+
+async def test_all_pages_have_expired(redis_server: RedisServer, tmp_path: Path) -> None:
+    """An index whose pages have all expired is exported as an empty one, not called damaged."""
+    harness = RedisHarness(redis_server, 2.0)
+    index = await harness.client()
+    await index.load(pages_of([a_page(1, 11)], [TIME]))
+    await harness.pass_time(2 * harness.window)
+    assert (await export_index(index, tmp_path / "x.parquet")).pages == 0
+    await harness.close()
+
+
+async def test_other_window(redis_server: RedisServer, tmp_path: Path) -> None:
+    """An index that was opened with another window is refused, with the setting that mends it."""
+    harness = RedisHarness(redis_server, 600.0)
+    await harness.client()
+    other = RedisIndex(harness.options, window=0.0)
+    with pytest.raises(DedupError, match=r"set DEDUP_WINDOW = 600$"):
+        await export_index(other, tmp_path / "x.parquet")
+    await other.close()
     await harness.close()
 
 
