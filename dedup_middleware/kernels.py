@@ -12,6 +12,7 @@ compiled in every process. One warning says so.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -21,12 +22,18 @@ import stat
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import IO, Any, Final, TypeVar, cast
 
 import numba
 from numba.np import linalg
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +45,7 @@ _PART: Final[dict[str, Any]] = {
     "no_cfunc_wrapper": True,
 }
 _decorating = threading.Lock()
+_LONGEST_TURN: Final = 120.0  # seconds
 
 
 def _without_blas() -> None:
@@ -134,6 +142,37 @@ def _source_digest(folder: Path) -> str:
             digest.update(path.read_bytes())
     digest.update(Path(__file__).read_bytes())
     return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def taking_turns(folder: str | None, name: str) -> Iterator[None]:
+    """Of the processes that share a cache one compiles a kernel, the others wait and load it.
+
+    Without it eight spiders that start together would compile everything eight times. The lock
+    ends with its process. Where there are no locks, and after two minutes, nobody waits.
+
+    :param folder: the cache, None if there is none
+    :param name: of the kernel
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            if folder is not None and fcntl is not None:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context((Path(folder) / f"{name}.lock").open("w"))
+                deadline = time.monotonic() + _LONGEST_TURN
+                while not _locked(lock) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+        except OSError as error:
+            logger.debug("no lock for %s: %s", name, error)
+        yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def kernel(function: _F) -> _F:

@@ -64,7 +64,8 @@ def compile_now(dispatcher: Any) -> None:
     """Compile a kernel for its types, or load it from the cache, unless that is done."""
     with _compiling:
         if dispatcher._can_compile:
-            dispatcher.compile(dispatcher.declared)
+            with kernels.taking_turns(dispatcher.stats.cache_path, dispatcher.__qualname__):
+                dispatcher.compile(dispatcher.declared)
             dispatcher.disable_compile()
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,7 @@ import numba
 import numpy as np
 import pytest
 
+from dedup_middleware import kernels
 from dedup_middleware.signature import _jit, _vector
 from dedup_middleware.signature.minhash import MinHasher
 
@@ -182,6 +184,42 @@ def test_first_calls_of_many_threads() -> None:
     with pytest.raises(TypeError, match="No matching definition"):
         twice("1")  # type: ignore[arg-type]
     assert len(twice.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
+    """Of several processes with one empty cache one compiles a kernel, the others load it."""
+    script = """
+from dedup_middleware.signature import hamming
+from dedup_middleware.signature._jit import compile_now
+found = [value for value in vars(hamming).values() if hasattr(value, "declared")]
+for dispatcher in found:
+    compile_now(dispatcher)
+print(len(found), *(sum(d.stats.cache_misses.values()) for d in found))
+"""
+    environment = {**os.environ, "DEDUP_CACHE_DIR": str(tmp_path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        for _ in range(3)
+    ]
+    answers = [[int(word) for word in process.communicate()[0].split()] for process in started]
+    (count,) = {answer[0] for answer in answers}
+    assert count > 2
+    assert [sum(misses) for misses in zip(*(answer[1:] for answer in answers), strict=True)] == [
+        1
+    ] * count
+
+
+def test_no_lock_is_no_error(tmp_path: Path) -> None:
+    """Where no lock can be had a kernel is compiled all the same."""
+    (tmp_path / "file").write_text("")
+    turns = []
+    for folder in (None, str(tmp_path / "file")):
+        with kernels.taking_turns(folder, "name"):
+            turns.append(folder)
+    assert len(turns) == 2
 
 
 def test_nothing_is_compiled_when_the_cache_is_warm() -> None:
