@@ -41,10 +41,17 @@ class Breaker:
         """Whether the index may be asked now."""
         return self._clock() >= self._until
 
-    def failed(self) -> None:
-        """The index did not answer: wait, twice as long as last time."""
+    def failed(self) -> bool:
+        """The index did not answer: wait, twice as long as last time.
+
+        :returns: whether that is news. A hundred calls that were under way when it went away fail
+            together, and are one failure.
+        """
+        if not self.closed:
+            return False
         self._pause = min(max(self._first, self._pause * 2), self._longest)
         self._until = self._clock() + self._pause
+        return True
 
     def worked(self) -> None:
         """The index answered."""

@@ -182,9 +182,7 @@ class Deduplicator:
             verdict = await self._place(document, page)
             self._count("seconds/index", time.perf_counter() - started)
         except IndexUnavailableError as error:
-            self._breaker.failed()
-            self._count("error/index", 1)
-            logger.warning("The index can't be used: %s", error)
+            self._failed("The index can't be used: %s", error)
             return self._unchecked(document, INDEX_UNAVAILABLE)
         self._breaker.worked()
         if len(self._backlog) and (self._catching_up is None or self._catching_up.done()):
@@ -280,9 +278,7 @@ class Deduplicator:
         try:
             stored = await self._index.commit(verdict.claim)
         except IndexUnavailableError as error:
-            self._breaker.failed()
-            self._count("error/index", 1)
-            logger.warning("The index can't be told that %s is stored: %s", verdict.key, error)
+            self._failed("The index can't be told that %s is stored: %s", verdict.key, error)
             if verdict.document is not None:
                 self._remember(Unsettled(verdict.document, verdict.claim))
             return True
@@ -303,11 +299,14 @@ class Deduplicator:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._breaker.failed()
-            self._count("error/index", 1)
-            logger.warning("The index can't be told that %s is free: %s", verdict.key, error)
+            self._failed("The index can't be told that %s is free: %s", verdict.key, error)
         finally:
             self._forget_claim(verdict.claim)
+
+    def _failed(self, message: str, *arguments: object) -> None:
+        news = self._breaker.failed()
+        self._count("error/index", 1)
+        logger.log(logging.WARNING if news else logging.DEBUG, message, *arguments)
 
     def _forget_claim(self, claim: Claim) -> None:
         event = self._claims.pop(claim, None)

@@ -34,6 +34,18 @@ def test_pause_doubles_up_to_a_bound() -> None:
     assert breaker.closed
 
 
+def test_calls_that_fail_together_are_one_failure() -> None:
+    """Calls that were under way when the index went away make the pause no longer."""
+    clock = Clock()
+    breaker = Breaker(clock, first=1.0, longest=64.0)
+    assert [breaker.failed() for _ in range(100)] == [True] + [False] * 99
+    clock.now += 1.01
+    assert breaker.closed
+    assert breaker.failed()
+    clock.now += 1.99
+    assert not breaker.closed
+
+
 @given(st.lists(st.integers(0, 50)), st.integers(1, 100))
 def test_backlog_is_bounded_and_keeps_the_newest(sizes: list[int], bound: int) -> None:
     """However many pages come, the text kept stays within the bound, oldest forgotten first."""

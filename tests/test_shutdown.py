@@ -11,6 +11,7 @@ import pytest
 
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
+from tests.servers import running_redis
 from tests.torture.run import Plan, Torture
 from tests.torture.spider import LEASE
 
@@ -67,3 +68,28 @@ async def test_closed_by_scrapy(tmp_path: Path, redis_url: str) -> None:
     assert 30 <= torture.done() < 2000
     assert "closespider_itemcount" in (tmp_path / "log-0").read_text()
     assert await _pending(redis_url) == 0
+
+
+async def test_closed_when_the_index_is_gone(tmp_path: Path) -> None:
+    """With DEDUP_ON_ERROR=close a crawl ends when its server dies in the middle, says why, and
+    keeps what it has fetched."""
+    (tmp_path / "redis").mkdir()
+    with running_redis(tmp_path / "redis") as server:
+        torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, server.url)
+        spider = torture.start(0, "DEDUP_ON_ERROR=close", "DEDUP_RETRIES=1", "LOG_LEVEL=INFO")
+        try:
+            deadline = time.monotonic() + 120
+            while torture.done() < 40 and time.monotonic() < deadline:
+                assert spider.poll() is None
+                time.sleep(0.01)
+            server.kill()
+            assert spider.wait(120) == 0
+        finally:
+            spider.kill()
+            spider.wait()
+    log = (tmp_path / "log-0").read_text()
+    assert "(dedup_index_unavailable)" in log
+    assert "Traceback" not in log
+    # A hundred pages under way are one outage, not a hundred lines.
+    assert 1 <= log.count("WARNING: The index can't be used") <= 10
+    assert 40 <= torture.done() < 2000

@@ -100,12 +100,13 @@ async def test_too_few_replicas(own_server: RedisServer) -> None:
 async def test_server_that_loads_its_data(tmp_path: Path) -> None:
     """While a server reads its data it is not there yet, and says so; calls with enough retries
     are answered as soon as it is."""
-    slow = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]
+    slow = ["--key-load-delay", "6000", "--rdbcompression", "no"]
     with running_redis(tmp_path, *slow) as server:
         index = await opened(server.url)
         assert await index.commit(await claimed(index))
         with server.client() as admin:
-            admin.mset({f"other-{n}": "x" * 100 for n in range(1000)})
+            # A server that loads looks at its clients every two megabytes.
+            admin.mset({f"other-{n}": "x" * 100_000 for n in range(300)})
             admin.save()
         server.kill()
         server.start()
