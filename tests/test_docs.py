@@ -154,7 +154,9 @@ RUN_BY = {
     "DEDUP_REDIS_PASSWORD=... docker compose up --build --scale crawler=4": (
         "tests/test_compose.py::test_topology"
     ),
-    "pip install 'dedup-middleware[spark]'": ("tests/test_docs.py::test_extras_are_documented"),
+    "pip install 'dedup-middleware[spark]'": (
+        "tests/test_docs_reference.py::test_extras_are_documented"
+    ),
     "scrapy dedup spark 'archive/*.parquet' -o clean": "tests/spark/test_job.py::test_the_command",
     'spark-submit --master spark://host:7077 "$(python -c '
     "'import dedup_middleware.spark.__main__ as m; print(m.__file__)')\" "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -59,10 +59,6 @@ class Comparer(ABC):
     def score(self, new: Any, stored: Any) -> float:
         """The largest threshold at which the new document is a duplicate; 0: at none."""
 
-    def flags(self, new: Any, stored: Sequence[Any]) -> NDArray[np.bool_]:
-        """Of which of n stored documents the new one is a near-duplicate, bool[n]."""
-        return np.array([self.compare(new, other).duplicate for other in stored], np.bool_)
-
 
 @attrs.frozen(eq=False)
 class SignedPage:
@@ -89,15 +85,6 @@ class MethodComparer(Comparer):
     def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
         """See :class:`Comparer`."""
         return _judged(self._method, new, stored)
-
-    def flags(self, new: SignedPage, stored: Sequence[SignedPage]) -> NDArray[np.bool_]:
-        """See :class:`Comparer`; all at once, as in a crawl."""
-        said = np.zeros(len(stored), np.bool_)
-        places = [i for i, other in enumerate(stored) if not other.page.is_empty]
-        if places and not new.page.is_empty:
-            records = np.concatenate([stored[i].record for i in places])
-            said[places] = self._method.judge(new.page, records).duplicate
-        return said
 
 
 def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
@@ -217,6 +204,7 @@ METHOD_NAMES: Final = (METHODS[0], JaccardComparer.name, *METHODS[1:])
 VARIANTS: Final = (
     "csu:sampling=position",
     "machine-code:encoding=gb2312",
+    "structure-tree:leaves=sentence",
     "luogang:hash=enumerated",
     "luogang:hash=string",
     *(f"rules:rule=R{i}" for i in range(1, 5)),

@@ -23,8 +23,8 @@ SECTIONS: Final = (
         "Labelled pairs",
         "Every method with its own threshold on pairs of documents, trivial pairs left out. "
         "`either`: a pair is called near-duplicates if one of the two orders is. Intervals are "
-        "95 %: Wilson's for precision and recall, a bootstrap over documents for F1. `cv_f1` is F1 "
-        "with thresholds found on other documents.",
+        "95 %: Wilson's for precision and recall, a bootstrap over documents for F1. "
+        "`cross-validated F1` is that of thresholds found on other documents.",
     ),
     ("pairs-all", "All pairs", "The same with pairs of equal texts."),
     (
@@ -32,7 +32,8 @@ SECTIONS: Final = (
         "Stream",
         "Documents in the order in which they arrive, each against those kept. A loss, a document "
         "dropped though nothing that is kept says what it says, costs as much as ten copies too "
-        "many (`extras`).",
+        "many (`extras`). Pages a second are those of one core for one worker, of the clock on the "
+        "wall for several.",
     ),
     (
         "li",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dedup_middleware.errors import DedupError
 from dedup_middleware.evaluation.candidates import CandidateRow
+from dedup_middleware.evaluation.edits import OTHER_PAGE
 from dedup_middleware.evaluation.surface import SurfaceCell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_MARKERS: Final = "osD^vPX*"
 
 
 class PlotError(DedupError):
@@ -49,22 +52,48 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
-    """Precision against recall for each method; points are (threshold, precision, recall)."""
-    figure = _figure(8, 6)
+    """Precision against recall for each method; points are (threshold, precision, recall).
+
+    A method that says yes or no has one point.
+    """
+    figure = _figure(10, 6)
     axes = figure.subplots()
+    lines = dots = 0
     for i, (name, points) in enumerate(curves.items()):
         if not points:
             continue
         precision = [p for _, p, _ in points]
         recall = [r for _, _, r in points]
-        style = {"linewidth": 2.5, "zorder": 5} if i == 0 else {"linewidth": 1}
-        dashes = ("-", "--", ":", "-.")[i // 10 % 4]
-        axes.plot(
-            recall, precision, dashes, marker="." if len(points) < 3 else "", label=name, **style
-        )
+        if len(points) < 3:
+            axes.plot(recall, precision, _MARKERS[dots % len(_MARKERS)], label=name, markersize=8)
+            dots += 1
+            continue
+        width, above = (3.5, 5) if i == 0 else (1.5, 2)
+        style = ("-", "--", ":")[lines // 8 % 3]
+        colour = f"C{lines % 8}"
+        axes.plot(recall, precision, style, color=colour, lw=width, zorder=above, label=name)
+        lines += 1
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower left", ncols=2)
+    # Beside the curves, which leave no corner free.
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
+    return figure
+
+
+def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
+    """Processor seconds against number of pages for each method, both on logarithmic scales."""
+    figure = _figure(8, 5)
+    axes = figure.subplots()
+    for i, name in enumerate(dict.fromkeys(str(row["method"]) for row in rows)):
+        own = [row for row in rows if row["method"] == name]
+        pages, seconds = [row["pages"] for row in own], [row["seconds"] for row in own]
+        axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
+    axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
+    sizes = sorted({row["pages"] for row in rows})
+    axes.set_xticks(sizes, [f"{size}" for size in sizes])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
     return figure
 
 
@@ -87,8 +116,13 @@ def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
 
 
 def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
-    """Recall by kind (rows), intensity (columns) and length (panels)."""
-    kinds = list(dict.fromkeys(cell.kind for cell in cells))
+    """Recall by kind (rows), intensity (columns) and length (panels).
+
+    Below the line stand the kinds that make another page, of which none should be found.
+    """
+    kinds = sorted(dict.fromkeys(cell.kind for cell in cells), key=lambda kind: kind in OTHER_PAGE)
+    labels = [f"{kind} (0 is right)" if kind in OTHER_PAGE else kind for kind in kinds]
+    border = sum(kind not in OTHER_PAGE for kind in kinds) - 0.5
     intensities = sorted({cell.intensity for cell in cells})
     lengths = sorted({cell.length for cell in cells})
     known = {(c.kind, c.intensity, c.length): c.recall for c in cells}
@@ -101,14 +135,15 @@ def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
         image = axes.imshow(grid, vmin=0, vmax=1, cmap="viridis", aspect="auto")
         axes.set_title(f"from {length} characters")
         axes.set_xticks(range(len(intensities)), [f"{i:g}" for i in intensities])
-        axes.set_yticks(range(len(kinds)), kinds if axes is panels[0] else [])
+        axes.set_yticks(range(len(kinds)), labels if axes is panels[0] else [])
+        axes.axhline(border, color="white", linewidth=5)
         axes.set_xlabel("intensity")
         for y, row in enumerate(values):
             for x, value in enumerate(row):
                 if value is not None:
                     colour = "black" if value > 0.6 else "white"
                     axes.text(
-                        x, y, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour
+                        x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
                     )
-    figure.colorbar(image, ax=list(panels), label="recall")
+    figure.colorbar(image, ax=list(panels), label="share called near-duplicates of their original")
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -105,7 +106,8 @@ def run_pairs(run: Run) -> None:
         summary = [_pair_summary(row) for row in main]
         run.write(name, [_pair_record(row) for row in rows], summary)
         output.show(run.console, f"{title}: {len(chosen)}", summary)
-        run.plot(f"{name}-precision-recall", plots.precision_recall, pairs.curves(results, chosen))
+        drawn = [r for r in results if run.arguments.methods or r.name not in VARIANTS]
+        run.plot(f"{name}-precision-recall", plots.precision_recall, pairs.curves(drawn, chosen))
         if chosen is hard:
             _wrong(run, results, hard)
 
@@ -178,6 +180,8 @@ def run_stream(run: Run) -> None:
     truth = stream.Truth(arrivals)
     results = []
     comparers = run.comparers()
+    for comparer in comparers.values():
+        stream.load(comparer, arrivals, run.options)
     with run.progress() as bar:
         for order in stream.ORDERS:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
@@ -235,7 +239,7 @@ def _by_workers(
             patient = attrs.evolve(options, timeout=60.0)
             with TemporaryDirectory() as folder, _task(bar, f"{name}, {workers} workers", None):
                 work = partial(stream.deduplicate_in_pool, pool, patient, arrivals, workers)
-                decisions, seconds = stream.timed(partial(work, Path(folder)))
+                decisions, seconds = stream.timed(partial(work, Path(folder)), time.perf_counter)
             yield truth.score(decisions, name, "arrival", workers, seconds)
 
 
@@ -279,6 +283,8 @@ def run_li(run: Run) -> None:
         told = lambda what: bar.update(task, description=what)  # noqa: E731
         sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
     run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
+    if sizes:
+        run.plot("li-sizes", plots.seconds_by_pages, sizes)
 
 
 def _published(method: str) -> dict[str, Any]:

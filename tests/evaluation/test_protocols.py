@@ -16,6 +16,7 @@ from dedup_middleware.evaluation.protocols import (
     ZHOU_EDITS,
     ZHOU_METHODS,
     li,
+    li_edit,
     li_pages,
     li_sizes,
     light_edit,
@@ -41,7 +42,8 @@ def test_li_pages_are_samples_copies_and_others() -> None:
     assert all(copy.text != sample.text for sample, copy in pairs[22:])
     texts = {d.text for d in pages.samples}
     assert not texts & {d.text for d in pages.others}
-    assert len(LI_EDITS) == 11
+    assert sum(kind == "first-sentences" for kind, _ in LI_EDITS) == 3
+    assert len(LI_EDITS) == 13
     assert pages == li_pages(DOCUMENTS, size=44)
 
 
@@ -60,6 +62,17 @@ def test_edited_sentences_are_a_tenth_of_the_page() -> None:
     assert touched(long + "水。", light_edit(long + "水。", "sentences-deleted", 0.5, 1)) < 0.1
     assert light_edit(long, "sentences-deleted", 0.5, 1) == ""
     assert light_edit(text, "words-changed", 0.1, 3) == edit(text, "words-changed", 0.1, 3)
+
+
+def test_long_first_sentences_stay() -> None:
+    """Where the first sentence is more than a tenth of the page, the next kind of edit is made."""
+    turn = LI_EDITS.index(("first-sentences", 0.05))
+    (kind, intensity) = LI_EDITS[turn + 1]
+    short = "".join(f"甲水流过第{chr(0x4E00 + i)}石桥。" for i in range(20))
+    long = "山" * 120 + "。" + short
+    assert li_edit(long, turn, 7) == edit(long, kind, intensity, 7)
+    assert li_edit(short, turn, 7) == edit(short, "first-sentences", 0.05, 7)
+    assert li_edit(long, turn + len(LI_EDITS), 7) == li_edit(long, turn, 7)
 
 
 def test_li_wants_enough_long_documents() -> None:
@@ -137,8 +150,8 @@ def test_zhou_counts_what_was_planted() -> None:
     assert (md5.dropped, md5.precision, md5.recall, md5.f1) == (0, 0, 0, 0)
 
 
-def test_ablation_leaves_out_one_factor_at_a_time() -> None:
-    """Five variants, no two of which sign all pages alike."""
+def test_ablation_leaves_out_factors() -> None:
+    """All factors, one less each time, and none: no two variants sign all pages alike."""
     names = [name for name in ZHOU_METHODS if name.startswith("weighted")]
     variants = methods_available(OPTIONS, names)
     titled = [attrs.evolve(d, title=(d.text or "")[:12]) for d in DOCUMENTS]
@@ -146,4 +159,4 @@ def test_ablation_leaves_out_one_factor_at_a_time() -> None:
         name: tuple(variant.sign(document).payload for document in titled)
         for name, variant in variants.items()
     }
-    assert len(signed) == len(set(signed.values())) == 5
+    assert len(signed) == len(set(signed.values())) == 6

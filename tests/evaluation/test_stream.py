@@ -21,6 +21,7 @@ from dedup_middleware.evaluation.stream import (
     decide,
     deduplicate,
     deduplicate_in_pool,
+    load,
     planted,
     reordered,
     worker_pool,
@@ -64,6 +65,17 @@ def test_planted_copies_come_behind_their_originals() -> None:
     assert 0.1 < sum("figures" in a.story for a in extra) / len(extra) < 0.4
     assert stream == planted(documents(200), 0.5, seed=1)
     assert stream != planted(documents(200), 0.5, seed=2)
+
+
+@pytest.mark.parametrize("name", ["content", "jaccard"])
+def test_loading_leaves_nothing_behind(name: str) -> None:
+    """A method that was loaded decides like one that was not; no stream at all is no error."""
+    stream = with_copies(5)
+    (comparer,) = methods_available(OPTIONS, [name]).values()
+    before = decide(comparer, stream, OPTIONS)
+    load(comparer, stream, OPTIONS)
+    load(comparer, [], OPTIONS)
+    assert decide(comparer, stream, OPTIONS) == before
 
 
 def test_orders_hold_the_same_documents() -> None:

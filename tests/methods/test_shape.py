@@ -58,6 +58,7 @@ def methods() -> tuple[SignatureMethod, ...]:
         MachineCode(encoding="gb2312"),
         Md5(),
         StructureTree(),
+        StructureTree(leaves="sentence"),
         FeatureString(),
         Luogang(),
         Luogang(hash="string"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup_middleware.errors import OptionsError
 from dedup_middleware.methods.hashsets import LIMIT, jaccard, smallest
 from dedup_middleware.methods.reading import SignatureMethod
 from dedup_middleware.methods.sentences import sentences
@@ -57,10 +58,24 @@ def test_sentences_end_at_their_marks() -> None:
 
 
 def test_leaves_are_first_and_last_sentences() -> None:
-    """Two leaves a paragraph, one if it has a single sentence; what is between does not matter."""
+    """One leaf a paragraph, of both; what is between and the layout do not matter."""
     assert structure_leaves("一。二。三。\n四。") == structure_leaves("一。乙。三。\n\n  四。  ")
-    assert len(structure_leaves("一。二。三。\n四。")) == 3
+    assert structure_leaves("一。二。三。\n四。") == [
+        hashlib.md5("一。\n三。".encode()).digest(),
+        hashlib.md5("四。".encode()).digest(),
+    ]
     assert structure_leaves("一。二。") != structure_leaves("一。三。")
+
+
+def test_each_sentence_may_be_a_leaf() -> None:
+    """The other reading: two leaves a paragraph, one if it has a single sentence."""
+    leaves = structure_leaves("一。二。三。\n四。", "sentence")
+    assert leaves == [hashlib.md5(s.encode()).digest() for s in ("一。", "三。", "四。")]
+    a, b = "一。二。\n三。四。", "一。二。\n三。五。"
+    assert similarity(StructureTree(), a, b) == pytest.approx(1 / 2)
+    assert similarity(StructureTree(leaves="sentence"), a, b) == pytest.approx(3 / 4)
+    with pytest.raises(OptionsError, match="use one of paragraph, sentence"):
+        StructureTree(leaves="word")
 
 
 def test_tree_survives_paragraphs_in_another_order() -> None:
@@ -70,7 +85,7 @@ def test_tree_survives_paragraphs_in_another_order() -> None:
     assert len(paragraphs) == 6
     assert similarity(method, page(1), "\n".join(reversed(paragraphs))) == 1.0
     changed = [*paragraphs[:-1], "另一个开头。另一个结尾。"]
-    assert similarity(method, page(1), "\n".join(changed)) == pytest.approx(10 / 12)
+    assert similarity(method, page(1), "\n".join(changed)) == pytest.approx(5 / 6)
     assert similarity(method, page(1), "\n".join(changed)) >= method.threshold
 
 
