@@ -8,7 +8,7 @@ All figures are medians over the rounds. Client and server run on this machine; 
 one adds its round trip, of which a page has two (propose, commit), shared by up to 64 pages. What
 is compared with what stands in :mod:`benchmarks.deciding`, how the pages are made in
 :mod:`benchmarks.fingerprints`. The peers' figures on Redis are those of an index of
-``--peer-pages``: datasketch takes about 5 KB a page there, and hardly slows down as it grows.
+``--peer-pages``: datasketch takes 4 to 5 KB a page there, and hardly slows down as it grows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     sizes = arguments.pages or (FULL if arguments.full else SMALL)
     growth = arguments.pages or (GROWTH_FULL if arguments.full else GROWTH_SMALL)
     wanted = arguments.only or ["redis", "local", "growth"]
-    console = Console()
+    console = Console(width=120)
     packages = ("datasketch", "rensa", "faiss-cpu", "redis")
     console.print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores,",

@@ -1,4 +1,8 @@
-"""Decisions a second on one Redis server, from one process and from four, against datasketch."""
+"""Decisions a second on one Redis server, from one process and from four, against datasketch.
+
+``CPU`` is the processor time of a page in us, of the clients and the server together, ours and that
+of datasketch: its ratio holds whatever else the machine does.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,8 @@ from dedup_middleware.options import Options
 from tests.servers import RedisServer, running_redis
 
 PROCESSES = 4
+OURS, *PEERS = WHO = ["ours", "datasketch", "datasketch, verified"]
+VERIFIED = PEERS[-1]
 _PARAMETERS = {"bands": "8"}
 _PART = 50_000  # pages loaded at a time
 _WARM = 64
@@ -56,7 +62,7 @@ class Work:
 
     url: str
     port: int
-    peer: bool
+    who: str
     kind: str
     seed: int
     count: int
@@ -64,32 +70,33 @@ class Work:
 
 
 def run(work: Work, barrier: Any, times: Any) -> None:
-    """Decide some pages at the same time as the other processes; tells when, and what came out."""
+    """Decide some pages at the same time as the other processes; tells when, CPU, what came out."""
     pages = sample(work.kind, work.seed, work.count, work.size)
     warm = fresh(_WARM, 90_000_000 + work.seed)  # kernels and connections, before the clock starts
-    if work.peer:
+    if work.who != OURS:
         lsh = _datasketch(work.port)
+        minima = deciding.Minima(work.port) if work.who == VERIFIED else None
         names = [pages.address(i) for i in range(len(pages))]
         hashes = pages.minhashes()
         first = [warm.address(i) for i in range(len(warm))]
-        deciding.decide_datasketch(lsh, first, warm.minhashes())
+        deciding.decide_datasketch(lsh, first, warm.minhashes(), minima)
         barrier.wait()
-        started = time.perf_counter()
-        new = deciding.decide_datasketch(lsh, names, hashes)
-        times.put((started, time.perf_counter(), new))
+        started, cpu = time.perf_counter(), time.process_time()
+        new = deciding.decide_datasketch(lsh, names, hashes, minima)
+        times.put((started, time.perf_counter(), time.process_time() - cpu, new))
         return
     entries = pages.entries()
 
-    async def decide() -> tuple[float, float, int]:
+    async def decide() -> tuple[float, float, float, int]:
         index = open_index(Options(index_url=work.url))
         await index.open(_PARAMETERS)
         await deciding.decide_all(index, warm.entries())
         barrier.wait()
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         new = await deciding.decide_all(index, entries)
-        ended = time.perf_counter()
+        ended, cpu = time.perf_counter(), time.process_time() - cpu
         await index.close()
-        return started, ended, new
+        return started, ended, cpu, new
 
     times.put(asyncio.run(decide()))
 
@@ -98,19 +105,49 @@ def _datasketch(port: int) -> Any:
     return deciding.datasketch_index(fresh(0, 1), port)
 
 
-def together(works: list[Work]) -> tuple[float, float]:
-    """Pages a second of some processes, and the share of pages that were found new."""
+@attrs.frozen
+class Told:
+    """Pages a second, CPU of a page in us, and the share of pages that were found new."""
+
+    rate: float
+    cpu: float
+    new: float
+
+
+def together(works: list[Work]) -> Told:
+    """What some processes did together."""
     context = multiprocessing.get_context("spawn")
     barrier, times = context.Barrier(len(works)), context.Queue()
     processes = [context.Process(target=run, args=(one, barrier, times)) for one in works]
     for process in processes:
         process.start()
-    told = [times.get(timeout=600) for _ in works]
+    # From here on the server works for warming up and for the decisions; the first is little.
+    with redis.Redis(port=works[0].port) as client:
+        before = _server_cpu(client)
+        told = [times.get(timeout=600) for _ in works]
+        server = _server_cpu(client) - before
     for process in processes:
         process.join()
-    taken = max(end for _, end, _ in told) - min(start for start, _, _ in told)
+    taken = max(one[1] for one in told) - min(one[0] for one in told)
     count = sum(one.count for one in works)
-    return count / taken, sum(new for _, _, new in told) / count
+    # Of the warming up the server takes the same as of other pages, to judge by their number.
+    server *= count / (count + _WARM * len(works))
+    cpu = sum(one[2] for one in told) + server
+    return Told(count / taken, 1e6 * cpu / count, sum(one[3] for one in told) / count)
+
+
+def _server_cpu(client: redis.Redis) -> float:
+    info: Any = client.info("cpu")
+    return float(info["used_cpu_user"] + info["used_cpu_sys"])
+
+
+def median(told: list[Told]) -> Told:
+    """The medians of some rounds; the share found new is that of the last."""
+    return Told(
+        statistics.median(one.rate for one in told),
+        statistics.median(one.cpu for one in told),
+        told[-1].new,
+    )
 
 
 def floor(server: RedisServer, pages: int = 3200) -> float:
@@ -165,7 +202,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
         peer, memory = _peers(server, peer_size, decisions, rounds, progress)
     speed = Table(title=f"Redis: decisions a second, datasketch's index holds {peer_size:,} pages")
-    for name in ("pages", "processes", "kind", "ours", "datasketch", "ratio", "floor", "new"):
+    for name in ("pages", "processes", "kind", "of", "a second", "ours", "CPU", "ours", "new"):
         speed.add_column(name, justify="right")
     cost = Table(title="Redis: one page alone, and 64 in flight")
     for name in ("pages", "kind", "round trips alone", "scripts", "commands", "script us", "B"):
@@ -183,27 +220,28 @@ def measure(
                     rates, least = [], []
                     job = progress.add_task(f"Redis, {size:,}, {kind} x {processes}", total=rounds)
                     for number in range(rounds):
-                        rate, new = together(
-                            _works(server, kind, processes, number, decisions, size)
-                        )
-                        rates.append(rate)
+                        works = _works(server, kind, processes, number, decisions, size)
+                        rates.append(together(works))
                         least.append(floor(server))
                         progress.advance(job)
-                    ours = statistics.median(rates)
-                    theirs = peer[kind, processes][0]
-                    speed.add_row(
-                        f"{size:,}",
-                        str(processes),
-                        kind,
-                        f"{ours:,.0f}",
-                        f"{theirs:,.0f}",
-                        f"{ours / theirs:.1f}",
-                        f"{statistics.median(least) / ours:.1f} x",
-                        f"{new:.1%} / {peer[kind, processes][1]:.1%}",
-                    )
+                    ours = median(rates)
+                    where = (f"{size:,}", str(processes), kind)
+                    speed.add_row(*where, OURS, *_cells(ours))
+                    for who in PEERS:
+                        theirs = peer[who, kind, processes]
+                        speed.add_row(*where, who, *_cells(theirs, ours))
+                    speed.add_row(*where, "floor", f"{statistics.median(least):,.0f}")
+                    speed.add_section()
                 row = commands(server, kind, size)
                 cost.add_row(f"{size:,}", kind, *row, f"{memory_page:.0f} / {memory:.0f}")
     return [speed, cost]
+
+
+def _cells(told: Told, ours: Told | None = None) -> list[str]:
+    faster = cheaper = ""
+    if ours is not None:
+        faster, cheaper = f"{ours.rate / told.rate:.1f} x", f"{told.cpu / ours.cpu:.1f} x"
+    return [f"{told.rate:,.0f}", faster, f"{told.cpu:.0f}", cheaper, f"{told.new:.1%}"]
 
 
 async def _load(url: str, size: int, tick: Callable[[int], None]) -> None:
@@ -221,36 +259,44 @@ def _works(
     decisions: int,
     size: int,
     *,
-    peer: bool = False,
+    who: str = OURS,
 ) -> list[Work]:
-    seed = 100 * number + 10 * processes + 1000 * peer
+    seed = 100 * number + 10 * processes + 1000 * WHO.index(who)
     return [
-        Work(server.url, server.port, peer, kind, seed + i, decisions // processes, size)
+        Work(server.url, server.port, who, kind, seed + i, decisions // processes, size)
         for i in range(processes)
     ]
 
 
 def _peers(
     server: RedisServer, size: int, decisions: int, rounds: int, progress: Progress
-) -> tuple[dict[tuple[str, int], tuple[float, float]], float]:
-    """Of datasketch, by kind of page and number of processes: rate and share found new; bytes."""
+) -> tuple[dict[tuple[str, str, int], Told], float]:
+    """Of datasketch, by its name, kind of page and number of processes; and bytes a page."""
     client: Any = server.client()
     before = client.info("memory")["used_memory"]
-    job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=None)
-    deciding.datasketch_index(indexed(0, size), server.port)
-    progress.update(job, total=1, completed=1)
+    job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=2 * size)
+    parts = range(0, size, _PART)
+    for start in parts:
+        part = indexed(start, min(_PART, size - start))
+        deciding.datasketch_index(part, server.port)
+        progress.advance(job, len(part))
     memory = (client.info("memory")["used_memory"] - before) / size
+    for start in parts:
+        part = indexed(start, min(_PART, size - start))
+        names = [part.address(i) for i in range(len(part))]
+        deciding.Minima(server.port).keep(names, part.minhashes())
+        progress.advance(job, len(part))
     client.close()
     found = {}
     few = max(200, decisions // 10)
-    for kind in ("unique", "copy"):
-        for processes in (1, PROCESSES):
-            job = progress.add_task(f"datasketch, {kind} x {processes}", total=rounds)
-            rates = []
-            for number in range(rounds):
-                works = _works(server, kind, processes, number, few, size, peer=True)
-                rate, new = together(works)
-                rates.append(rate)
-                progress.advance(job)
-            found[kind, processes] = statistics.median(rates), new
+    for who in PEERS:
+        for kind in ("unique", "copy"):
+            for processes in (1, PROCESSES):
+                job = progress.add_task(f"{who}, {kind} x {processes}", total=rounds)
+                rates = []
+                for number in range(rounds):
+                    works = _works(server, kind, processes, number, few, size, who=who)
+                    rates.append(together(works))
+                    progress.advance(job)
+                found[who, kind, processes] = median(rates)
     return found, memory

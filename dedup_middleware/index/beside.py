@@ -13,7 +13,7 @@ import numpy as np
 
 from dedup_middleware.index.layout import FULL_BUCKET
 from dedup_middleware.index.records import NARROW, NUMBER_BITS, NUMBER_MASK, REMAINDER_BITS, WIDE
-from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot
+from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot, Slots
 
 _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
@@ -34,19 +34,19 @@ def beside(
     masks: dict[int, int] = {}
     wide: list[int] = []
     size = full = 0
+    buckets, heads = Slots.of(slots).numbers()
     for i, raw in enumerate(held):
         if not raw:
             continue
         full += len(raw) > FULL_BUCKET
-        slot = slots[i]
-        bucket = slot.bucket
+        bucket = buckets[i]
         if _FIRST_WIDE <= bucket < _BEHIND_WIDE:
             wide.append(i)
             size += len(raw)
             continue
         if len(raw) % NARROW:
             return None
-        wanted = slot.head.to_bytes(_REMAINDER, "little")
+        wanted = heads[i].to_bytes(_REMAINDER, "little")
         place = raw.find(wanted, _NUMBER)
         while place >= 0:
             if place % NARROW == _NUMBER:
@@ -56,9 +56,13 @@ def beside(
                 return _scanned(slots, held, distance)
             place = raw.find(wanted, place + 1)
     if wide:
-        places, buckets = [slots[i] for i in wide], [held[i] or b"" for i in wide]
-        add = _add_scanned if size > _FEW else _add_few
-        if not add(places, buckets, distance, masks):
+        found = [held[i] or b"" for i in wide]
+        if size > _FEW:
+            whole = _add_scanned([slots[i] for i in wide], found, distance, masks)
+        else:
+            places = [(1 << (buckets[i] >> 16), heads[i]) for i in wide]
+            whole = _add_few(places, found, distance, masks)
+        if not whole:
             return None
     if not masks:
         return attrs.evolve(NOBODY, full=full) if full else NOBODY
@@ -68,12 +72,14 @@ def beside(
 
 
 def _add_few(
-    slots: Sequence[Slot], held: Sequence[bytes | bytearray], distance: int, masks: dict[int, int]
+    places: Sequence[tuple[int, int]],  # table as one bit, head
+    held: Sequence[bytes | bytearray],
+    distance: int,
+    masks: dict[int, int],
 ) -> bool:
-    for slot, raw in zip(slots, held, strict=True):
+    for (table, head), raw in zip(places, held, strict=True):
         if len(raw) % WIDE:
             return False
-        head, table = slot.head, 1 << (slot.bucket >> 16)
         for at in range(0, len(raw), WIDE):
             record = int.from_bytes(raw[at : at + WIDE], "little")
             if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:

@@ -23,8 +23,13 @@ _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
 
 def record(slot: Slot, number: int) -> bytes:
     """The record of page ``number`` in the bucket of ``slot``."""
-    wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
-    return (slot.head << NUMBER_BITS | number).to_bytes(WIDE if wide else NARROW, "little")
+    return record_of(slot.bucket, slot.head, number)
+
+
+def record_of(bucket: int, head: int, number: int) -> bytes:
+    """The same for a slot given as numbers."""
+    wide = _FIRST_WIDE <= bucket < _BEHIND_WIDE
+    return (head << NUMBER_BITS | number).to_bytes(WIDE if wide else NARROW, "little")
 
 
 def head(slot: Slot) -> bytes:

@@ -5,7 +5,7 @@
 -- of its records (a digit each), heads, text_length of the row and text.
 -- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
 -- the pages they stand beside are returned. Records of wide tables are returned as they were before,
--- for the caller to scan: counting bits is not Lua's strength.
+-- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
 -- Returns the generation of now if it is another one. Else for each page {answer} or {answer, row,
 -- address, row, address, ...}. An answer is made of words of 8 bytes: page number (5 bytes, 0: not
 -- claimed), number of wide buckets, 1 if the caller must read for itself, number of full buckets; the
@@ -37,13 +37,31 @@ end
 local last, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 local before, first_text = last, text_end
 
--- All buckets as they stand, then with what the pages of this call add to them.
+-- All buckets as they stand, each asked for once, then with what the pages of this call add to them.
 local values = {}
 do
-  local fetched = redis.call('MGET', unpack(KEYS, FIRST + 1))
-  for i = 1, #fetched do
-    values[KEYS[FIRST + i]] = fetched[i] or ''
+  local wanted, n = {}, 0
+  for i = FIRST + 1, #KEYS do
+    local name = KEYS[i]
+    if not values[name] then
+      n = n + 1
+      wanted[n], values[name] = name, ''
+    end
   end
+  local fetched = redis.call('MGET', unpack(wanted))
+  for i = 1, n do
+    values[wanted[i]] = fetched[i] or ''
+  end
+end
+
+-- Of a full wide bucket only the newest records are returned, so that a page crafted into it costs
+-- no more than this. A copy that it hides is found by the other tables, or else is stored once more.
+local shown = {}
+local function newest(name, value)
+  if not shown[name] then
+    shown[name] = sub(value, -SHOWN)
+  end
+  return shown[name]
 end
 local appends = {}
 local rows, texts, leases = {}, {}, {}
@@ -109,8 +127,9 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
       local value = values[KEYS[bucket]]
       local length = #value
       if part[1] == WIDE_HEAD then
-        lengths[#lengths + 1] = length
-        wide[#wide + 1] = value
+        local told = length > FULL_BUCKET and newest(KEYS[bucket], value) or value
+        lengths[#lengths + 1] = #told
+        wide[#wide + 1] = told
       elseif length > 0 then
         local place = find(value, head, 6, true)
         while place do

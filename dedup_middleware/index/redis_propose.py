@@ -19,7 +19,7 @@ from dedup_middleware.index.records import (
 )
 from dedup_middleware.index.redis_link import Call, RedisLink
 from dedup_middleware.index.redis_scripts import RowLayout, script, strange_stamps, text_of
-from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot, Slots
+from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slots
 from dedup_middleware.index.window import Moment, Window
 
 TOKEN = 8  # bytes
@@ -27,6 +27,7 @@ _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
 _NARROW_HEAD, _WIDE_HEAD = REMAINDER_BITS // 8, WIDE_REMAINDER_BITS // 8  # bytes
 _ZERO, _PROBE = ord("0"), 16
+_ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _READ_FOR_YOURSELF, _FULL = 6, 7  # bytes of an answer
 
 
@@ -36,53 +37,75 @@ class Request:
 
     keys: list[bytes]
     arguments: list[bytes]
-    heads: list[int]  # of every wide bucket
-    owners: list[tuple[int, int]]  # of every wide bucket: its page, its table
+    heads: NDArray[np.uint64]  # of every wide bucket
+    owners: list[int]  # of every wide bucket: its page
+    bits: list[int]  # of every wide bucket: its table, as one bit
+    tables: list[list[int]]  # of every page: the table of each of its slots, as one bit
     tokens: bytes
 
 
 def request(
     pages: Sequence[Proposed], prefix: bytes, moment: Moment, layout: RowLayout, *, windowed: bool
 ) -> Request:
-    """What to send for some pages.
+    """What to send for some pages; the slots of all are turned into bytes in one go.
 
     :param prefix: of every key of the namespace
     :param windowed: whether the names of buckets end with a generation
     """
-    keys: list[bytes] = []
-    arguments: list[bytes] = []
-    heads: list[int] = []
-    owners: list[tuple[int, int]] = []
     generations = len(moment.live)
-    ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if windowed else [b""]
+    slots = [page.slots for page in pages]
+    words = np.concatenate([Slots.of(one).words for one in slots])
+    buckets, heads = words[::2], words[1::2]
+    wide = (buckets >= _FIRST_WIDE) & (buckets < _BEHIND_WIDE)
+    widths = np.where(wide, _WIDE_HEAD, _NARROW_HEAD)
+    cuts = [0, *np.cumsum(widths).tolist()]
+    # Big-endian numbers of 4 bytes, of which the last three are the name.
+    raw = np.ascontiguousarray(buckets, ">u4").tobytes()
+    keys = [prefix + raw[i + 1 : i + 4] for i in range(0, len(raw), 4)]
+    wanted = widths[:, None] > _BYTES
+    heads_raw = np.ascontiguousarray(heads, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
+    sizes = (widths + _ZERO).astype(np.uint8).tobytes()
+    tables = (_ONE << (buckets >> _TABLE)).tolist()
     tokens = secrets.token_bytes(TOKEN * len(pages))
+    arguments: list[bytes] = []
+    own: list[list[int]] = []
+    counts: list[int] = []
+    start = 0
     for i, page in enumerate(pages):
-        entry, slots = page.entry, page.slots
-        numbers = iter(Slots.of(slots).words.tolist())
-        sizes = bytearray()
-        parts: list[bytes] = []
-        for bucket, head in zip(numbers, numbers, strict=True):
-            keys.append(prefix + bucket.to_bytes(3, "big"))
-            if _FIRST_WIDE <= bucket < _BEHIND_WIDE:
-                sizes.append(_ZERO + _WIDE_HEAD)
-                parts.append(head.to_bytes(_WIDE_HEAD, "little"))
-                for _ in range(generations):
-                    heads.append(head)
-                    owners.append((i, bucket >> 16))
-            else:
-                sizes.append(_ZERO + _NARROW_HEAD)
-                parts.append(head.to_bytes(_NARROW_HEAD, "little"))
-        if windowed:
-            names = keys[-len(slots) :]
-            del keys[-len(slots) :]
-            keys += [name + end for end in ends for name in names]
-        for place in range(len(entry.slots), len(slots)):
-            sizes[place] += _PROBE
-        token = tokens[TOKEN * i : TOKEN * (i + 1)]
-        content = token + layout.record.pack_one(entry.content)
-        text = text_of(entry, layout.record)
-        arguments += (content, bytes(sizes), b"".join(parts), text)
-    return Request(keys, arguments, heads, owners, tokens)
+        entry, count = page.entry, len(slots[i])
+        counts.append(count)
+        stop = start + count
+        size = sizes[start:stop]
+        if page.probes:
+            written = len(entry.slots)
+            size = size[:written] + bytes(one + _PROBE for one in size[written:])
+        arguments += (
+            tokens[TOKEN * i : TOKEN * (i + 1)] + layout.record.pack_one(entry.content),
+            size,
+            heads_raw[cuts[start] : cuts[stop]],
+            text_of(entry, layout.record),
+        )
+        own.append(tables[start:stop])
+        start = stop
+    of_page = np.repeat(np.arange(len(pages)), counts)[wide]
+    if windowed:
+        ends = [one.to_bytes(4, "big") for one in reversed(moment.live)]
+        starts = np.cumsum([0, *counts]).tolist()
+        keys = [
+            name + end
+            for start, count in zip(starts, counts, strict=False)
+            for end in ends
+            for name in keys[start : start + count]
+        ]
+    return Request(
+        keys,
+        arguments,
+        np.repeat(heads[wide], generations),
+        np.repeat(of_page, generations).tolist(),
+        np.repeat(_ONE << (buckets[wide] >> _TABLE), generations).tolist(),
+        own,
+        tokens,
+    )
 
 
 async def propose(
@@ -122,9 +145,8 @@ def proposals(
     numbers, buckets = scan_answers(firsts, sent.heads, pages[0].distance)
     near: dict[int, dict[int, int]] = {}  # page -> number of a neighbour -> its tables
     for number, bucket in zip(numbers, buckets, strict=True):
-        page, table = sent.owners[bucket]
-        masks = near.setdefault(page, {})
-        masks[number] = masks.get(number, 0) | 1 << table
+        masks = near.setdefault(sent.owners[bucket], {})
+        masks[number] = masks.get(number, 0) | sent.bits[bucket]
     rows: list[bytes] = []
     told: list[_Told] = []
     for i, answer in enumerate(answers):
@@ -135,7 +157,7 @@ def proposals(
         elif answer[0][_READ_FOR_YOURSELF]:
             made[i] = Proposal(None, whole=False)
         else:
-            told.append(_tell(i, answer, pages[i].slots, near.get(i, {}), rows))
+            told.append(_tell(i, answer, sent.tables[i], near.get(i, {}), rows))
     _describe(made, told, rows, layout)
     return [one for one in made if one is not None]
 
@@ -155,21 +177,24 @@ class _Told:
 def _tell(
     i: int,
     answer: Sequence[bytes],
-    slots: Sequence[Slot],
+    tables: Sequence[int],
     masks: dict[int, int],
     rows: list[bytes],
 ) -> _Told:
-    told = _Told(i, len(rows), [], masks, {}, answer[0][_FULL])
-    for raw, address in zip(answer[1::2], answer[2::2], strict=True):
-        number, count = int.from_bytes(raw[:5], "little"), raw[5]
+    start = len(rows)
+    numbers: list[int] = []
+    addresses: dict[int, str | None] = {}
+    for at in range(1, len(answer), 2):
+        raw, address = answer[at], answer[at + 1]
+        number, end = int.from_bytes(raw[:5], "little"), 6 + raw[5]
         mask = masks.get(number, 0)
-        for place in raw[6 : 6 + count]:
-            mask |= 1 << (slots[place - 1].bucket >> 16)
+        for place in raw[6:end]:
+            mask |= tables[place - 1]
         masks[number] = mask
-        told.numbers.append(number)
-        told.addresses[number] = address.decode("utf-8", "replace") if address else None
-        rows.append(raw[6 + count :])
-    return told
+        numbers.append(number)
+        addresses[number] = address.decode("utf-8", "replace") if address else None
+        rows.append(raw[end:])
+    return _Told(i, start, numbers, masks, addresses, answer[0][_FULL])
 
 
 def _describe(
@@ -182,15 +207,23 @@ def _describe(
     content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
     damaged = strange_stamps(rows["stamp"]) | (np.fromiter(map(len, raw), np.int64) != size)
     any_damaged = bool(damaged.any())
-    for one in told:
+    numbers = np.array([number for one in told for number in one.numbers], np.uint64)
+    found = [sorted(one.masks) for one in told]
+    # Of all pages in one array each: to make a small one costs as much as to cut out ten.
+    near = np.array([number for one in found for number in one], np.uint64)
+    masks = [one.masks[number] for one, own in zip(told, found, strict=True) for number in own]
+    tables = np.array(masks, np.uint64)
+    start = 0
+    for one, own in zip(told, found, strict=True):
+        stop = start + len(own)
+        beside = Neighbours(near[start:stop], tables[start:stop], full=one.full)
+        start = stop
         part = slice(one.start, one.start + len(one.numbers))
         if any_damaged and damaged[part].any():  # a plain reading counts those
             made[one.page] = Proposal(None, whole=False)
             continue
-        numbers = np.array(one.numbers, np.uint64)
-        satellites = Satellites(numbers, content[part], states[part], times[part])
-        near = _neighbours(one.masks, one.full)
-        made[one.page] = Proposal(None, near, satellites=satellites, addresses=one.addresses)
+        satellites = Satellites(numbers[part], content[part], states[part], times[part])
+        made[one.page] = Proposal(None, beside, satellites=satellites, addresses=one.addresses)
 
 
 def _claimed(raw: bytes, token: bytes) -> Proposal | None:

@@ -15,7 +15,7 @@ from dedup_middleware.index.base import Entry
 from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET, cut_address
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
-from dedup_middleware.index.records import NUMBER_MASK, State
+from dedup_middleware.index.records import NUMBER_MASK, WIDE, State
 
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
@@ -28,9 +28,13 @@ FIRST_SECOND = 1_000_000_000
 COUNTER = 6
 COUNTERS = 5
 
+# Bytes of a full bucket of a SimHash table that a proposal is told of.
+SHOWN = (16 << 10) // WIDE * WIDE
+
 _CONSTANTS = {
     "BUCKET_LIMIT": BUCKET_LIMIT,
     "FULL_BUCKET": FULL_BUCKET,
+    "SHOWN": SHOWN,
     "GUARD": GUARD,
     "TEXT_CHUNK": TEXT_CHUNK,
     "PAYLOAD_BIT": PAYLOAD_BIT,

@@ -123,7 +123,7 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
 
 
 def scan_answers(
-    answers: Sequence[bytes], heads: Sequence[int], distance: int
+    answers: Sequence[bytes], heads: NDArray[np.uint64], distance: int
 ) -> tuple[list[int], list[int]]:
     """Scan the wide buckets in the answers of ``propose.lua``, those of many pages in one call.
 
@@ -136,7 +136,7 @@ def scan_answers(
     numbers = np.empty(len(words), np.uint64)
     buckets = np.empty(len(words), np.int64)
     starts = np.cumsum(lengths) - lengths
-    found = _scan_answers(words, starts, _words(list(heads)), distance, numbers, buckets)
+    found = _scan_answers(words, starts, heads, distance, numbers, buckets)
     return numbers[:found].tolist(), buckets[:found].tolist()
 
 

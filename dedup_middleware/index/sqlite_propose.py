@@ -11,10 +11,10 @@ import numpy as np
 from dedup_middleware.index import sqlite_tables as tables
 from dedup_middleware.index.base import Claim, Proposal, Proposed
 from dedup_middleware.index.beside import beside
-from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
+from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record_of
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.tables import Neighbours, Slot
+from dedup_middleware.index.tables import Neighbours, Slot, Slots
 
 _NAMED = 16  # neighbours of a page whose addresses come with the answer
 
@@ -62,7 +62,7 @@ class _Buckets:
     """All buckets of some pages as they stand, then with what is added to them."""
 
     def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed]) -> None:
-        wanted = sorted({slot.bucket for page in pages for slot in page.slots})
+        wanted = sorted({one for page in pages for one in Slots.of(page.slots).numbers()[0]})
         self._held: dict[int, bytes] = {}
         for part in tables.parts(wanted):
             query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({tables.marks(part)})"
@@ -73,20 +73,20 @@ class _Buckets:
 
     def of(self, slots: Sequence[Slot]) -> list[bytes | None]:
         """The bucket of each slot."""
-        held = self._held.get
-        return [held(slot.bucket) for slot in slots]
+        return list(map(self._held.get, Slots.of(slots).numbers()[0]))
 
     def add(self, slots: Sequence[Slot], number: int) -> None:
         """Give a page its records."""
-        for slot in slots:
-            old = self._held.get(slot.bucket, b"")
-            raw = old + record(slot, number)
+        held, changed = self._held, self._changed
+        for bucket, head in zip(*Slots.of(slots).numbers(), strict=True):
+            old = held.get(bucket, b"")
+            raw = old + record_of(bucket, head, number)
             if len(raw) > BUCKET_LIMIT:
                 self._overflow += 1
                 continue
             self._new += not old
-            self._held[slot.bucket] = raw
-            self._changed.add(slot.bucket)
+            held[bucket] = raw
+            changed.add(bucket)
 
     def write(self, db: sqlite3.Connection) -> None:
         """Write what has changed, in the order in which it lies in the file."""

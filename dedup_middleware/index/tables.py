@@ -81,6 +81,11 @@ class Slots(Sequence[Slot]):
             return slots
         return cls(np.array([n for one in slots for n in (one.bucket, one.head)], np.uint64))
 
+    def numbers(self) -> tuple[list[int], list[int]]:
+        """Their buckets and their heads: what a loop asks for, without an object for each slot."""
+        words = self.words.tolist()
+        return words[::2], words[1::2]
+
     def __len__(self) -> int:
         return len(self.words) // 2
 

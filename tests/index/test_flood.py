@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 
@@ -15,13 +16,15 @@ from dedup_middleware.index.base import Claim, Entry, Index, Reading
 from dedup_middleware.index.layout import BUCKET_LIMIT
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.index.redis_scripts import SHOWN
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, narrow_slot, simhash_slots
 from dedup_middleware.judging import MAX_CANDIDATES, Judge, Ruling
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
 from tests.index.crafted import crafted
-from tests.index.harness import Clock, Harness
+from tests.index.harness import Clock, Harness, RedisHarness, entry, slots_of
+from tests.servers import RedisServer
 from tests.texts import article
 
 OPTIONS = Options(index_url="memory:")
@@ -128,6 +131,34 @@ async def test_more_candidates_than_are_compared(harness: Harness) -> None:
     assert ruling.match is not None
     assert ruling.match.key == "https://a/1"
     assert counts.of["flood"] == 2
+
+
+async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
+    """However many pages are crafted into a full bucket, a Redis server sends of it only the newest
+    records for each; the page of a record that is left out is found by its other tables."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    pages = crafted(FLOOD, 0xBEEF)
+    await index.load(pages)
+    simhashes = pages.content["simhash"].tolist()
+    table = 1 << simhash_slots(0)[0].table
+    rest = 0b111 * (table << 1)
+    newest = FITS - SHOWN // 11
+    wanted = [newest + 1, FITS, *range(1, 31), *range(newest - 29, newest + 1)]
+    before = harness.admin.info("stats")["total_net_output_bytes"]
+    made = await asyncio.gather(
+        *(
+            index.propose(entry(slots_of(-i, simhashes[n - 1], ())), 0, 60.0)
+            for i, n in enumerate(wanted, 1)
+        )
+    )
+    sent = harness.admin.info("stats")["total_net_output_bytes"] - before
+    assert sent < len(wanted) * SHOWN + BUCKET_LIMIT // 2
+    for number, one in zip(wanted, made, strict=True):
+        assert one.near.full == 1
+        found = dict(zip(one.near.numbers.tolist(), one.near.tables.tolist(), strict=True))
+        assert found[number] == rest | table * (number > newest)
+    await harness.close()
 
 
 def test_alarm_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
