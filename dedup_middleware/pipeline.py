@@ -85,12 +85,15 @@ class DedupPipeline:
         if self._settings_error is not None:
             logger.error("The crawl is not started: %s", self._settings_error)
             raise CloseSpider("dedup_settings")
+        from dedup_middleware.counting import counted
         from dedup_middleware.deduplicator import Deduplicator
+        from dedup_middleware.index.opening import open_index
         from dedup_middleware.journal.recording import Recorder
 
         try:
             self._exporter = self._make_exporter()
-            self._deduplicator = Deduplicator(self.options, count=self._count)
+            index = counted(open_index(self.options), self._count)
+            self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
             await self._deduplicator.open()
         except IndexUnavailableError as error:
             self._count("error/index", 1)

@@ -261,3 +261,11 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_calls_to_the_index_are_counted(crawl: Crawl) -> None:
+    """One for a new page and one when it is stored; a copy costs at most two more."""
+    await crawl.item(item("a/1", 1))
+    assert crawl.stat("index/calls") == 2
+    await crawl.item(item("b/1", 1))
+    assert 3 <= crawl.stat("index/calls") <= 4

@@ -16,8 +16,9 @@ import attrs
 
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.batch.judging import BatchDeduplicator, batch_options
+from dedup_middleware.batch.parcels import Parcel, raw_rows, sign_rows, unpack
 from dedup_middleware.batch.rows import BatchError, Row, format_of, read_rows
-from dedup_middleware.batch.signing import Signed, sign_rows
+from dedup_middleware.batch.signing import Signed
 from dedup_middleware.batch.writing import (
     JournalOutput,
     Output,
@@ -193,7 +194,7 @@ async def _signed(
     """Parts with their fingerprints, in their order, made some parts ahead."""
     hash_key = int(options.hash_key, 16)
     texts = plan.journal is not None
-    waiting: deque[tuple[Path, list[Row], float, Future[list[Signed]]]] = deque()
+    waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
     more = True
     while more or waiting:
         while more and len(waiting) < _AHEAD * max(1, plan.workers):
@@ -201,11 +202,11 @@ async def _signed(
             if part is None:
                 more = False
                 break
-            work = executor.submit(sign_rows, options, hash_key, texts, part[1])
+            work = executor.submit(sign_rows, options, hash_key, texts, raw_rows(part[1]))
             waiting.append((*part, work))
         if waiting:
             path, rows, done, work = waiting.popleft()
-            yield path, rows, await asyncio.wrap_future(work), done
+            yield path, rows, unpack(await asyncio.wrap_future(work)), done
 
 
 @contextlib.contextmanager

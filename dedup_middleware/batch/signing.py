@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import attrs
-import numpy as np
 from itemadapter import ItemAdapter
 
 from dedup_middleware import fingerprint as fp
@@ -16,8 +13,6 @@ from dedup_middleware.batch.rows import Row
 from dedup_middleware.fingerprint import Fingerprint, Fingerprinter
 from dedup_middleware.itemfields import to_document
 from dedup_middleware.options import Options
-
-_NONE = np.empty(0, np.uint32)
 
 
 @attrs.frozen
@@ -63,11 +58,9 @@ class Signer:
         if document is None:
             return Signed(error="neither a key nor any content")
         read = fp.read(document, options.extractor)
-        page = self._fingerprinter(read)
-        # The minima have served their purpose, and would be most of what goes between processes.
-        small = attrs.evolve(page, minhash=_NONE)
         wanted = self._texts or read is not document
-        return Signed(read.key, read.title, read.text if wanted else None, small)
+        text = read.text if wanted else None
+        return Signed(read.key, read.title, text, self._fingerprinter(read))
 
 
 def fields_of(row: Row) -> dict[str, Any]:
@@ -88,15 +81,3 @@ def fields_of(row: Row) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise ValueError("it is no JSON object")
     return fields
-
-
-@cache
-def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
-    """One for each worker process: it loads the dictionary."""
-    return Signer(options, hash_key, texts=texts)
-
-
-def sign_rows(options: Options, hash_key: int, texts: bool, rows: Sequence[Row]) -> list[Signed]:
-    """Called in a worker process for each part of the input."""
-    signer = _signer(options, hash_key, texts)
-    return [signer(row) for row in rows]

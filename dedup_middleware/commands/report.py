@@ -51,9 +51,11 @@ class Command(Subcommand):
         if arguments.texts < 0:
             raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
         from dedup_middleware.methods.choose import choose_method
+        from dedup_middleware.report.lines import line_of
 
         options = context.options
-        threshold = choose_method(options).threshold
+        method = choose_method(options)
+        threshold = method.threshold
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
         about = {
             "DEDUP_INDEX_URL": options.safe_index_url,
@@ -68,6 +70,7 @@ class Command(Subcommand):
                 about=about,
                 now=time.time(),
                 limits=limits,
+                line=line_of(method),
                 progress=progress,
             )
         size = write(contents, arguments.output)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dedup_middleware.commands.context import OK, Context, Subcommand, add_row, plain_table
+from dedup_middleware.commands.context import (
+    OK,
+    Context,
+    Subcommand,
+    add_row,
+    moment,
+    plain_table,
+)
+from dedup_middleware.commands.generations import Generation, count_pages, generations
 from dedup_middleware.commands.recall import band_recall, simhash_recall
 from dedup_middleware.commands.skew import Skew, measure
 from dedup_middleware.errors import DedupError
@@ -37,7 +46,8 @@ class Command(Subcommand):
         parser.add_argument(
             "--buckets",
             action="store_true",
-            help="read every bucket and tell how evenly they are filled; slow for a large index",
+            help="read every bucket and page, and tell how evenly the buckets are filled and how "
+            "many pages each generation has; slow for a large index",
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
@@ -46,10 +56,13 @@ class Command(Subcommand):
         async with open_index(options) as index:
             await index.attach()
             state = await index.stats()
+            live = generations(float(state.parameters.get("window", 0)), time.time())
             skew = None
             if arguments.buckets:
                 with context.progress("buckets", state.buckets) as done:
                     skew = await measure(index, done)
+                with context.progress("pages", state.committed) as done:
+                    live = await count_pages(index, live, done)
         shown = public(state)
         context.say(
             {
@@ -57,9 +70,10 @@ class Command(Subcommand):
                 **shown,
                 "recall": recall(state.parameters),
                 "skew": None if skew is None else attrs.asdict(skew),
+                "generations": [attrs.asdict(one) for one in live],
                 "journal": journal_state(options),
             },
-            lambda: describe(options, shown, recall(state.parameters), skew),
+            lambda: describe(options, shown, recall(state.parameters), skew, live),
         )
         return OK
 
@@ -103,6 +117,7 @@ def describe(
     state: dict[str, Any],
     found: dict[str, dict[str, float]],
     skew: Skew | None,
+    live: tuple[Generation, ...],
 ) -> Table:
     """A table for people."""
     table = plain_table(options.safe_index_url)
@@ -125,6 +140,11 @@ def describe(
         rows["records in the fullest bucket"] = skew.largest
         rows["records a page meets, mean"] = skew.met
         rows["skew (1: all buckets alike)"] = skew.skew
+    for number, one in enumerate(live, 1):
+        pages = "" if one.pages is None else f"{one.pages:,} pages, "
+        rows[f"generation {number} of {len(live)}, from {moment(one.since)}"] = (
+            f"{pages}expires {moment(one.expires)}"
+        )
     for level, shares in found.items():
         rows[f"found at Jaccard {level}: bands / all tables"] = (
             f"{shares['bands']:.3f} / {shares['all']:.3f}"

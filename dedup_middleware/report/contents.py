@@ -11,6 +11,7 @@ import attrs
 
 from dedup_middleware.journal.base import Journal
 from dedup_middleware.journal.entries import Drop, Hour, Query, host_of
+from dedup_middleware.report.lines import Line, settled
 
 NEAR = 2_000  # pages next to the threshold whose texts go in before all others
 _DIGITS = 4
@@ -48,6 +49,7 @@ def collect(
     about: dict[str, str],
     now: float,
     limits: Limits = Limits(),
+    line: Line = lambda drop: drop.similarity,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Everything that the report shows, as values of JSON.
@@ -55,6 +57,7 @@ def collect(
     :param threshold: similarity from which on a page was dropped
     :param about: names and values of the settings that are shown
     :param now: seconds since 1970 at which the report was made
+    :param line: the largest threshold at which a page would be dropped, if no other rule decides
     :param progress: called with the number of decisions that have been read
     :raises JournalError: the journal can't be read
     """
@@ -83,6 +86,7 @@ def collect(
             "reason": [reasons.number(drop.reason) for drop in drops],
             "match": match,
             "similarity": [_rounded(drop.similarity) for drop in drops],
+            "line": [_rounded(settled(line(drop), drop, threshold)) for drop in drops],
             "jaccard": [_rounded(drop.jaccard) for drop in drops],
             "distance": [drop.distance for drop in drops],
             "shared": [drop.shared for drop in drops],

@@ -235,6 +235,22 @@ def test_stats_of_a_crawl(settings: dict[str, Any]) -> None:
         assert words in people
 
 
+def test_stats_of_an_index_that_forgets(settings: dict[str, Any], tmp_path: Path) -> None:
+    """The live generations, when each expires and, if all is read, how many pages each has."""
+    assert dedup("stats", "--json", **settings).json["generations"] == []
+    made = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'window.db'}", "DEDUP_WINDOW": 7200.0}
+    crawl(made, *(item("one.example", n) for n in range(3)))
+    live = dedup("stats", "--json", **made).json["generations"]
+    assert [one["expires"] - one["since"] for one in live] == [10_800.0] * len(live)
+    assert [one["until"] for one in live[:-1]] == [one["since"] for one in live[1:]]
+    assert all(one["pages"] is None for one in live)
+    counted = dedup("stats", "--buckets", "--json", **made).json["generations"]
+    assert sum(one["pages"] for one in counted) == 3
+    people = dedup("stats", "--buckets", **made).out
+    assert "generation 3 of 3, from" in people
+    assert "pages, expires" in people
+
+
 def test_help() -> None:
     """Every command has one, with its exit codes; the overview lists them all."""
     overview = dedup("--help")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dedup_middleware.commands.context import Context
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
@@ -80,6 +83,23 @@ def test_compact(settings: dict[str, Any]) -> None:
     assert dedup("compact", "--json", **settings).json["records"] >= 13
     assert "0 records are taken out" in dedup("compact", **settings).out
     assert outcome(settings, "https://x/", article(2))[0] == "duplicate"
+
+
+def test_progress_of_compact(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar is told of the buckets done, of as many as there are, to the last one."""
+    told: list[tuple[str, float | None, float]] = []
+
+    @contextlib.contextmanager
+    def progress(
+        _: Context, what: str, total: float | None = None
+    ) -> Iterator[Callable[[float], None]]:
+        yield lambda done: told.append((what, total, done))
+
+    monkeypatch.setattr(Context, "progress", progress)
+    buckets = dedup("stats", "--json", **settings).json["buckets"]
+    assert dedup("compact", **settings).code == 0
+    assert told[-1] == ("buckets", buckets, buckets)
+    assert [done for _, _, done in told] == sorted(done for _, _, done in told)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.report.contents import collect
 from dedup_middleware.report.writing import write
 from tests.report.opening import open_report
-from tests.report.samples import COPY_TEXT, HOSTILE, STORED_TEXT, drop
+from tests.report.samples import COPY_TEXT, HOSTILE, START, STORED_TEXT, drop
 
 
 def show(page: Chrome, view: str) -> None:
@@ -77,6 +77,44 @@ def test_moving_the_threshold_says_what_would_become_of_the_pages(page: Chrome) 
     assert "6 dropped, 1 kept of 7" in lower
     assert "1 more would be dropped" in lower
     assert texts(page, "#below td:nth-child(3)") == ["other-figures"]
+
+
+def test_pages_kept_above_the_line_stay_kept(chrome: Chrome, tmp_path: Path) -> None:
+    """A short page needs more than the threshold: at the one in force nothing changes."""
+    kept = drop("short", 0.85, outcome="new", reason="too-little-in-common", shared=20)
+    journal = SQLiteJournal(tmp_path / "short.db", max_bytes=10_000_000)
+    journal.open(create=True)
+    with journal:
+        journal.append([kept, drop("other", 0.9)], [], {})
+        write(collect(journal, threshold=0.8, about={}, now=0.0), tmp_path / "short.html")
+    open_report(chrome, tmp_path / "short.html")
+    show(chrome, "explorer")
+    assert "1 dropped, 1 kept of 2" in find(chrome, "#answer").text
+    assert "As now" in find(chrome, "#answer").text
+    assert texts(chrome, "#below td:first-child") == ["0.850"]
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_letters_of_charts_are_whole(chrome: Chrome, tmp_path: Path, width: int) -> None:
+    """No number sticks out to the left or overlaps the axis; one hour is named once."""
+    activity = {(START, "a.example", name): 1_234_567 for name in ("seen", "stored")}
+    journal = SQLiteJournal(tmp_path / "hour.db", max_bytes=10_000_000)
+    journal.open(create=True)
+    with journal:
+        journal.append([drop("a", 0.9)], [], activity)
+        write(collect(journal, threshold=0.8, about={}, now=0.0), tmp_path / "hour.html")
+    chrome.set_window_size(width, 900)
+    open_report(chrome, tmp_path / "hour.html")
+    for view, count in (("overview", 3), ("explorer", 7)):
+        show(chrome, view)
+        letters = chrome.find_elements(By.CSS_SELECTOR, "main svg text")
+        assert len(letters) == count
+        chart = find(chrome, "main svg").rect
+        for one in letters:
+            assert one.rect["x"] >= chart["x"] - 1
+            assert one.rect["x"] + one.rect["width"] <= chart["x"] + chart["width"] + 1
+            assert one.rect["y"] + one.rect["height"] <= chart["y"] + chart["height"] + 2
+    chrome.set_window_size(1200, 1000)
 
 
 def test_clusters_are_searched_and_opened(page: Chrome) -> None:

@@ -28,14 +28,16 @@ function timeChart(hours) {
       draw("rect", { ...place, y: HIGH - low - high, height: high, class: "dropped" }, draw("title", {}, title)),
     ];
   });
+  // Room for the letters at the size they have on a phone.
+  const left = 15 * number(most).length + 12;
   const unit = step < 86400 ? word("perHour") : word("perDay");
   return make("div", {},
-    draw("svg", { viewBox: `-50 -14 ${WIDE + 60} ${HIGH + 40}`, role: "img", "aria-label": `${word("overTime")}, ${unit}` },
+    draw("svg", { viewBox: `${-left} -24 ${WIDE + left + 10} ${HIGH + 60}`, role: "img", "aria-label": `${word("overTime")}, ${unit}` },
       draw("line", { x1: 0, x2: WIDE, y1: HIGH, y2: HIGH, class: "axis" }), ...bars,
       draw("text", { x: -6, y: 4, "text-anchor": "end" }, number(most)),
       draw("text", { x: -6, y: HIGH, "text-anchor": "end" }, "0"),
-      draw("text", { x: 0, y: HIGH + 18 }, moment(first)),
-      draw("text", { x: WIDE, y: HIGH + 18, "text-anchor": "end" }, moment(last))),
+      draw("text", { x: 0, y: HIGH + 26 }, moment(first)),
+      count > 1 ? draw("text", { x: WIDE, y: HIGH + 26, "text-anchor": "end" }, moment(last)) : ""),
     make("ul", { class: "legend" }, make("li", { class: "stored" }, word("stored")), make("li", { class: "dropped" }, word("dropped"))));
 }
 
@@ -65,8 +67,8 @@ function histogram(data, threshold) {
   });
   const x = threshold * WIDE;
   const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1].map((value) =>
-    draw("text", { x: value * WIDE, y: HIGH + 18, "text-anchor": "middle" }, value.toFixed(1)));
-  return draw("svg", { viewBox: `-20 -24 ${WIDE + 40} ${HIGH + 50}`, role: "img", "aria-label": word("histogram") },
+    draw("text", { x: value * WIDE, y: HIGH + 26, "text-anchor": "middle" }, value.toFixed(1)));
+  return draw("svg", { viewBox: `-24 -34 ${WIDE + 48} ${HIGH + 70}`, role: "img", "aria-label": word("histogram") },
     draw("line", { x1: 0, x2: WIDE, y1: HIGH, y2: HIGH, class: "axis" }), ...bars, ...ticks,
     draw("line", { x1: x, x2: x, y1: -6, y2: HIGH, class: "cut" }),
     draw("text", { x: Math.min(Math.max(x, 50), WIDE - 50), y: -10, "text-anchor": "middle" }, word("line", threshold.toFixed(3))));

@@ -38,6 +38,12 @@ class Data {
 
   // Whether a page would be dropped with another threshold: the other rules stay as they are.
   wouldDrop(i, threshold) {
-    return STAYS.has(this.reason(i)) ? this.isDropped(i) : this.pages.similarity[i] >= threshold;
+    return STAYS.has(this.reason(i)) ? this.isDropped(i) : this.pages.line[i] >= threshold;
+  }
+
+  // How far a page is from the line.
+  gap(i, threshold) {
+    const { similarity, line } = this.pages;
+    return Math.abs((STAYS.has(this.reason(i)) ? similarity[i] : line[i]) - threshold);
   }
 }

@@ -34,12 +34,14 @@ function address(key, title = "") {
   return title ? make("span", {}, linked, make("br"), make("span", { class: "faint small" }, key)) : linked;
 }
 
-// The caption is for screen readers where a heading above says the same.
+// The caption is for screen readers. Others see it above, where it may be wider than the table,
+// unless a heading says the same.
 function table(caption, head, rows, attributes = {}, hidden = false) {
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    make("table", attributes, make("caption", { class: hidden ? "unseen" : null }, caption),
+  const view = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", attributes, make("caption", { class: "unseen" }, caption),
       make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
       make("tbody", {}, ...rows)));
+  return hidden ? view : make("div", {}, make("p", { class: "faint caption", "aria-hidden": "true" }, caption), view);
 }
 
 // A list that grows on demand, so that 100,000 entries cost no more than a screen of them.

@@ -22,8 +22,7 @@ function explorer(data) {
     const change = dropped.length - nowDropped;
     const told = change === 0 ? word("same") : change > 0 ? word("fewer", number(change)) : word("more", number(-change));
     answer.textContent = `${word("would", threshold.toFixed(3), number(dropped.length), number(kept.length), number(data.matched.length))} ${told}`;
-    const gap = (i) => Math.abs(data.pages.similarity[i] - threshold);
-    const near = (list) => [...list].sort((a, b) => gap(a) - gap(b)).slice(0, EXAMPLES);
+    const near = (list) => [...list].sort((a, b) => data.gap(a, threshold) - data.gap(b, threshold)).slice(0, EXAMPLES);
     sides.replaceChildren(side("below", near(kept)), side("above", near(dropped)));
   }
 
@@ -40,7 +39,7 @@ function explorer(data) {
 
 // A table of decisions, each with a way to the view side by side.
 function decisions(data, list, caption) {
-  return table(caption, [word("similarity"), word("page"), word("reason"), ""], list.map((i) => decision(data, i)), {}, true);
+  return table(caption, [word("similarity"), word("page"), word("reason"), ""], list.map((i) => decision(data, i)), { class: "decisions" }, true);
 }
 
 function decision(data, i) {

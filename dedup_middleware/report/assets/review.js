@@ -4,7 +4,7 @@ const LABELS = { d: 1, k: 0, u: null };
 function review(data) {
   data.labels ??= remembered(data);
   data.queue ??= data.matched.filter((i) => data.text(i) !== null && data.storedText(i) !== null)
-    .sort((a, b) => Math.abs(data.pages.similarity[a] - data.threshold) - Math.abs(data.pages.similarity[b] - data.threshold));
+    .sort((a, b) => data.gap(a, data.threshold) - data.gap(b, data.threshold));
   if (!data.queue.length) return make("div", {}, make("h2", {}, word("review")), make("p", {}, word("noReview")));
   data.at ??= 0;
   const place = make("p", { role: "status", id: "position" });

@@ -1,0 +1,110 @@
+"""Memory and time of a command with all its processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PR_SET_CHILD_SUBREAPER = 36  # Linux
+
+
+def resident(parent: int) -> int:
+    """Bytes of memory (RSS) of a process and all its descendants.
+
+    Pages that processes share, such as those of files and of a forked parent, count in each.
+    """
+    found = _processes()
+    children: dict[int, list[int]] = {}
+    for number, (above, _) in found.items():
+        children.setdefault(above, []).append(number)
+    waiting, total = [parent], 0
+    while waiting:
+        number = waiting.pop()
+        total += found[number][1] if number in found else 0
+        waiting += children.get(number, [])
+    return total
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Parent and bytes of memory of each process of this machine."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(folder.name)] = int(words[1]), int(words[21]) * _PAGE
+    return found
+
+
+def _children() -> set[int]:
+    own = os.getpid()
+    return {number for number, (parent, _) in _processes().items() if parent == own}
+
+
+@attrs.frozen
+class Run:
+    """A command from its start to its end: seconds by the clock, processor seconds of all its
+    processes, and most bytes of memory they had together."""
+
+    seconds: float
+    cpu: float
+    peak: int
+
+
+def run(
+    command: Sequence[str],
+    log: Path,
+    *,
+    limit: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    every: float = 0.25,
+) -> Run | None:
+    """Run a command and watch its processes.
+
+    :param log: file that gets what it prints
+    :param limit: seconds after which it is ended
+    :param environment: added to that of this process
+    :param every: seconds between two looks at the memory
+    :returns: what it took; None: it was ended at the limit
+    :raises SystemExit: it failed
+    """
+    # Processes that outlive their parents, such as fork servers, come to us with their times.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    others = _children()
+    with log.open("wb") as out:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )  # fmt: skip
+    try:
+        peak = 0
+        cpu = seconds = 0.0
+        while process.returncode is None or not _children() <= others:
+            ended, status, usage = os.wait4(-1, os.WNOHANG)
+            if not ended:
+                if limit is not None and time.perf_counter() - started > limit:
+                    return None
+                peak = max(peak, resident(process.pid))
+                time.sleep(every)
+                continue
+            cpu += usage.ru_utime + usage.ru_stime
+            if ended == process.pid:
+                seconds = time.perf_counter() - started
+                process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        raise SystemExit(f"{command[0]} failed, see {log}")
+    return Run(seconds, cpu, peak)

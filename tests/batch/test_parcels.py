@@ -1,0 +1,68 @@
+"""Rows and fingerprints between processes are what they were."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import attrs
+import pytest
+
+from dedup_middleware import Options
+from dedup_middleware.batch.judging import batch_options
+from dedup_middleware.batch.parcels import pack, raw_rows, sent_row, sign_rows, unpack
+from dedup_middleware.batch.rows import Row
+from dedup_middleware.batch.signing import Signer
+from tests.texts import article
+
+ROWS = [
+    Row(1, json.dumps({"url": "https://a/1", "title": "题", "text": article(1)}).encode()),
+    Row(2, b"no JSON"),
+    Row(3, {"url": "https://a/3", "text": "短"}),
+    Row(4, {}, "it has 2 fields, the first line has 3"),
+    Row(5, {"url": "https://a/5", "html": f"<h1>题</h1><p>{article(5)}</p>".encode()}),
+    Row(6, {"url": "https://a/6", "text": ""}),
+]
+
+
+def plain(value: Any) -> Any:
+    """A value that can be compared: arrays as lists."""
+    if attrs.has(type(value)):
+        return {
+            field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))
+        }
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@pytest.mark.parametrize("method", ["content", "simhash", "minhash", "charset", "weighted-simhash"])
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[1:2], []])
+def test_what_was_packed_comes_back(method: str, rows: list[Row]) -> None:
+    """All fields of all pages but the minima, in the order of the rows, errors among them."""
+    options = batch_options(Options(method=method))
+    signer = Signer(options, 1, texts=False)
+    signed = [signer(row) for row in rows]
+    back = unpack(pickle.loads(pickle.dumps(pack(signed))))
+    assert len(back) == len(rows)
+    for one, other in zip(signed, back, strict=True):
+        expected, found = plain(one), plain(other)
+        if one.page is not None:
+            assert expected["page"].pop("minhash")
+            assert found["page"].pop("minhash") == []
+        assert found == expected
+
+
+def test_rows_are_sent_without_their_numbers() -> None:
+    """What a row holds arrives, and the reason why it can't be read."""
+    sent = [sent_row(raw) for raw in pickle.loads(pickle.dumps(raw_rows(ROWS)))]
+    assert [(row.raw, row.error) for row in sent] == [(row.raw, row.error) for row in ROWS]
+
+
+def test_a_worker_does_the_same() -> None:
+    """What a worker process sends back is what the rows say."""
+    options = batch_options(Options())
+    signer = Signer(options, 1, texts=True)
+    found = unpack(sign_rows(options, 1, True, raw_rows(ROWS)))
+    for row, one in zip(ROWS, found, strict=True):
+        expected = signer(row)
+        assert (one.key, one.text, one.error) == (expected.key, expected.text, expected.error)
