@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: crawl test lint bench bench-fingerprint bench-spark evaluate docs clean
+.PHONY: crawl test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -21,9 +21,15 @@ bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.index
 	$(BIN)/python -m benchmarks.index_size
 	$(BIN)/python -m benchmarks.load
+	$(BIN)/python -m benchmarks.crawl
 
+# Beside text-dedup and datatrove, which get an environment of their own in build/peers.
+bench-batch: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.batch $(PAGES)
+
+# TEXTS names files of JSON lines, or a folder of them; without it texts are made up.
 bench-spark: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.spark $(TEXTS) $(if $(PAGES),--pages $(PAGES))
 
 bench-fingerprint: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.signature

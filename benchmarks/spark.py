@@ -1,35 +1,63 @@
-"""The batch job on Spark against MinHashLSH of Spark MLlib, and how it grows.
+"""The batch job on Spark against MLlib, text-dedup and datatrove, and how it grows.
 
-    python -m benchmarks.spark                              # small: 10,000 pages
+    python -m benchmarks.spark                              # small: 10,000 made-up pages
     python -m benchmarks.spark TEXTS --pages 1000000 --growth 10000 100000 1000000
+    python -m benchmarks.spark --zhou TEXTS                 # the protocol of ZHOU
 
-TEXTS is a file of JSON lines with a text in each; without it the texts are invented. Both jobs
-read the same Parquet files on two cores of this machine, each in a process of its own. Memory is
-that of all its processes together (RSS), Java and Python, at its highest. Pages, plot and results
-go into ``build/spark``.
+TEXTS are files of JSON lines with a text in each, or a folder of them; without them the texts are
+invented. All jobs read the same Parquet files on two cores of this machine, each in processes of
+its own; what they are told is in ``benchmarks/spark_*.py``. Seconds are those of the work alone,
+without the start of Java or Python; processor seconds and memory (RSS at its highest) are those of
+all processes of a job. Pages, plot and results go into ``build/spark``.
+
+F1 counts a dropped page that only has other figures than an earlier one as a mistake; "F1 of
+copies" leaves such pages out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spark_jobs import JOBS
-from benchmarks.spark_pages import score, source_texts, write
+from benchmarks import memory
+from benchmarks.batch import peers
+from benchmarks.spark_pages import Score, Truth, score, source_texts, write
+from benchmarks.spark_zhou import compare
 
 FOLDER = Path("build/spark")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MODULES = {
+    "ours": "spark_jobs",
+    "ours-simhash": "spark_jobs",
+    "ours-minhash": "spark_jobs",
+    "mllib": "spark_mllib",
+    "text-dedup": "spark_textdedup",
+    "datatrove": "spark_datatrove",
+}
+_ELSEWHERE = ("text-dedup", "datatrove")  # in the environment of benchmarks.batch
+_WIDTH = 120  # of a table, also in a file
+_JOBS = ("ours", "mllib", "text-dedup", "datatrove")
+
+
+@attrs.frozen
+class Measured:
+    """What a job took and found: seconds of its work, processor seconds and bytes of memory of all
+    its processes, bytes shuffled (None: it shuffles nothing)."""
+
+    seconds: float
+    cpu: float
+    peak: int
+    shuffled: int | None
+    score: Score
 
 
 def main() -> None:
@@ -37,93 +65,103 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("texts", nargs="?", type=Path)
+    parser.add_argument("texts", nargs="*", type=Path)
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--growth", type=int, nargs="*", default=[])
-    parser.add_argument("--job", choices=sorted(JOBS), action="append")
+    parser.add_argument("--job", choices=sorted(_MODULES), action="append")
+    parser.add_argument("--limit", type=float, default=1500, help="seconds that a job may take")
+    parser.add_argument("--zhou", action="store_true", help="the protocol of ZHOU instead")
     arguments = parser.parse_args()
-    console = Console()
+    console = Console(width=_WIDTH)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if arguments.zhou:
+        console.print(compare(arguments.texts, FOLDER))
+        return
     texts = source_texts(arguments.texts)
-    table = Table(title=f"{arguments.pages:,} pages, a fifth of them planted duplicates")
-    columns = ("job", "s", "ratio", "peak MB", "precision", "recall", "F1", "shuffle B/page")
+    if arguments.growth:
+        _grow(console, texts, arguments.growth, arguments.limit)
+    else:
+        jobs = arguments.job or _JOBS
+        _compare(console, jobs, *write(FOLDER, texts, arguments.pages), arguments.limit)
+
+
+def _compare(
+    console: Console, jobs: Sequence[str], pages: Path, truth: Truth, limit: float
+) -> None:
+    count = len(truth.stories)
+    table = Table(title=f"{count:,} pages, a fifth of them copies, a twentieth with other figures")
+    columns = ("job", "s", "CPU s", "ratio", "peak MB", "precision", "recall", "F1",
+               "F1 of copies", "shuffle B/page")  # fmt: skip
     for name in columns:
         table.add_column(name, justify="left" if name == "job" else "right")
-    measured = {
-        name: measure(name, texts, arguments.pages) for name in arguments.job or ("ours", "mllib")
-    }
-    base = next(iter(measured.values()))["seconds"]
-    for name, one in measured.items():
+    base: float | None = None
+    for name in jobs:
+        one = measure(name, pages, truth, limit)
+        if one is None:
+            table.add_row(name, f"> {limit:,.0f}", *["-"] * (len(columns) - 2))
+            continue
+        base = base or one.cpu
+        console.print(f"{name}: {one}")
         table.add_row(
-            name, f"{one['seconds']:.0f}", f"{one['seconds'] / base:.2f}",
-            f"{one['peak'] / 1e6:,.0f}", f"{one['precision']:.3f}", f"{one['recall']:.3f}",
-            f"{one['f1']:.3f}", f"{one['shuffled'] / arguments.pages:,.0f}",
+            name, f"{one.seconds:,.1f}", f"{one.cpu:,.1f}", f"{one.cpu / base:.2f}",
+            f"{one.peak / 1e6:,.0f}", f"{one.score.precision:.4f}", f"{one.score.recall:.4f}",
+            f"{one.score.f1:.4f}", f"{one.score.f1_without_others:.4f}",
+            "-" if one.shuffled is None else f"{one.shuffled / count:,.0f}",
         )  # fmt: skip
     console.print(table)
-    if arguments.growth:
-        _grow(console, texts, arguments.growth)
 
 
-def measure(name: str, texts: list[str], count: int) -> dict[str, Any]:
-    """One job: its seconds, peak of memory, bytes shuffled and scores."""
-    pages, stories = write(FOLDER, texts, count)
-    output = FOLDER / f"{name}-{count}"
+def measure(name: str, pages: Path, truth: Truth, limit: float) -> Measured | None:
+    """Run a job; None: it was ended at the limit of seconds.
+
+    :raises SystemExit: it failed
+    """
+    output = (FOLDER / f"{name}-{len(truth.stories)}").absolute()
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "benchmarks.spark_jobs", name, str(pages), str(output)]
-    with (FOLDER / f"{name}-{count}.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        peak = 0
-        while process.poll() is None:
-            peak = max(peak, resident(process.pid))
-            time.sleep(0.5)
-    assert process.stdout is not None
-    answer = process.stdout.read().strip().splitlines()
-    if process.returncode or not answer:
-        raise SystemExit(f"{name} failed: see {FOLDER / f'{name}-{count}.log'}")
-    found = score(set(json.loads((output / "dropped.json").read_text())), stories)
-    return {
-        **json.loads(answer[-1]), "peak": peak, "precision": found.precision,
-        "recall": found.recall, "f1": found.f1,
-    }  # fmt: skip
+    output.mkdir(parents=True)
+    python = peers() if name in _ELSEWHERE else sys.executable
+    module = f"benchmarks.{_MODULES[name]}"
+    command = [str(python), "-m", module, str(pages), str(output)]
+    _, __, method = name.partition("ours-")
+    if method:
+        command.append(method)
+    log = output.with_suffix(".log")
+    took = memory.run(command, log, limit=limit, environment={"HF_HUB_OFFLINE": "1"})
+    if took is None:
+        return None
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    answer: dict[str, Any] = json.loads([s for s in lines if s.startswith('{"seconds"')][-1])
+    found = score(json.loads((output / "dropped.json").read_text()), truth)
+    shutil.rmtree(output)
+    return Measured(answer["seconds"], took.cpu, took.peak, answer["shuffled"], found)
 
 
-def resident(parent: int) -> int:
-    """Bytes of memory of a process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        number = int(folder.name)
-        children.setdefault(int(words[1]), []).append(number)
-        sizes[number] = int(words[21]) * _PAGE
-    waiting, total = [parent], 0
-    while waiting:
-        number = waiting.pop()
-        total += sizes.get(number, 0)
-        waiting += children.get(number, [])
-    return total
-
-
-def _grow(console: Console, texts: list[str], sizes: list[int]) -> None:
-    found = {size: measure("ours", texts, size) for size in sizes}
+def _grow(console: Console, texts: list[str], sizes: list[int], limit: float) -> None:
+    found: dict[int, Measured] = {}
     table = Table(title="Growth")
-    for name in ("pages", "s", "us a page", "peak MB", "shuffle B/page"):
+    names = ("pages", "s", "CPU s", "CPU us a page", "peak MB", "shuffle B/page", "F1")
+    for name in names:
         table.add_column(name, justify="right")
-    for size, one in found.items():
+    for size in sizes:
+        one = measure("ours", *write(FOLDER, texts, size), limit)
+        if one is None:
+            console.print(f"{size:,} pages took more than {limit:,.0f} s")
+            break
+        found[size] = one
         table.add_row(
-            f"{size:,}", f"{one['seconds']:.0f}", f"{one['seconds'] / size * 1e6:.0f}",
-            f"{one['peak'] / 1e6:,.0f}", f"{one['shuffled'] / size:,.0f}",
+            f"{size:,}", f"{one.seconds:,.1f}", f"{one.cpu:,.1f}", f"{one.cpu / size * 1e6:,.0f}",
+            f"{one.peak / 1e6:,.0f}", f"{(one.shuffled or 0) / size:,.0f}", f"{one.score.f1:.4f}",
         )  # fmt: skip
     console.print(table)
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots()
-    axes.loglog(sizes, [one["seconds"] for one in found.values()], marker="o")
+    axes.loglog(list(found), [one.seconds for one in found.values()], marker="o", label="seconds")
+    axes.loglog(list(found), [one.cpu for one in found.values()], marker="s", label="CPU seconds")
     axes.set_xlabel("pages")
     axes.set_ylabel("seconds, 2 cores")
+    axes.legend()
     axes.grid(visible=True, which="both", alpha=0.3)
     figure.savefig(FOLDER / "growth.svg")
     console.print(f"plot: {FOLDER / 'growth.svg'}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 import attrs
@@ -14,87 +16,181 @@ import pyarrow.parquet as pq
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import edit, split_sentences
 from dedup_middleware.evaluation.madeup import documents
-from dedup_middleware.evaluation.stream import COPIES
+from dedup_middleware.evaluation.stream import COPIES, OTHERS
 
 _SHARE = 0.2  # of planted duplicates
-_PART = 20_000
+_OTHERS = 0.05  # of planted pages that are others: the same words, other figures
+_PART = 20_000  # pages in a file, at the most
+_FILES = 8  # at the least, so that all cores have work
 _BACK = 50_000  # pages between an original and its copy, at the most
+_LEAST, _MOST = 8, 16  # sentences of a page
+_SHORTEST, _LONGEST = 10, 120  # characters of a sentence
 
 
 @attrs.frozen
 class Page:
-    """A page; ``story`` is the place of the page that it is a copy of, or its own."""
+    """A page; ``story`` is the place of the page that it is a copy of, or its own; ``kind`` how
+    it was edited, empty if it was not; ``origin`` the place of the page that was edited, or its
+    own."""
 
     place: int
     text: str
     story: int
+    kind: str = ""
+    origin: int = attrs.field(default=attrs.Factory(lambda self: self.story, takes_self=True))
 
 
-def source_texts(path: Path | None) -> list[str]:
-    """Texts of a file of JSON lines, or invented ones."""
-    if path is None:
+def source_texts(paths: Iterable[Path]) -> list[str]:
+    """Texts of files of JSON lines, or of all in a folder; without any, invented ones."""
+    files = [
+        file
+        for path in paths
+        for file in (sorted(path.glob("*.jsonl*")) if path.is_dir() else [path])
+    ]
+    if not files:
         return [line["text"] for line in documents(2000)]
-    return [one.document.text or "" for one in read_documents([path])]
+    return [one.document.text or "" for one in read_documents(files)]
 
 
 def pages(texts: Sequence[str], count: int, seed: int = 1) -> Iterator[Page]:
-    """Pages of sentences of three texts each, no two alike, and light edits of a fifth of them."""
+    """Pages of sentences of many texts, light edits of them, and the same with other figures.
+
+    Each sentence of a page comes from another text, and none is long, so that two pages that are
+    no copies have a few sentences in common at the most: all duplicates are planted ones.
+    """
     rng = random.Random(seed)
-    sentences = [one for one in ([s for s, _ in split_sentences(t)] for t in texts) if len(one) > 3]
+    sentences = [
+        fitting
+        for text in texts
+        if (
+            fitting := [
+                s for s, _ in split_sentences(text) if _SHORTEST <= len(s.strip()) <= _LONGEST
+            ]
+        )
+    ]
     recent: list[Page] = []
     for place in range(count):
-        if recent and rng.random() < _SHARE:
+        lot = rng.random()
+        if recent and lot < _SHARE + _OTHERS:
             original = recent[rng.randrange(len(recent))]
-            kind, intensity = COPIES[place % len(COPIES)]
-            yield Page(place, edit(original.text, kind, intensity, place), original.story)
-            continue
-        drawn = [s for one in rng.sample(sentences, 3) for s in rng.sample(one, min(6, len(one)))]
-        rng.shuffle(drawn)
-        page = Page(place, "".join(drawn), place)
+            kinds = COPIES if lot < _SHARE else OTHERS
+            kind, intensity = kinds[place % len(kinds)]
+            text = edit(original.text, kind, intensity, place)
+            # Some pages have no figure that could be another.
+            if lot < _SHARE or text != original.text:
+                story = original.story if lot < _SHARE else place
+                yield Page(place, text, story, kind, original.place)
+                continue
+        drawn = rng.sample(sentences, rng.randint(_LEAST, _MOST))
+        page = Page(place, "".join(rng.choice(one) for one in drawn), place)
         if len(recent) < _BACK:
             recent.append(page)
         else:
-            recent[place % _BACK] = page
+            recent[rng.randrange(_BACK)] = page
         yield page
 
 
-def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, dict[int, int]]:
-    """The pages as Parquet, and the story of each place; what is there already is used again."""
-    path, truth = folder / f"pages-{count}", folder / f"truth-{count}.json"
-    if not truth.exists():
+@attrs.frozen
+class Truth:
+    """What was planted, by place: the story, the kind of edit (empty for an original) and the
+    place of the page that was edited, which for a copy is its story."""
+
+    stories: Sequence[int]
+    kinds: Sequence[str]
+    origins: Sequence[int] = attrs.field(
+        default=attrs.Factory(lambda self: self.stories, takes_self=True)
+    )
+
+
+def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, Truth]:
+    """The pages as Parquet, and what was planted; what is there already is used again.
+
+    Columns are ``place``, ``url`` and ``text``.
+    """
+    digest = blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=4).hexdigest()
+    path, told = folder / f"pages-{count}-{digest}", folder / f"truth-{count}-{digest}.json"
+    if not told.exists():
         path.mkdir(parents=True, exist_ok=True)
         stories: list[int] = []
+        kinds: list[str] = []
+        origins: list[int] = []
         part: list[Page] = []
+        size = max(1, min(_PART, count // _FILES))
         for page in pages(texts, count):
             part.append(page)
             stories.append(page.story)
-            if len(part) == _PART or page.place == count - 1:
+            kinds.append(page.kind)
+            origins.append(page.origin)
+            if len(part) == size or page.place == count - 1:
                 rows = [
                     {"place": p.place, "url": f"https://h{p.place}.example/", "text": p.text}
                     for p in part
                 ]
-                pq.write_table(pa.Table.from_pylist(rows), path / f"{page.place:09}.parquet")
+                name = f"{part[0].place:09}.parquet"
+                pq.write_table(pa.Table.from_pylist(rows), path / name)
                 part = []
-        truth.write_text(json.dumps(stories))
-    return path, dict(enumerate(json.loads(truth.read_text())))
+        told.write_text(json.dumps({"stories": stories, "kinds": kinds, "origins": origins}))
+    return path, Truth(**json.loads(told.read_text()))
 
 
 @attrs.frozen
 class Score:
-    """Planted duplicates found, and dropped pages that are none."""
+    """How many of the planted duplicates were dropped, and what else was.
 
-    precision: float
-    recall: float
+    ``planted``, ``right`` and ``dropped`` count pages; ``others`` those that were wrongly dropped
+    because they differ from another one in figures alone, which most tools do not look at.
+    ``missed``: by the kind of edit.
+    """
+
+    planted: int
+    right: int
+    dropped: int
+    others: int
+    missed: Mapping[str, int]
+
+    @property
+    def precision(self) -> float:
+        """Share of the dropped pages that are planted duplicates."""
+        return self.right / max(1, self.dropped)
+
+    @property
+    def recall(self) -> float:
+        """Share of the planted duplicates that were dropped."""
+        return self.right / max(1, self.planted)
 
     @property
     def f1(self) -> float:
         """Harmonic mean of the two."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return 2 * self.right / max(1, self.dropped + self.planted)
+
+    @property
+    def f1_without_others(self) -> float:
+        """The same if pages with other figures counted neither way."""
+        return 2 * self.right / max(1, self.dropped - self.others + self.planted)
 
 
-def score(dropped: set[int], stories: dict[int, int]) -> Score:
-    """Of pages that were dropped; a page is a duplicate if it is a copy of another one."""
-    planted = {place for place, story in stories.items() if place != story}
-    right = len(dropped & planted)
-    return Score(right / max(1, len(dropped)), right / max(1, len(planted)))
+def score(dropped: Iterable[int], truth: Truth) -> Score:
+    """Of the places that were dropped.
+
+    Tools differ in which page of a story they keep, and any will do: all but one of its pages are
+    to be dropped, and if the last one goes too, one drop was wrong.
+    """
+    gone = set(dropped)
+    sizes = Counter(truth.stories)
+    lost = Counter(truth.stories[place] for place in gone)
+    right = sum(min(count, sizes[story] - 1) for story, count in lost.items())
+    families = Counter(truth.origins)
+    within = Counter(truth.origins[place] for place in gone)
+    alike = sum(min(count, families[origin] - 1) for origin, count in within.items())
+    missed = Counter(
+        kind
+        for place, (story, kind) in enumerate(zip(truth.stories, truth.kinds, strict=True))
+        if story != place and place not in gone and lost[story] < sizes[story] - 1
+    )
+    return Score(
+        planted=len(truth.stories) - len(sizes),
+        right=right,
+        dropped=len(gone),
+        others=alike - right,
+        missed=dict(missed.most_common()),
+    )

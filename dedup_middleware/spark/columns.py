@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.pages import is_wide, starts_of
+from dedup_middleware.index.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
+from dedup_middleware.index.tables import Slots
 from dedup_middleware.methods.reading import Signature
 
 _NO_MINIMA = np.empty(0, np.uint32)
@@ -33,6 +36,20 @@ def to_content(column: Any) -> NDArray[np.void]:
     if len(raw) != len(column) * CONTENT.itemsize:
         raise ValueError(f"records of {CONTENT.itemsize} bytes expected")
     return np.frombuffer(raw, CONTENT)
+
+
+def to_places(slots: Sequence[Slots]) -> Any:
+    """Slots of n pages as a column of n lists, each slot packed as :func:`.pack_slot` does it."""
+    pairs = np.concatenate([np.empty(0, np.uint64), *(one.words for one in slots)]).reshape(-1, 2)
+    bits = np.uint64(REMAINDER_BITS)
+    places = pairs[:, 0] << bits
+    # Of a wide slot's longer head the first bits.
+    rest = np.uint64(WIDE_REMAINDER_BITS - REMAINDER_BITS)
+    places |= np.where(is_wide(places), pairs[:, 1] >> rest, pairs[:, 1])
+    starts = starts_of(np.array([len(one) for one in slots], np.int64))
+    return pa.ListArray.from_arrays(
+        pa.array(starts.astype(np.int32)), pa.array(places.astype(np.int64))
+    )
 
 
 def words(column: Any) -> NDArray[np.int64]:

@@ -13,16 +13,17 @@ from hashlib import blake2b
 from typing import Any
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
 from dedup_middleware.batch.rows import Row
 from dedup_middleware.batch.signing import Signed, Signer
 from dedup_middleware.fingerprint import Fingerprint, is_content_key
-from dedup_middleware.index.pages import pack_slot
-from dedup_middleware.methods.base import Method, content_record
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.tables import Slots
+from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
+from dedup_middleware.spark.columns import to_places
 
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
@@ -32,6 +33,7 @@ READ = (BASE, FAULT)  # columns of the input that the result does not have
 FILE_SHIFT = 44  # bits of a position below the number of its file
 LATEST = (1 << 63) - 1
 _RAW = 1000  # characters of a rejected row that are shown
+NOWHERE = Slots.of(())
 
 FIELDS = (
     ("position", pa.int64()),
@@ -93,8 +95,10 @@ def sign(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
             columns = [batch.column(name) for name in kept]
             positions = places(batch)
             for i, (_, kind) in enumerate(FIELDS):
-                values = positions if i == 0 else [values[i - 1] for values in found]
-                columns.append(pa.array(values, kind))
+                values: list[Any] = positions if i == 0 else [values[i - 1] for values in found]
+                columns.append(
+                    to_places(values) if pa.types.is_list(kind) else pa.array(values, kind)
+                )
             names = [*kept, *(PREFIX + name for name, _ in FIELDS)]
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -160,13 +164,14 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
 def _rejected(row: Row, error: str) -> tuple[Any, ...]:
     raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
     raw = raw[:_RAW].encode("utf-8", "replace").decode()
-    return (error, raw, None, False, 0, 0, None, 0, 0, None, [], [], None)
+    return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None)
 
 
 def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
     page = signed.page
     assert page is not None
-    content = content_record(page)
+    content = content_bytes(page)
+    probes = method.probes(page)
     return (
         None,
         None,
@@ -174,26 +179,26 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
         not is_content_key(signed.key),
         rank,
         page.size,
-        content.tobytes(),
+        content,
         _signed64(page.key_hash),
         _signed64(page.simhash or 0),
         _twin(content, page),
-        [pack_slot(slot) for slot in method.slots(page)],
-        [pack_slot(slot) for slot in method.probes(page)],
+        method.places(page),
+        Slots.of(probes) if probes else NOWHERE,
         page.payload,
     )
 
 
 def _signed64(value: int) -> int:
     """The same 64 bits as a signed number, since Spark knows no others."""
-    return int(np.uint64(value).astype(np.int64))
+    return value - (1 << 64) if value >> 63 else value
 
 
-def _twin(content: np.ndarray[Any, Any], page: Fingerprint) -> bytes:
+def _twin(content: bytes, page: Fingerprint) -> bytes:
     """Names what a page says, whatever its key: pages with the same are exact copies."""
-    keyless = content.copy()
-    keyless["key"] = 0
-    return blake2b(keyless.tobytes() + page.payload, digest_size=16).digest()
+    start = CONTENT.fields["key"][1]  # type: ignore[index]
+    keyless = content[:start] + bytes(8) + content[start + 8 :]
+    return blake2b(keyless + page.payload, digest_size=16).digest()
 
 
 def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from dedup_middleware.spark.settings import SparkError
 
@@ -28,6 +29,8 @@ class Stages:
     session: SparkSession
     folder: str
     note: Note
+    # Of tables made or read before: to ask a file for its schema is a job of its own.
+    _schemas: dict[str, StructType] = attrs.field(factory=dict, init=False)
 
     def path(self, name: str) -> str:
         """Where a table is."""
@@ -51,13 +54,16 @@ class Stages:
                 table = make()  # makes the tables before it, if need be
                 self.note(name)
                 table.write.mode("overwrite").parquet(path)
+                self._schemas[name] = table.schema
             finally:
                 for key, old in before.items():
                     if old is None:
                         self.session.conf.unset(key)
                     else:
                         self.session.conf.set(key, old)
-        return self.session.read.parquet(path)
+        if name not in self._schemas:
+            self._schemas[name] = self.session.read.parquet(path).schema
+        return self.session.read.schema(self._schemas[name]).parquet(path)
 
     def begin(self, fingerprint: str) -> None:
         """Take the folder for a job.

@@ -77,7 +77,7 @@ class Steps:
 
     @cached_property
     def _groups(self) -> DataFrame:
-        """Pages with ``first`` and ``last``, the orders of the first and last exact copy.
+        """Pages that have exact copies, with the orders ``first`` and ``last`` of all of them.
 
         A page whose key occurs again is an exact copy only of pages of that key, since its key
         decides as well.
@@ -96,6 +96,7 @@ class Steps:
             ends = marked.groupBy(*same).agg(
                 F.min("order").alias("first"), F.max("order").alias("last")
             )
+            ends = ends.where("first < last")
             return marked.join(ends, same).select("first", "last", "order", "key_hash")
 
         return self.stages.table("work/groups", grouped)
@@ -105,10 +106,16 @@ class Steps:
         """One page of each group of exact copies: the first; and those of an index."""
 
         def made() -> DataFrame:
-            firsts = self._groups.where(F.col("order") == F.col("first")).select(
-                "order", "last", (F.col("last") > F.col("first")).alias("copied")
+            # Most pages have no copy: the few groups are brought to the pages, not both together.
+            groups = self._groups.select("order", "first", "last")
+            own = (
+                self.ordered.where(F.col("size") > 0)
+                .join(groups, "order", "left")
+                .where(F.coalesce(F.col("first") == F.col("order"), F.lit(True)))
+                .withColumn("copied", F.col("last").isNotNull())
+                .withColumn("last", F.coalesce("last", "order"))
+                .select(*_SINGLE)
             )
-            own = self.ordered.join(firsts, "order").select(*_SINGLE)
             return own if self._old is None else own.unionByName(self._old.select(*_SINGLE))
 
         return self.stages.table("work/single", made)
