@@ -97,6 +97,11 @@ class OldIndex(ABC):
     def __init__(self) -> None:
         self.parameters: dict[str, str] = {}
 
+    @property
+    def window(self) -> float:
+        """That of the index, once attached: its buckets are read in all their generations."""
+        return float(self.parameters.get("window", 0))
+
     @abstractmethod
     async def attach(self) -> dict[str, str]:
         """Connect; its parameters.
