@@ -52,6 +52,15 @@ def test_too_many_tags_for_other_libraries() -> None:
     assert page.text.split("\n") == [PROSE.strip()] * 5
 
 
+def test_formatting_that_is_never_closed_is_not_opened_again() -> None:
+    """A page that a parser of HTML5 makes a tree of 130 MB of stays as small as it is."""
+    page = "<p>" + "".join(f"<font color=c{i}>" for i in range(1_000)) + "<p>x" * 5_000
+    boxes, text = blocks.read(page), [block.text for block in blocks.read(page).blocks]
+    assert len(boxes.parent) <= 2
+    assert text == ["x"] * 5_000
+    assert "repair the bridge" in extract(page + BODY).text
+
+
 def test_tables_of_the_reader_are_bounded() -> None:
     """Boxes and blocks beyond the limits are not kept; the text of boxes stays in the last one."""
     page = blocks.read("<div>x" * (markup.MAX_CONTAINERS + 1_000))

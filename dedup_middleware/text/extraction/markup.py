@@ -142,11 +142,15 @@ def _tag_end(data: Any, start: int, exhausted: Any) -> int:
 
 @subkernel
 def _comment_end(data: Any, start: int) -> int:
-    """Position behind the "-->" that comes next, or -1."""
+    """Position behind the "-->" or "--!>" that comes next, or -1."""
     position = start
     while position + 2 < data.size:
-        if data[position + 2] == 62 and data[position + 1] == 45 and data[position] == 45:
-            return position + 3
+        if data[position + 1] == 45 and data[position] == 45:
+            last = data[position + 2]
+            if last == 62:
+                return position + 3
+            if last == 33 and position + 3 < data.size and data[position + 3] == 62:
+                return position + 4
         position += 1
     return -1
 
