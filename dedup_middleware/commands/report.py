@@ -57,17 +57,16 @@ class Command(Subcommand):
         method = choose_method(options)
         threshold = method.threshold
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
-        about = {
-            "DEDUP_INDEX_URL": options.safe_index_url,
-            "DEDUP_NAMESPACE": options.namespace,
-            "DEDUP_METHOD": options.method,
-            "DEDUP_THRESHOLD": f"{threshold:g}",
-        }
         with open_journal(options) as journal, context.progress("decisions") as progress:
             contents = collect(
                 journal,
                 threshold=threshold,
-                about=about,
+                about={
+                    "DEDUP_JOURNAL": journal.where,
+                    "DEDUP_NAMESPACE": options.namespace,
+                    "DEDUP_METHOD": options.method,
+                    "DEDUP_THRESHOLD": f"{threshold:g}",
+                },
                 now=time.time(),
                 limits=limits,
                 line=line_of(method),

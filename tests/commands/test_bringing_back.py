@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
+import re
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +194,17 @@ def test_pages_that_were_stored_are_not_brought_back(tmp_path: Path) -> None:
     done = dedup("restore", "-o", "-", "--all", **made)
     assert (done.code, done.out) == (1, "")
     assert dedup("explain", "https://b/1", **made).code == 1
+
+
+def test_report_names_the_journal_it_is_about(tmp_path: Path) -> None:
+    """Not the index, which it doesn't ask: the journal may be a batch's."""
+    file = tmp_path / "journal.db"
+    given = settings_for(tmp_path) | {"DEDUP_JOURNAL": str(file)}
+    crawl(given, item("one.example", 1), item("two.example", 1))
+    report = tmp_path / "report.html"
+    done = dedup("report", "-o", str(report), DEDUP_JOURNAL=str(file))
+    assert done.code == 0, done.err
+    (packed,) = re.findall(r'id="packed">([^<]+)<', report.read_text(encoding="utf-8"))
+    about = json.loads(zlib.decompress(base64.b64decode(packed)))["about"]
+    assert about["DEDUP_JOURNAL"] == str(file)
+    assert "DEDUP_INDEX_URL" not in about
