@@ -65,14 +65,16 @@ class Context:
             TimeElapsedColumn,
         )
 
-        quiet = self.json or not Console(stderr=True).is_terminal
+        console = Console(stderr=True)
+        if self.json or not console.is_terminal:
+            yield lambda _: None
+            return
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
+            console=console,
         ) as progress:
             task = progress.add_task(what, total=total)
             yield lambda done: progress.update(task, completed=done)

@@ -52,16 +52,17 @@ class SparkProgress:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=console,
-            disable=quiet,
         )
+        self._quiet = quiet
         self._current = self._bars.add_task("reading", total=None)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.steps: list[str] = []
 
     def __enter__(self) -> Self:
-        self._bars.start()
-        self._thread.start()
+        if not self._quiet:
+            self._bars.start()
+            self._thread.start()
         return self
 
     def __exit__(
@@ -70,9 +71,10 @@ class SparkProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end.set()
-        self._thread.join()
-        self._bars.stop()
+        if not self._quiet:
+            self._end.set()
+            self._thread.join()
+            self._bars.stop()
 
     def note(self, step: str) -> None:
         """A step begins."""
