@@ -93,6 +93,7 @@ def rows(pages: list[str]) -> list[Row]:
     raw = [code_points(page) for page in pages]
     folded = [fold(codes, False, characters.table, characters.expansions) for codes in raw]
     starts, ends = np.empty(20 * LENGTH, np.int32), np.empty(20 * LENGTH, np.int32)
+    named = np.zeros(20 * LENGTH, np.uint8)
     texts: list[tuple[object, ...]] = [(page,) for page in pages]
 
     def segment(codes: NDArray[np.uint32], flags: NDArray[np.uint8]) -> object:
@@ -106,6 +107,7 @@ def rows(pages: list[str]) -> list[Row]:
             trie.values,
             starts,
             ends,
+            named,
         )
 
     pairs: list[tuple[object, ...]] = [(codes, flags) for _, codes, flags in folded]

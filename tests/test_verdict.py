@@ -11,7 +11,7 @@ from dedup_middleware.fingerprint import NEW, Verdict, as_dict
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article
 
-# With a fixed key: values of figures are told by 8 bits, and one in 256 keys confuses two of them.
+# With a fixed key: names are told by 8 bits, and one in 256 keys confuses two of them.
 OPTIONS = Options(index_url="memory:", hash_key="5eed")
 LANGUAGES = pytest.mark.parametrize(("report", "other"), REPORTS.values(), ids=REPORTS)
 
@@ -63,6 +63,50 @@ async def test_figures_in_other_digits(report: str, other: str) -> None:
 
 
 _WIDE = {ord(str(digit)): 0xFF10 + digit for digit in range(10)}
+
+
+NOTICE = (
+    "湖滨市体育馆昨晚举行了乒乓球公开赛的颁奖仪式。{}获得了冠军，奖杯由去年的得主颁发。"
+    "比赛从早晨一直打到傍晚，看台上坐满了附近学校的学生。裁判长说，这是球馆翻新以后的第一场"
+    "正式比赛，灯光和地板都令人满意。组织者感谢了送水送饭的志愿者，并邀请大家下个赛季再来。"
+    "散场以后渡口加开了几班船，住在对岸的观众也能按时回家。茶馆的老板把比赛的照片贴在门口，"
+    "过路的人都停下来看。"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("林诗婷", "何伟国"), ("王磊", "邓小平"), ("爱因斯坦", "李强")]
+)
+async def test_same_words_with_another_name(one: str, other: str) -> None:
+    """The same notice with another winner is another page."""
+    verdict = await verdict_of(NOTICE.format(one), NOTICE.format(other))
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
+
+
+@pytest.mark.parametrize("credit", ["（记者 {}）", "责任编辑：{}", "文/{}", "（{}）", "{} 摄"])
+async def test_another_credit_is_no_other_page(credit: str) -> None:
+    """Who edits a reprint changes nothing in what it says."""
+    text = NOTICE.format("林诗婷")
+    verdict = await verdict_of(text + credit.format("王磊"), text + credit.format("何伟国"))
+    assert (verdict.is_duplicate, verdict.reason) == (True, "near-duplicate")
+
+
+async def test_one_edited_mention_of_a_name_is_no_other_page() -> None:
+    """A name that both pages have elsewhere too was abridged or misspelt in one place."""
+    text = NOTICE.format("林诗婷") + "{}说，她想先休息几天。"
+    verdict = await verdict_of(text.format("林诗婷"), text.format("林婷"))
+    assert (verdict.is_duplicate, verdict.reason) == (True, "near-duplicate")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("（上）", "（下）"), ("（一）", "（二）"), ("上篇", "下篇"), ("上集", "下集")],
+)
+async def test_parts_of_a_series_are_different_pages(one: str, other: str) -> None:
+    """Announcements of the parts of one series differ in what numbers them."""
+    text = "湖滨日报明天将刊登长篇报道《渡口的老船工》" + "{}。" + NOTICE.format("林诗婷")
+    verdict = await verdict_of(text.format(one), text.format(other))
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
 
 
 @LANGUAGES

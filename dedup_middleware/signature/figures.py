@@ -1,9 +1,9 @@
-"""Sketches of the figures of a page, and in how many places two pages differ.
+"""Sketches of the figures and names of a page, and in how many places two pages differ.
 
-A page's figures are entries of 24 bits, 16 of a place and 8 of a value (see
-:mod:`dedup_middleware.text.places`). The sketch keeps the 16 smallest, three bytes each: as places
-are hashes, two pages keep the same ones of the places they share (a bottom-k sketch, E. Cohen and
-H. Kaplan, PODC 2007).
+They are entries of 24 bits, 16 of a place and 8 of a value, in three ranges: figures, names, and
+the figures a second time (see :mod:`dedup_middleware.text.places`). The sketch keeps the 16
+smallest, three bytes each: as places are hashes, two pages keep the same ones of the places they
+share (a bottom-k sketch, E. Cohen and H. Kaplan, PODC 2007).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._jit import I64, R8, R8_2, R32, REFUSED, U8, Word, inlined, kernel
+from dedup_middleware.text.places import NAMES, SECONDS
 
 ENTRIES: Final = 16
 FIGURE_BYTES: Final = 3 * ENTRIES
@@ -38,7 +39,10 @@ def differing_figures(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> 
     """In how many places a page and each of n others have different figures, int64[n].
 
     A place differs when each of the two has a value there that the other lacks. Only places up to
-    the last that both sketches are sure to know are counted.
+    the last that both sketches are sure to know are counted. Names count as figures do, unless both
+    pages have one of the names in another place too: then one mention was edited. Of the first and
+    the second entries of figures those that differ in more places count, so that no figure counts
+    twice.
 
     :param query: shape (48,)
     :param sketches: shape (n, 48)
@@ -99,16 +103,41 @@ def _known(sketch: Word) -> Word:
 
 
 @inlined
+def _has(sketch: Word, entry: Word) -> Word:
+    found = False
+    for i in range(ENTRIES):
+        found = found or _entry(sketch, i) == entry
+    return found
+
+
+@inlined
+def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
+    """Whether a name among the entries first to last - 1 of `a`, and not of `b`, stands in another
+    place of both."""
+    found = False
+    for i in range(first, last):
+        name = _entry(a, i)
+        if _has(b, name):
+            continue
+        for k in range(ENTRIES):
+            other = _entry(a, k)
+            is_name = NAMES <= other >> 8 < SECONDS
+            if is_name and other & 0xFF == name & 0xFF:
+                found = found or _has(b, other)
+    return found
+
+
+@inlined
 def conflicts(a: Word, b: Word) -> Word:
-    """In how many places two sketches have different figures."""
+    """In how many places two sketches have different figures or names."""
     known = min(_known(a), _known(b))
-    count, i, j = 0, 0, 0
+    firsts, names, seconds, i, j = 0, 0, 0, 0, 0
     while True:
         x, y = _entry(a, i), _entry(b, j)
         place = min(x, y) >> 8
         if place >= known or min(x, y) == _FREE:
-            return count
-        mine, theirs = False, False
+            return names + max(firsts, seconds)
+        mine, theirs, begin, start = False, False, i, j
         while x >> 8 == place or y >> 8 == place:
             if x < y:
                 mine = True
@@ -118,7 +147,12 @@ def conflicts(a: Word, b: Word) -> Word:
             x, y = _entry(a, i), _entry(b, j)
             if min(x, y) == _FREE:
                 break
-        count += 1 if mine and theirs else 0
+        if mine and theirs:
+            firsts += 1 if place < NAMES else 0
+            seconds += 1 if place >= SECONDS else 0
+            if NAMES <= place < SECONDS:
+                elsewhere = _named_elsewhere(a, b, begin, i) or _named_elsewhere(b, a, start, j)
+                names += 0 if elsewhere else 1
 
 
 @kernel(I64(R8, R8_2))

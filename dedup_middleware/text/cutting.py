@@ -32,6 +32,7 @@ Places = NDArray[np.int32]
 Nodes = NDArray[np.uint64]
 Weights = NDArray[np.float64]
 Hints = NDArray[np.uint8]
+Kinds = NDArray[np.uint8]
 
 CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
 # So many characters are looked up together: few enough that the rows of `found` stay in the
@@ -96,11 +97,13 @@ def tokenize(
     values: Weights,
     starts: Places,
     ends: Places,
+    named: Kinds,
 ) -> int:
     """Cut a whole text: Chinese runs by the dictionary, all else by `words`.
 
     Args:
         mode: CHAR, WORDS, FMM or JIEBA.
+        named: zeros; JIEBA writes there what each token may be, see `names`.
 
     Returns:
         The number of tokens.
@@ -112,7 +115,7 @@ def tokenize(
         return words(flags, 0, size, starts, ends, 0)
     if mode == FMM:
         return _by_longest_match(codes, flags, roots, hints, nodes, starts, ends)
-    count, i, done = 0, 0, 0
+    count, i, chunk, done = 0, 0, 0, 0
     path = np.empty(size, np.int32)
     score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
     while True:
@@ -123,12 +126,12 @@ def tokenize(
         if i == size:
             return count
         if i >= done:
-            done = _chunk_end(flags, i)
+            chunk, done = i, _chunk_end(flags, i)
             if score.size < done - i + PAD:
                 score = np.empty(done - i + PAD, np.float64)
                 found = np.empty(ROWS * (done - i + PAD), np.uint64)
             best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
-        i, count = walk_blocks(flags, i, done, path, starts, ends, count)
+        i, count = walk_blocks(flags, chunk, i, done, path, found, starts, ends, named, count)
 
 
 @subkernel
@@ -162,22 +165,23 @@ def lossless(
     values: Weights,
     starts: Places,
     ends: Places,
+    named: Kinds,
 ) -> int:
     """Cut a whole text by the dictionary alone (FMM or JIEBA); the tokens add up to the text."""
     size = flags.size
-    count, i, done = 0, 0, 0
+    count, i, chunk, done = 0, 0, 0, 0
     path = np.empty(size, np.int32)
     score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
     while i < size:
         last = i
         if mode == JIEBA:
             if i >= done:
-                done = _chunk_end(flags, i)
+                chunk, done = i, _chunk_end(flags, i)
                 if score.size < done - i + PAD:
                     score = np.empty(done - i + PAD, np.float64)
                     found = np.empty(ROWS * (done - i + PAD), np.uint64)
                 best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
-            last, count = walk_path(flags, i, done, path, starts, ends, count)
+            last, count = walk_path(flags, chunk, i, done, path, found, starts, ends, named, count)
         else:
             while last < size and not flags[last] & SEPARATES:
                 last += 1

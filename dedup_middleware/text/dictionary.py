@@ -21,14 +21,16 @@ import attrs
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
 _ALNUM: Final = re.compile(r"[a-zA-Z0-9]")
+_PROPER: Final = ("nr", "nz")  # tags of persons and of other proper nouns
 
 
 @attrs.frozen(eq=False)
 class Dictionary:
-    """Frequencies of words, and their total as jieba counts it."""
+    """Frequencies of words, their total as jieba counts it, and the tags of proper nouns."""
 
     frequencies: dict[str, int]
     total: int
+    tags: dict[str, str] = attrs.field(factory=dict)
 
 
 def jieba_dictionary() -> Path:
@@ -52,10 +54,11 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
         ValueError: a line has another form; the message names `source` and the line.
     """
     frequencies: dict[str, int] = {}
+    tags: dict[str, str] = {}
     total = 0
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            word, count = line.strip().decode().split(" ")[:2]
+            word, count, *rest = line.strip().decode().split(" ")
             frequency = int(count)
             if frequency < 0:
                 raise ValueError(count)
@@ -65,7 +68,9 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
             ) from None
         frequencies[word] = frequency
         total += frequency
-    return Dictionary(frequencies, total)
+        if rest and rest[0].startswith(_PROPER):
+            tags[word] = rest[0]
+    return Dictionary(frequencies, total, tags)
 
 
 def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictionary:
@@ -78,7 +83,7 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
         lines = [line.strip().decode().lstrip("\ufeff") for line in data.split(b"\n")]
     except UnicodeDecodeError as error:
         raise ValueError(f"{source} is not UTF-8: save the user dictionary as UTF-8") from error
-    known = _with_prefixes(dictionary.frequencies)
+    known, tags = _with_prefixes(dictionary.frequencies), dict(dictionary.tags)
     total = dictionary.total
     for line in filter(None, lines):
         match = _USER_LINE.match(line)
@@ -88,19 +93,25 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
         frequency = int(count) if count else _suggest(word, known, total)
         known[word] = frequency
         total += frequency
+        tag = (match.group(3) or "").strip()
+        if tag.startswith(_PROPER):
+            tags[word] = tag
         for end in range(1, len(word)):
             known.setdefault(word[:end], 0)
-    return Dictionary(known, total)
+    return Dictionary(known, total, tags)
 
 
 def fold_words(dictionary: Dictionary, fold: Callable[[str], str]) -> Dictionary:
     """`dictionary` with every word in normal form; of equal words the most frequent counts."""
     folded: dict[str, int] = {}
+    tags: dict[str, str] = {}
     for word, frequency in dictionary.frequencies.items():
         form = fold(word)
         if form:
             folded[form] = max(frequency, folded.get(form, 0))
-    return Dictionary(folded, dictionary.total)
+            if word in dictionary.tags:
+                tags[form] = dictionary.tags[word]
+    return Dictionary(folded, dictionary.total, tags)
 
 
 def _with_prefixes(frequencies: dict[str, int]) -> dict[str, int]:

@@ -7,6 +7,8 @@ same number must look the same however it is written:
     百分之五 = 5% = 5 percent    1.5 million = 1500000    3.50 = 3.5
     2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
 
+What numbers a part without a numeral is a figure too, see :mod:`dedup_middleware.text.parts`.
+
 Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两). So
 these rules are narrow on purpose:
 
@@ -14,6 +16,7 @@ these rules are narrow on purpose:
 - one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES`;
   一 alone only before 月, 日 or 号 (一个 is an article); 十分 counts only as 十分钟 or 十分之;
 - digits without a unit count from four on, or three with a zero among them, or two before 年;
+- one character alone also counts in brackets: （一）;
 - 点 is a decimal point only after 分之 and before 万, 亿, 倍, 元 and 个百分点.
 """
 
@@ -31,13 +34,14 @@ from dedup_middleware.text.characters import NUMERAL
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.parts import PARTS, candidates, is_bracketed, part_number
 from dedup_middleware.text.places import locate
 
 MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
     "期批轮层楼度辆架艘台部套颗枚张页"
 )
-PLAIN, PERCENT, PERMILLE = 0, 1, 2
+PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
@@ -111,7 +115,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
         counts = _at(codes, i + 2) == _CLOCK or _at(codes, i + 2) == _OF
     elif code == _FOUR and after == _WEEK:  # 四周: all around
         counts = False
-    return counts or _is_ordinal(codes, i)
+    return counts or _is_ordinal(codes, i) or is_bracketed(codes, i)
 
 
 @subkernel
@@ -287,14 +291,19 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends. The name of a month comes before the number beside it."""
-    room = 0
-    for flag in flags:
-        room += 1 if flag & NUMERAL else 0
+    where, room = candidates(codes, flags)
     rows = np.empty((2 * room, 5), np.int64)
     count, i = 0, 0
-    while room and i < codes.size:
+    for candidate in range(room):
+        if where[candidate] < i:
+            continue
+        i = np.int64(where[candidate])
         if not flags[i] & NUMERAL:
-            i += 1
+            part = part_number(codes, i)
+            if part:
+                rows[count, 0], rows[count, 1], rows[count, 2] = part, 0, PART
+                rows[count, 3], rows[count, 4] = i, i + 1
+                count += 1
             continue
         first = i
         if numerals.is_digit(codes, i):
@@ -318,9 +327,10 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 @allocating_subkernel
 def hash_figures(
-    codes: Codes, flags: NDArray[np.uint8], keys: NDArray[np.uint64]
+    codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Distinct hashes of the figures, in order of first occurrence, and their `locate` entries.
+    """Distinct hashes of the figures, in order of first occurrence, and the entries of figures and
+    names, see `locate`.
 
     The flags of names of months are changed.
     """
@@ -330,7 +340,7 @@ def hash_figures(
         unit = np.uint64(rows[row, 1]) * np.uint64(4) + np.uint64(rows[row, 2])
         value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    entries = locate(codes, flags, rows, hashes, keys)
+    entries = locate(codes, flags, rows, hashes, names, keys)
     return distinct(hashes, rows.shape[0])[0], entries
 
 
@@ -338,7 +348,9 @@ def render(rows: NDArray[np.int64]) -> list[str]:
     """Figures as people write them, distinct, in order of first occurrence."""
     return list(
         dict.fromkeys(
-            f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind]}"
+            PARTS[mantissa - 1]
+            if kind == PART
+            else f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind]}"
             for mantissa, exponent, kind, _, _ in rows.tolist()
         )
     )

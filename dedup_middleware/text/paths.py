@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import subkernel
 from dedup_middleware.text.characters import ALNUM, BLOCK, CLASS_MASK, HAN, SEPARATOR
-from dedup_middleware.text.trie import BASE_BITS, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
+from dedup_middleware.text.names import KIND_BITS
+from dedup_middleware.text.trie import BASE_BITS, KIND_SHIFT, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
 
 Codes = NDArray[np.uint32]
 Flags = NDArray[np.uint8]
@@ -23,6 +24,7 @@ Places = NDArray[np.int32]
 Nodes = NDArray[np.uint64]
 Weights = NDArray[np.float64]
 Hints = NDArray[np.uint8]
+Kinds = NDArray[np.uint8]
 
 ROWS, PAD = 3, 4
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
@@ -30,6 +32,8 @@ _BASES: Final = np.uint64((1 << BASE_BITS) - 1)
 _LABEL: Final = np.uint64(LABEL_SHIFT)
 _LABELS: Final = np.uint64(NO_LABEL)
 _VALUE: Final = np.uint64(VALUE_SHIFT)
+_KIND: Final = np.uint64(KIND_SHIFT)
+_KINDS: Final = np.uint64((1 << KIND_BITS) - 1)
 
 
 @subkernel
@@ -87,7 +91,8 @@ def best_path(
 ) -> None:
     """The most probable path through each block of codes[first:last]; none goes on behind it.
 
-    Writes to path[i] where the best word from i on ends. Sums and ties are those of
+    Writes to path[i] where the best word from i on ends, and to the third row of `found` the node
+    of a best word of more than three characters. Sums and ties are those of
     `jieba.Tokenizer.calc`: the same additions in the same order, and the longer word of equals.
 
     Args:
@@ -107,7 +112,7 @@ def best_path(
         longer, total = values[found[row + i] >> _VALUE] + two, values[node >> _VALUE] + three
         length = _TWO + np.uint64(total >= longer)
         longer = total if total > longer else longer
-        j = i + _THREE
+        j, longest = i + _THREE, node
         while node & _BASES:  # written out: as a call it would cost as much as all the rest
             node = _child(hints, nodes, node, found[j])
             if node == _ZERO:
@@ -115,7 +120,8 @@ def best_path(
             j += _ONE
             total = values[node >> _VALUE] + score[j]
             if total >= longer:
-                longer, length = total, j - i
+                longer, length, longest = total, j - i, node
+        found[row + row + i] = longest
         alone = values[found[i] >> _VALUE]
         nothing = (alone == -np.inf) & (longer == -np.inf)
         best = (unknown if nothing else alone) + one
@@ -129,17 +135,34 @@ def best_path(
 
 @subkernel
 def walk_path(
-    flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
+    flags: Flags,
+    chunk: int,
+    first: int,
+    last: int,
+    path: Places,
+    found: Nodes,
+    starts: Places,
+    ends: Places,
+    named: Kinds,
+    count: int,
 ) -> tuple[int, int]:
     """Tokens of the best path through the block that begins at `first`; single letters and digits
-    in a row are one, as in jieba. Returns where the block ends, and the number of tokens."""
+    in a row are one, as in jieba. Returns where the block ends, and the number of tokens.
+
+    Args:
+        chunk: where what `found` holds begins, as `best_path` left it.
+        named: what each token may be is written there, see `names`.
+    """
     i, stop, n = np.uint64(first), np.uint64(last), np.uint64(count)
+    origin, row = np.uint64(chunk), np.uint64(last - chunk) + _PAD
     while i < stop and flags[i] & BLOCK:
         end = np.uint64(path[i])
+        node = found[(min(end - i, _THREE) - _ONE) * row + i - origin]
         if flags[i] & ALNUM and end == i + _ONE:
             while end < stop and flags[end] & ALNUM and np.uint64(path[end]) == end + _ONE:
                 end += _ONE
         starts[n], ends[n] = i, end
+        named[n] = node >> _KIND & _KINDS
         n += _ONE
         i = end
     return np.int64(i), np.int64(n)
@@ -147,13 +170,22 @@ def walk_path(
 
 @subkernel
 def walk_blocks(
-    flags: Flags, first: int, last: int, path: Places, starts: Places, ends: Places, count: int
+    flags: Flags,
+    chunk: int,
+    first: int,
+    last: int,
+    path: Places,
+    found: Nodes,
+    starts: Places,
+    ends: Places,
+    named: Kinds,
+    count: int,
 ) -> tuple[int, int]:
     """`walk_path` through the block at `first` and all that follow it behind separators alone and
     begin with a Han character; the tokens of the separators are none."""
     i = first
     while True:
-        i, count = walk_path(flags, i, last, path, starts, ends, count)
+        i, count = walk_path(flags, chunk, i, last, path, found, starts, ends, named, count)
         # Between two clauses there is a comma, or little else.
         while i < last and flags[i] & (BLOCK | CLASS_MASK) == SEPARATOR:
             i += 1

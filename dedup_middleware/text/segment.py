@@ -34,7 +34,11 @@ SEGMENTERS: Final = {
 
 _NOTHING: Final = np.frombuffer(b"", np.uint64)
 NO_TRIE: Final = Trie(
-    _NOTHING, np.frombuffer(b"", np.uint8), _NOTHING, np.frombuffer(b"", np.float64), ""
+    _NOTHING,
+    np.frombuffer(b"", np.uint8),
+    _NOTHING,
+    np.frombuffer(b"", np.float64),
+    "",
 )
 
 
@@ -72,8 +76,8 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
         trie, kernel = _trie(user_dictionary), cutting.lossless
     else:
         trie, kernel = NO_TRIE, cutting.tokenize
-    count = kernel(
-        codes, flags, mode, trie.roots, trie.hints, trie.nodes, trie.values, starts, ends
-    )
+    tables = (trie.roots, trie.hints, trie.nodes, trie.values)
+    named = np.zeros(codes.size, np.uint8)
+    count = kernel(codes, flags, mode, *tables, starts, ends, named)
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
     return [text[first:last] for first, last in places]

@@ -35,13 +35,14 @@ from dedup_middleware.text.hashing import (
     make_table,
     mix,
 )
+from dedup_middleware.text.names import find_names
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
@@ -56,8 +57,8 @@ class Shingles:
         features: distinct hashes of the shingles, in order of first occurrence.
         counts: how often each feature occurs.
         figures: distinct hashes of the text's numerals in canonical form.
-        places: for each numeral outside date lines 24 bits, of which 16 say where it stands and 8
-            its value; see `places`.
+        places: for each numeral outside date lines two entries, and one for each name: 24 bits,
+            of which 16 say where it stands and 8 its value; see `places`.
         tokens: number of tokens, stop words left out unless there are no others.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
             figures.
@@ -164,14 +165,20 @@ def read_text(
     kept, number, exact = 0, 0, keys[0]
     hashes = np.empty(codes.size, np.uint64)
     shingles = hashes
+    names, named = np.empty((0, 2), np.int32), 0
     if ready:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-        count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, values, starts, ends)
+        words = np.zeros(codes.size, np.uint8)
+        count = cutting.tokenize(
+            codes, flags, mode, roots, hints, nodes, values, starts, ends, words
+        )
+        names = np.empty((count, 2), np.int32)
+        named = find_names(flags, starts, ends, words, count, names)
         kept, exact = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
         shingles = np.empty(kept, np.uint64)
         number = _roll(hashes, kept, width, keys, shingles)
     features, counts = distinct(shingles, number)
-    figures, places = hash_figures(codes, flags, keys)
+    figures, places = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
     return ready, features, counts, figures, places, kept, exact
@@ -318,10 +325,9 @@ class Shingler:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-        trie = self._trie
-        count = cutting.tokenize(
-            codes, flags, self._mode, trie.roots, trie.hints, trie.nodes, trie.values, starts, ends
-        )
+        trie, named = self._trie, np.zeros(codes.size, np.uint8)
+        tables = (trie.roots, trie.hints, trie.nodes, trie.values)
+        count = cutting.tokenize(codes, flags, self._mode, *tables, starts, ends, named)
         kept, _ = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 

@@ -4,7 +4,8 @@ What costs time when a text is cut is the memory that is touched, so a node is o
 
     bits  0-23  base: the child for label x is in slot base + x; 0 without children
     bits 24-44  the label that leads to this node; NO_LABEL in a free slot
-    bits 45-63  the place in `values` of log(frequency) - log(total); 0 if no word ends here
+    bits 45-47  whether the word that ends here is a name or a part of one, see `names`
+    bits 48-63  the place in `values` of log(frequency) - log(total); 0 if no word ends here
 
 Labels number the characters by frequency, so frequent children lie close together. No two
 nodes share a base: the label alone tells whether a slot belongs to a node. `roots` holds the
@@ -28,13 +29,15 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import kernel, subkernel
 from dedup_middleware.text import dictionary as words
+from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 BASE_BITS: Final = 24
 LABEL_BITS: Final = 21
 LABEL_SHIFT: Final = BASE_BITS
-VALUE_SHIFT: Final = BASE_BITS + LABEL_BITS
+KIND_SHIFT: Final = BASE_BITS + LABEL_BITS
+VALUE_SHIFT: Final = KIND_SHIFT + KIND_BITS
 NO_LABEL: Final = (1 << LABEL_BITS) - 1
 # `roots` is at least this long, so kernels need no bounds for jieba's characters.
 GUARD: Final = 0x10000
@@ -119,6 +122,8 @@ def build_arrays(dictionary: words.Dictionary) -> dict[str, NDArray[Any]]:
         raise ValueError("the dictionary has no word with a frequency above zero")
     log_total = log(dictionary.total)
     frequencies = np.array([frequency for _, frequency in entries], np.int64)
+    tags = dictionary.tags
+    kinds = np.array([kind_of(w, f, tags.get(w, "")) for w, f in entries], np.int64)
     different, places = np.unique(frequencies, return_inverse=True)
     values = [-inf, *(log(f) - log_total for f in different.tolist()), log(1) - log_total]
     lengths = np.array([len(word) for word, _ in entries], np.int64)
@@ -126,11 +131,13 @@ def build_arrays(dictionary: words.Dictionary) -> dict[str, NDArray[Any]]:
     codes = np.frombuffer(joined, np.uint32)
     labels = _number_characters(codes, np.repeat(frequencies, lengths))
     first = np.cumsum(lengths) - lengths
-    parents, edges, ends = _nodes(codes, first, lengths, places + 1)
+    parents, edges, ends = _nodes(codes, first, lengths, (places + 1) << KIND_BITS | kinds)
     roots, nodes = _double_array(parents, edges, ends, labels)
     if nodes.size >= 1 << BASE_BITS or len(values) >= 1 << (64 - VALUE_SHIFT):
         raise ValueError("the dictionary is too large: it may have about ten million words")
     hints = (nodes >> np.uint64(LABEL_SHIFT)).astype(np.uint8)
+    # A character that is no word may be part of a name.
+    roots[roots >> np.uint64(VALUE_SHIFT) == 0] |= np.uint64(GIVEN << KIND_SHIFT)
     return {"roots": roots, "hints": hints, "nodes": nodes, "values": np.array(values)}
 
 
@@ -149,7 +156,7 @@ def _double_array(
     ends: NDArray[np.int64],
     labels: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Roots and nodes, packed, from parent, code point and weight's place of each node."""
+    """Roots and nodes, packed, from parent, code point, kind and weight's place of each node."""
     own = labels[edges]
     # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
     order = np.lexsort((own, parents))
@@ -162,7 +169,7 @@ def _double_array(
         if size:
             break
         room *= 2
-    packed = bases | own << LABEL_SHIFT | ends << VALUE_SHIFT
+    packed = bases | own << LABEL_SHIFT | ends << KIND_SHIFT
     nodes = np.full(size, NO_LABEL << LABEL_SHIFT, np.uint64)
     inner = parents >= 0
     nodes[slots[inner]] = packed[inner]
@@ -178,7 +185,7 @@ def _nodes(
     lengths: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Parent, last code point and weight's place of each prefix of the sorted words."""
+    """Parent, last code point, and kind and weight's place of each prefix of the sorted words."""
     parents = np.empty(codes.size, np.int32)
     edges = np.empty(codes.size, np.int64)
     ends = np.zeros(codes.size, np.int64)

@@ -17,11 +17,16 @@ from dedup_middleware.signature.figures import (
     differing_figures,
     figure_sketch,
 )
+from dedup_middleware.text.places import NAMES, SECONDS
 from tests.signature import oracles
 
-# Few places and values, so that they meet; and the largest that there are.
+# Few places and values, so that they meet, in each of the three ranges; and the largest there are.
 entries = st.one_of(
-    st.tuples(st.integers(0, 5), st.integers(0, 3)).map(lambda e: e[0] << 8 | e[1]),
+    st.tuples(
+        st.sampled_from((0, NAMES - 3, NAMES, SECONDS - 3, SECONDS)),
+        st.integers(0, 5),
+        st.integers(0, 3),
+    ).map(lambda e: (e[0] + e[1]) << 8 | e[2]),
     st.integers(0xFFFE00, 0xFFFFFE),
 )
 pages = st.lists(entries, max_size=40)
@@ -44,14 +49,22 @@ def plain_differing(a: list[int], b: list[int]) -> int:
     for page, places in zip((a, b), values, strict=True):
         for entry in page:
             places[entry >> 8].add(entry & 0xFF)
-    shared = values[0].keys() & values[1].keys()
-    return sum(
-        1
-        for place in shared
-        if place < known
-        and values[0][place] - values[1][place]
-        and values[1][place] - values[0][place]
-    )
+    agreed = {entry & 0xFF for entry in {*a} & {*b} if NAMES <= entry >> 8 < SECONDS}
+    found = {"first": 0, "name": 0, "second": 0}
+    for place in values[0].keys() & values[1].keys():
+        mine, theirs = (
+            values[0][place] - values[1][place],
+            values[1][place] - values[0][place],
+        )
+        if place >= known or not mine or not theirs:
+            continue
+        if place < NAMES:
+            found["first"] += 1
+        elif place >= SECONDS:
+            found["second"] += 1
+        elif not (mine | theirs) & agreed:
+            found["name"] += 1
+    return found["name"] + max(found["first"], found["second"])
 
 
 @given(pages)
@@ -76,6 +89,25 @@ def test_one_more_value_in_a_place_is_no_difference() -> None:
     one, more, other = made([0x100]), made([0x100, 0x101]), made([0x100, 0x102])
     assert differing_figures(one, np.stack([one, more, other])).tolist() == [0, 0, 0]
     assert differing_figures(more, np.stack([one, more, other])).tolist() == [0, 0, 1]
+
+
+def test_a_figure_counts_once() -> None:
+    """Of two entries of one figure that both differ one counts; one that differs is enough."""
+    one, other = made([0x100, SECONDS << 8]), made([0x101, SECONDS << 8 | 1])
+    confused = made([0x100, SECONDS << 8 | 1])
+    assert differing_figures(one, np.stack([one, other, confused])).tolist() == [0, 1, 1]
+
+
+def test_another_name_counts_unless_it_stands_elsewhere() -> None:
+    """Names count like figures, but not if both pages have one of the two in another place: then
+    one mention was edited."""
+    smith, jones = NAMES << 8 | 1, NAMES << 8 | 2
+    one, other = made([0x100, smith]), made([0x101, jones])
+    assert differing_figures(one, other[np.newaxis]).tolist() == [2]
+    for named in (smith, jones):
+        again = named + 0x100
+        a, b = made([smith, again]), made([jones, again])
+        assert differing_figures(a, b[np.newaxis]).tolist() == [0]
 
 
 def test_what_a_full_sketch_may_have_lost_does_not_count() -> None:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from dedup_middleware import kernels
 from dedup_middleware.text import dictionary, store
 from dedup_middleware.text.dictionary import Dictionary
+from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.trie import (
     BASE_BITS,
+    KIND_SHIFT,
     LABEL_SHIFT,
     NO_LABEL,
     VALUE_SHIFT,
@@ -22,8 +24,8 @@ from dedup_middleware.text.trie import (
 )
 
 
-def weight(trie: Trie, word: str) -> float | None:
-    """Walk the double array: the weight of `word`, None if there is no such node."""
+def node_of(trie: Trie, word: str) -> int | None:
+    """Walk the double array: the node of `word`, None if there is none."""
     node = int(trie.roots[ord(word[0])]) if ord(word[0]) < trie.roots.size else 0
     for character in word[1:]:
         root = int(trie.roots[ord(character)]) if ord(character) < trie.roots.size else 0
@@ -32,7 +34,18 @@ def weight(trie: Trie, word: str) -> float | None:
         if not label or child >> LABEL_SHIFT & NO_LABEL != label:
             return None
         node = child
-    return float(trie.values[node >> VALUE_SHIFT])
+    return node
+
+
+def weight(trie: Trie, word: str) -> float | None:
+    """The weight of `word`, None if there is no such node."""
+    node = node_of(trie, word)
+    return None if node is None else float(trie.values[node >> VALUE_SHIFT])
+
+
+def kind(trie: Trie, word: str) -> int:
+    """Whether `word` is a name or a part of one."""
+    return (node_of(trie, word) or 0) >> KIND_SHIFT & (1 << KIND_BITS) - 1
 
 
 def made(words: dict[str, int]) -> Trie:
@@ -65,6 +78,16 @@ def test_jiebas_dictionary() -> None:
     trie = load_trie()
     for word, count in list(words.frequencies.items())[::7]:
         assert weight(trie, word) == log(count) - log(words.total)
+
+
+def test_kinds_of_jiebas_words() -> None:
+    """Each node says whether its word is a name; a character that is no word may be part of one."""
+    words = dictionary.parse(dictionary.jieba_dictionary().read_bytes())
+    trie = load_trie()
+    for word, count in list(words.frequencies.items())[::7]:
+        assert kind(trie, word) == kind_of(word, count, words.tags.get(word, ""))
+    assert words.frequencies.keys().isdisjoint({"譯", "囍"})
+    assert kind(trie, "譯") == kind(trie, "囍") == GIVEN
 
 
 @pytest.fixture

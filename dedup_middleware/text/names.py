@@ -1,0 +1,180 @@
+"""Names of persons in Chinese text: which words the dictionary's tags and surnames make names.
+
+Two pages on one template may differ in a name alone (who met whom, who won, who was dismissed).
+A name is
+
+- a word that the dictionary tags as one (`nr`, `nrfg`, `nrt`): of two or three characters if it
+  begins with one of `SURNAMES`, of three or more if it is a transliteration (`nrt`), any longer
+  one. Words of two characters that are frequent are left out: they are common nouns (阳光, 王朝);
+- a surname before what jieba leaves of a name that it does not know: one or two single characters
+  that are no frequent words or one of `GIVEN_NAMES`, or a word of two that is tagged as a name;
+- a tagged name of two characters with one more such character behind it.
+
+A name is left out where it says who made the page, which differs from one reprint to the next:
+
+- behind one of `CREDITS` (记者, 责任编辑, 作者, 摄影), or behind 文, 图, 摄, 译 or 编 with a slash
+  or a colon;
+- before 摄;
+- just behind an opening bracket;
+- behind a name that is left out, with nothing but white space and punctuation between them.
+
+Only the segmenter `jieba` finds names. A user's dictionary adds some by the tag `nr`.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import HAN, SEPARATES
+
+# What a word may be, together in three bits.
+NAME, SURNAME, GIVEN = 1, 2, 4
+KIND_BITS: Final = 3
+SURNAMES: Final = (
+    "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘于蒋蔡余杜叶程"
+    "苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝"
+    "龚邵万钱严覃武戴莫孔汤习温康施文牛樊葛邢齐易乔伍庞颜倪庄聂章鲁岳翟殷詹申耿焦俞柳甘祝尚舒"
+    "阮柯纪梅童凌毕裴霍涂苗谷盛曲翁冉骆蓝辛靳柴鲍喻祁蒲滕饶牟艾尤穆卓缪项芦褚娄窦戚岑费晏柏瞿"
+    "佟臧闵邬卞栾隋刁巫寇桑甄虞敖巩佘邝匡鞠荆胥冼蔺"
+)
+# Frequent words that are also usual in given names.
+GIVEN_NAMES: Final = (
+    "国军东强明平建文刚海飞德英华兴雪超志春红金玉荣林生光新云立学家世龙江成天正安清山长义民元"
+    "胜达利宝亮康才石松河阳昌全良根万凤树子昭诗善香武奇心"
+)
+CREDITS: Final = (
+    "记者", "编辑", "责编", "作者", "摄影", "校对", "审核", "监制", "主编", "翻译", "撰稿", "讯员",
+    "习生", "供图", "图文", "文图", "整理", "编译", "制图", "策划", "统筹", "审校", "主播", "播音",
+    "见习", "見習", "記者", "編輯", "攝影",
+)  # fmt: skip
+_VERBS: Final = "摄译绘撰"  # rare, but more often behind a name than in it
+_RARE_GIVEN: Final = 4000  # occurrences in jieba's dictionary from which a character is a word
+_RARE_NAME: Final = 1000
+_CREDITS: Final = np.array(sorted(ord(a) << 32 | ord(b) for a, b in CREDITS), np.int64)
+_SHORT_CREDITS: Final = np.array(sorted(map(ord, "文图摄译编圖攝譯編")), np.int64)
+_PHOTO: Final = ord("摄")
+_PHOTO_TRADITIONAL: Final = ord("攝")
+_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
+_SLASH: Final = ord("/")
+_COLON: Final = ord(":")
+_REACH: Final = 4  # separators between a credit and its name
+
+
+def kind_of(word: str, frequency: int, tag: str) -> int:
+    """What a word of the dictionary may be: NAME, SURNAME and GIVEN, added up.
+
+    Args:
+        frequency: as in jieba's dictionary.
+        tag: part of speech; `""` if there is none.
+    """
+    if not "\u4e00" <= word[0] <= "\u9fff":
+        return 0
+    person = tag.startswith("nr")
+    if len(word) == 1:
+        usual = frequency < _RARE_GIVEN or word in GIVEN_NAMES
+        given = GIVEN if usual and word not in _VERBS else 0
+        return given | (SURNAME if word in SURNAMES else 0)
+    name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
+    if len(word) == 2:
+        name = name and tag != "nrt" and frequency < _RARE_NAME
+        return (NAME if name else 0) | (GIVEN if person or tag == "nz" else 0)
+    return NAME if name else 0
+
+
+@subkernel
+def _is_single(
+    flags: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    kinds: NDArray[np.uint8],
+    token: int,
+    begin: int,
+) -> bool:
+    """Whether a token is one ideograph of a given name that begins at `begin`."""
+    single = starts[token] == begin and ends[token] == begin + 1
+    return single and bool(kinds[token] & GIVEN) and flags[begin] & HAN == HAN
+
+
+@subkernel
+def find_names(
+    flags: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    kinds: NDArray[np.uint8],
+    count: int,
+    rows: NDArray[np.int32],
+) -> int:
+    """Where names begin and end: rows of `rows`, which has room for one a token; their number.
+
+    Args:
+        kinds: of each token.
+    """
+    found, token = 0, 0
+    while token < count:
+        kind = kinds[token]
+        first = token
+        token += 1
+        if not kind & (NAME | SURNAME):
+            continue
+        begin, end = starts[first], ends[first]
+        if kind & NAME:
+            more = end - begin == 2
+        else:
+            more = False
+            if token < count and starts[token] == end and ends[token] == end + 2:
+                if kinds[token] & GIVEN:
+                    end = ends[token]
+                    token += 1
+            elif token < count and _is_single(flags, starts, ends, kinds, token, end):
+                end, more = end + 1, True
+                token += 1
+            if end == begin + 1:
+                continue
+        if more and token < count and _is_single(flags, starts, ends, kinds, token, end):
+            end += 1
+            token += 1
+        rows[found, 0], rows[found, 1] = begin, end
+        found += 1
+    return found
+
+
+@subkernel
+def _among(code: int, members: NDArray[np.int64]) -> bool:
+    found = False
+    for member in members:
+        found = found or member == code
+    return found
+
+
+@subkernel
+def is_credit(
+    codes: NDArray[np.uint32], flags: NDArray[np.uint8], begin: int, end: int, before: int
+) -> bool:
+    """Whether the name codes[begin:end] says who made the page.
+
+    Args:
+        before: where the name before it ends if that one is a credit, else -1.
+    """
+    i = begin - 1
+    if i >= 0 and _among(np.int64(codes[i]), _OPENING):
+        return True
+    while i >= before and i >= 0 and begin - i <= _REACH and flags[i] & SEPARATES:
+        i -= 1
+    if before >= 0 and i < before:
+        return True
+    if i >= 0 and i < begin - 1 and _among(np.int64(codes[i]), _SHORT_CREDITS):
+        mark = np.int64(codes[i + 1])
+        if mark in (_SLASH, _COLON):
+            return True
+    if i >= 1 and _among(np.int64(codes[i - 1]) << 32 | np.int64(codes[i]), _CREDITS):
+        return True
+    i = end
+    while i < codes.size and i - end < _REACH and flags[i] & SEPARATES:
+        i += 1
+    return i < codes.size and codes[i] in (_PHOTO, _PHOTO_TRADITIONAL)
