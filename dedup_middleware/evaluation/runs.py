@@ -114,12 +114,14 @@ def run_pairs(run: Run) -> None:
 
 def _pair_record(row: pairs.Row) -> dict[str, Any]:
     record = attrs.asdict(row, recurse=False)
-    validated = record.pop("cross_validated")
+    validated, at_recall = record.pop("cross_validated"), record.pop("at_recall")
     return {
         **record,
         "cv_precision": validated.precision,
         "cv_recall": validated.recall,
         "cv_f1": validated.f1,
+        "cv_precision_at_recall": at_recall.precision,
+        "cv_recall_at_recall": at_recall.recall,
     }
 
 
@@ -132,6 +134,7 @@ def _pair_summary(row: pairs.Row) -> dict[str, Any]:
         "recall": row.recall,
         "F1": row.f1,
         "cross-validated F1": row.cross_validated.f1,
+        "P at R": f"{row.at_recall.precision:.3f} at {row.at_recall.recall:.3f}",
         "us a pair": round(row.pair_seconds * 1e6, 1),
         "us to sign": round(row.sign_seconds * 1e6),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import attrs
 import numpy as np
@@ -165,6 +165,15 @@ def best_threshold(scores: Scores, labels: Labels) -> float:
     return float(_GRID[best[len(best) // 2]])
 
 
+def threshold_at_recall(scores: Scores, labels: Labels, recall: float) -> float:
+    """The highest threshold that finds that share of the duplicates, so the most precise one; the
+    lowest that is tried if none does."""
+    positive = np.sort(scores[labels])
+    right = len(positive) - np.searchsorted(positive, _GRID)
+    enough = np.flatnonzero(right >= recall * len(positive))
+    return float(_GRID[enough[-1] if len(enough) else 0])
+
+
 def folds(groups: Sequence[int], labels: Labels, count: int, seed: int) -> NDArray[np.int64]:
     """A fold for each pair: whole groups, spread so that folds have like numbers of duplicates."""
     sizes: dict[int, list[int]] = {}
@@ -185,18 +194,24 @@ def folds(groups: Sequence[int], labels: Labels, count: int, seed: int) -> NDArr
 
 
 def cross_validate(
-    scores: Scores, labels: Labels, groups: Sequence[int], count: int = 5, seed: int = 1
+    scores: Scores,
+    labels: Labels,
+    groups: Sequence[int],
+    count: int = 5,
+    seed: int = 1,
+    choose: Callable[[Scores, Labels], float] = best_threshold,
 ) -> tuple[Counts, list[float]]:
-    """Counts over all folds, each judged by the threshold that was best on the others.
+    """Counts over all folds, each judged by the threshold that was chosen on the others.
 
     :param groups: pairs of one group stay in one fold
+    :param seed: of the division into folds
     :returns: the counts, and the threshold of each fold
     """
     fold = folds(groups, labels, count, seed)
     total, chosen = Counts(), []
     for i in range(count):
         test = fold == i
-        threshold = best_threshold(scores[~test], labels[~test])
+        threshold = choose(scores[~test], labels[~test])
         chosen.append(threshold)
         total += Counts.of(scores[test] >= threshold, labels[test])
     return total, chosen

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dedup_middleware.evaluation.scores import (
     Counts,
@@ -17,6 +18,7 @@ from dedup_middleware.evaluation.scores import (
     cross_validate,
     curve,
     folds,
+    threshold_at_recall,
     wilson,
 )
 
@@ -124,6 +126,30 @@ def test_cross_validation_does_not_see_the_test_fold() -> None:
     assert sorted(chosen) == pytest.approx([0.35, 0.85], abs=0.02)
     # The higher pairs are all called duplicates, of the lower ones none.
     assert counts == Counts(5, 5, 5, 5)
+
+
+def test_threshold_at_recall_is_the_highest_that_finds_enough() -> None:
+    """Of ten duplicates the ninth highest score decides for 90 %; without any, none is needed."""
+    scores = np.array([0.2, 0.3, *(0.5 + i / 100 for i in range(8)), 0.4, 0.6])
+    labels = np.array([True, True, *[True] * 8, False, False])
+    assert threshold_at_recall(scores, labels, 0.9) == pytest.approx(0.3, abs=0.003)
+    assert threshold_at_recall(scores, labels, 0.8) == pytest.approx(0.5, abs=0.003)
+    assert threshold_at_recall(scores, labels, 1.0) == pytest.approx(0.2, abs=0.003)
+    assert threshold_at_recall(scores, labels, 0.9) <= 0.3
+    assert threshold_at_recall(scores, ~labels & labels, 0.9) == 1.0
+
+
+def test_cross_validation_takes_any_choice_of_a_threshold() -> None:
+    """It sees the other folds alone, and what it says is what the fold is judged by."""
+    seen: list[int] = []
+
+    def choose(scores: NDArray[np.float64], _: NDArray[np.bool_]) -> float:
+        seen.append(len(scores))
+        return 0.7
+
+    scores = np.where(LABELS, 0.9, 0.5)
+    counts, chosen = cross_validate(scores, LABELS, list(range(50)), choose=choose)
+    assert (counts, chosen, seen) == (Counts(20, 0, 0, 30), [0.7] * 5, [40] * 5)
 
 
 def test_bootstrap_draws_whole_groups() -> None:
