@@ -105,7 +105,8 @@ class Match:
     :param distance: Hamming distance of the SimHashes in bits, None where one has none
     :param tables: names of the tables that found it
     :param shared: estimated number of shingles that both have, None if the method does not look
-    :param figures: number of places in which the two have other figures, None if it does not look
+    :param figures: number of places in which the two have other figures or names, None if the
+        method does not look
     :param rule: the rule of the method that decided, also where the reason is ``unchanged``
     """
 
