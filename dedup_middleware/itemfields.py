@@ -40,10 +40,12 @@ def _content(adapter: ItemAdapter, options: Options) -> str | bytes | None:
     return None
 
 
-def to_document(adapter: ItemAdapter, options: Options) -> Document | None:
+def to_document(adapter: ItemAdapter, options: Options, key: str | None = None) -> Document | None:
     """The item's page, or None when it has neither a key nor any content.
 
     A list of strings in the text field, as item loaders leave it, is joined.
+
+    :param key: what :func:`document_key` says, if that is known
     """
     text = _value(adapter, options.text_field)
     if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
@@ -53,7 +55,7 @@ def to_document(adapter: ItemAdapter, options: Options) -> Document | None:
     charset = _value(adapter, options.charset_field)
     has_text = isinstance(text, str) and bool(text.strip())
     has_html = isinstance(html, (str, bytes)) and bool(html)
-    key = document_key(adapter, options)
+    key = key or document_key(adapter, options)
     if key is None and has_text:
         key = content_key(str(text))
     if key is None:

@@ -51,6 +51,7 @@ class DedupPipeline:
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._inflight = InFlight()
+        self._stats = crawler.stats  # asked for once: Scrapy checks every access
         self._warned: set[str] = set()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
@@ -169,7 +170,7 @@ class DedupPipeline:
             self._count("skipped/opt-out", 1)
         else:
             try:
-                document, verdict = await self._decide(adapter)
+                document, verdict = await self._decide(adapter, key)
             except asyncio.CancelledError:
                 raise
             except Exception:
@@ -181,15 +182,15 @@ class DedupPipeline:
         self._inflight.enter(key, verdict)
         return item
 
-    async def _decide(self, adapter: ItemAdapter) -> tuple[Document | None, Verdict | None]:
+    async def _decide(self, item: ItemAdapter, key: str) -> tuple[Document | None, Verdict | None]:
         deduplicator = self._deduplicator
-        document = to_document(adapter, self.options)
+        document = to_document(item, self.options, key)
         if document is None or deduplicator is None:
             self._count("skipped/no-content", 1)
             return None, None
         read = await deduplicator.read(document)
         if read is not document and self.options.fill_text:
-            fill(adapter, read, self.options)
+            fill(item, read, self.options)
         return read, await deduplicator.decide(read)
 
     def _record(
@@ -273,11 +274,11 @@ class DedupPipeline:
         self._write(lambda recorder: recorder.stored(verdict))
 
     def _count(self, name: str, n: float) -> None:
-        stage = name.removeprefix("seconds/")
-        if stage != name and self._summary is not None:
+        kind, _, stage = name.partition("/")
+        if kind == "seconds" and self._summary is not None:
             self._summary.time(stage, n)
-        if self.crawler.stats is not None:
-            self.crawler.stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
+        if self._stats is not None:
+            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
 
     def _failure(self, what: str) -> None:
         self._count("error/internal", 1)

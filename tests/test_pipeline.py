@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
@@ -269,3 +270,16 @@ async def test_calls_to_the_index_are_counted(crawl: Crawl) -> None:
     assert crawl.stat("index/calls") == 2
     await crawl.item(item("b/1", 1))
     assert 3 <= crawl.stat("index/calls") <= 4
+    assert crawl.stat("index/round-trips") == 0  # the index is in memory
+
+
+async def test_round_trips_to_the_index_are_counted(tmp_path: Any) -> None:
+    """Items on their way at the same time share round trips, one at a time has its own."""
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'index.db'}"))
+    await crawl.pipeline.open_spider()
+    await crawl.item(item("a/0", 0))
+    assert crawl.stat("index/round-trips") == crawl.stat("index/calls") == 2
+    await asyncio.gather(*[crawl.item(item(f"a/{number}", number)) for number in range(1, 21)])
+    assert crawl.stat("index/calls") >= 42
+    assert crawl.stat("index/round-trips") <= 21
+    await crawl.pipeline.close_spider()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +20,13 @@ from dedup_middleware.index.base import (
     Proposed,
     Reading,
 )
-from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.compaction import Living
 from dedup_middleware.index.growth import check_slots
 from dedup_middleware.index.loading import load
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.sqlite_file import BATCH, SQLiteFile, Step
+from dedup_middleware.index.sqlite_file import Shared, SQLiteFile, Step
 from dedup_middleware.index.sqlite_load import SQLiteSteps, settled
 from dedup_middleware.index.sqlite_propose import commit, propose
 from dedup_middleware.index.sqlite_walk import LAST_BUCKET, buckets_after
@@ -51,24 +50,6 @@ class SQLiteIndex(SQLiteFile):
     :param window: seconds that a page is remembered, 0: for ever
     :param clock: seconds; all processes on one file must share it
     """
-
-    def __init__(
-        self,
-        path: str,
-        *,
-        timeout: float = 5.0,
-        window: float = 0.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(path, timeout=timeout, window=window, clock=clock)
-        self._proposals: Batcher[Proposed, Proposal] = Batcher(self._propose, BATCH)
-        self._commits: Batcher[Claim, bool] = Batcher(self._commit, BATCH)
-
-    async def close(self) -> None:
-        """Finish what is under way and close the file. Claims stay as they are."""
-        await self._proposals.join()
-        await self._commits.join()
-        await super().close()
 
     async def read(self, slots: Sequence[Slot]) -> Reading:
         """The buckets of all ``slots`` as they are now."""
@@ -120,15 +101,17 @@ class SQLiteIndex(SQLiteFile):
             if made.claim is not None:
                 forget_outcome(self._finish(made.claim, State.RELEASED))
 
-        return await self._proposals.submit(Proposed(entry, distance, lease, probes), undo)
+        page = Proposed(entry, distance, lease, probes)
+        # After commits, so that a copy of a page that is stored by now need not wait for it.
+        made: Proposal = await self._batcher.submit(Shared(self._propose, page, rank=1), undo)
+        return made
 
-    async def _propose(self, pages: list[Proposed]) -> list[Proposal]:
-        def act(db: sqlite3.Connection, at: Moment) -> list[Proposal]:
-            made, corrupt = propose(db, pages, at.now, self._record)
-            self.corrupt += corrupt
-            return made
-
-        return await self._do(act, writes=True, needs_leases=True)
+    def _propose(
+        self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
+    ) -> list[Proposal]:
+        made, corrupt = propose(db, pages, at.now, self._record)
+        self.corrupt += corrupt
+        return made
 
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
@@ -145,12 +128,8 @@ class SQLiteIndex(SQLiteFile):
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
-        return await self._commits.submit(claim)
-
-    async def _commit(self, claims: list[Claim]) -> list[bool]:
-        return await self._do(
-            lambda db, at: commit(db, claims, at.now), writes=True, needs_leases=True
-        )
+        stored: bool = await self._batcher.submit(Shared(_commit, claim))
+        return stored
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
@@ -281,3 +260,7 @@ class SQLiteIndex(SQLiteFile):
                 needs_leases=True,
             )
         )
+
+
+def _commit(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
+    return commit(db, claims, at.now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +38,21 @@ class Step:
     needs_leases: bool = False  # reads states, so leases that have run out must be ended first
 
 
+@attrs.frozen(eq=False)
+class Shared:
+    """One argument of a step that does the same for all who ask for it in one transaction.
+
+    ``act`` takes the arguments of all, in their order, and gives an answer for each. Those of a
+    lower ``rank`` go first.
+    """
+
+    act: Callable[[sqlite3.Connection, Moment, list[Any]], Sequence[Any]]
+    argument: Any
+    rank: int = 0
+    writes: bool = True
+    needs_leases: bool = True
+
+
 class SQLiteFile(Index):
     """What all calls of the index in a file need.
 
@@ -59,7 +74,8 @@ class SQLiteFile(Index):
         self._clock = clock
         self._db: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._batcher: Batcher[Step, Any] = Batcher(self._run, BATCH)
+        self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
+        self._on_round_trip: Callable[[], None] = lambda: None
         self._parameters: dict[str, str] = {}
         self._record = WHOLE
 
@@ -67,6 +83,10 @@ class SQLiteFile(Index):
     def window(self) -> float:
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
+
+    def watch_round_trips(self, tell: Callable[[], None]) -> None:
+        """See :meth:`.Index.watch_round_trips`."""
+        self._on_round_trip = tell
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
@@ -150,10 +170,11 @@ class SQLiteFile(Index):
         answer: _T = await self._batcher.submit(Step(act, **needs))
         return answer
 
-    async def _run(self, steps: list[Step]) -> list[Any]:
+    async def _run(self, steps: list[Step | Shared]) -> list[Any]:
+        self._on_round_trip()
         return await self._in_thread(lambda: self._transact(steps))
 
-    def _transact(self, steps: list[Step]) -> list[Any]:
+    def _transact(self, steps: list[Step | Shared]) -> list[Any]:
         db = self._db
         try:
             if db is None:
@@ -166,10 +187,10 @@ class SQLiteFile(Index):
                 if writes and late:
                     tables.lapse(db, moment.now)
                 if writes or not late:
-                    return [step.act(db, moment) for step in steps]
+                    return _answers(db, moment, steps)
             with _Transaction(db, writes=True):
                 tables.lapse(db, moment.now)
-                return [step.act(db, moment) for step in steps]
+                return _answers(db, moment, steps)
         except sqlite3.Error as error:
             raise as_error(error, self._path, opening=False) from error
 
@@ -177,6 +198,22 @@ class SQLiteFile(Index):
         if self._thread is None:
             raise as_error(sqlite3.ProgrammingError("it is not open"), self._path, opening=False)
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step | Shared]) -> list[Any]:
+    """Carry out steps: those of their own in their order, then those that share one."""
+    answers: list[Any] = [None] * len(steps)
+    shared: dict[Callable[..., Sequence[Any]], list[tuple[int, Shared]]] = {}
+    for place, step in enumerate(steps):
+        if isinstance(step, Step):
+            answers[place] = step.act(db, moment)
+        else:
+            shared.setdefault(step.act, []).append((place, step))
+    for act, asked in sorted(shared.items(), key=lambda item: item[1][0][1].rank):
+        given = act(db, moment, [step.argument for _, step in asked])
+        for (place, _), answer in zip(asked, given, strict=True):
+            answers[place] = answer
+    return answers
 
 
 def _is_ours(db: sqlite3.Connection) -> bool:

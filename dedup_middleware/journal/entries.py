@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -13,21 +14,28 @@ SEEN = "seen"
 STORED = "stored"
 DROPPED = "dropped/"
 HOUR = 3600
+# What of an address says its host; of another form it is left as it is.
+_SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 DROPS = frozenset({"duplicate", "revisit", "empty", "unchecked"})  # outcomes that can drop a page
 
 # Counters of an hour: (hour, host, name) -> how many.
 Activity = Mapping[tuple[int, str, str], int]
 
 
-@lru_cache(1024)  # a page is counted when it comes and again when it is stored
 def host_of(key: str) -> str:
     """Host of a page's key, empty if the key is no address.
 
     >>> host_of("https://News.Example:8080/1"), host_of("text:00ff")
     ('news.example', '')
     """
+    site = _SITE.match(key)
+    return _host_of(key if site is None else site[0])
+
+
+@lru_cache(1024)  # of a site come many pages
+def _host_of(address: str) -> str:
     try:
-        return urlsplit(key).hostname or ""
+        return urlsplit(address).hostname or ""
     except ValueError:
         return ""
 

@@ -267,10 +267,15 @@ def _insert(db: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]])
 
 def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     latest = {row[0]: row for row in rows}
-    for name in latest:
-        # A page that is stored anew: its last text counts.
-        found = db.execute("DELETE FROM kept WHERE name = ? RETURNING bytes", (name,)).fetchall()
-        _add(db, "kept", -sum(row[0] for row in found))
+    names = list(latest)
+    for start in range(0, len(names), _PART):
+        # Pages that are stored anew: their last text counts.
+        part = names[start : start + _PART]
+        chosen = f"FROM kept WHERE name IN ({', '.join('?' * len(part))})"
+        (used,) = db.execute(f"SELECT sum(bytes) {chosen}", part).fetchone()
+        if used is not None:
+            db.execute(f"DELETE {chosen}", part)
+            _add(db, "kept", -used)
     _insert(db, "kept", list(latest.values()))
 
 

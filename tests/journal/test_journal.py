@@ -137,6 +137,28 @@ def test_text_of_the_stored_page(journal: Journal) -> None:
     assert journal.size().kept == 2
 
 
+def test_text_of_a_page_that_is_stored_anew(tmp_path: Path) -> None:
+    """The last one counts, among many and within one call, and only its bytes are counted."""
+    last = [attrs.evolve(make_kept(n), number=n + 10_000, text=f"正文 {n}") for n in range(3)]
+    sizes = []
+    for name, before in (("once", []), ("anew", [make_kept(n) for n in range(700)])):
+        with SQLiteJournal(tmp_path / f"{name}.db", max_bytes=10_000_000) as journal:
+            journal.open(create=True)
+            journal.append([], before, {})
+            journal.append([], [make_kept(1), *before[3:], *last], {})
+            assert journal.kept(make_drop(1)) == last[1]
+            sizes.append((journal.size().kept, journal.size().bytes))
+            if before:
+                journal.append([], before[3:], {})
+                assert (journal.size().kept, journal.size().bytes) == sizes[-1]
+    other = SQLiteJournal(tmp_path / "others.db", max_bytes=10_000_000)
+    with other:
+        other.open(create=True)
+        other.append([], [make_kept(n) for n in range(3, 700)], {})
+        assert sizes[0] == (3, sizes[1][1] - other.size().bytes)
+    assert sizes[1][0] == 700
+
+
 def test_counters_by_hour(journal: Journal) -> None:
     """Counts of several writers add up, by hour and host."""
     hour = int(NOW) // 3600 * 3600
