@@ -5,7 +5,8 @@ different pages are independent, so pages that are not copies share a band as ra
 without a common template do. A copy is an edited page: its Jaccard index with the original is
 uniform between 0.85 and 1; each minimum stays with that probability, and each bit of the SimHash
 turns over with probability arccos(c) / pi (Charikar 2002), where c = 2J / (1 + J) is the cosine of
-two sets of one size. Bands and sketches are computed from the minima.
+two sets of one size. Bands and sketches are computed from the minima. An exact copy has the text of
+a page, and so all its numbers, under another key.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Fingerprints:
                 ),
                 self.content[i].tobytes(),
                 self.address(i),
+                exact=True,
             )
             for i in range(len(self))
         ]
@@ -116,6 +118,7 @@ def fresh(count: int, seed: int) -> Fingerprints:
     keys = rng.integers(0, 1 << 64, count, dtype=np.uint64)
     content["simhash"], content["key"] = simhashes, keys
     minima = rng.integers(0, 1 << 32, (count, PERMUTATIONS), dtype=np.uint32)
+    content["exact"] = rng.integers(0, 1 << 64, count, dtype=np.uint64)
     return Fingerprints(minima, simhashes, keys, content)
 
 
@@ -135,8 +138,18 @@ def copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Fingerprints
     simhashes = pages.simhashes[chosen] ^ _packed(turned).ravel()
     content["sketch"] ^= _packed(edited)
     content["simhash"], content["key"] = simhashes, other.keys
+    content["exact"] = other.content["exact"]
     minima = np.where(kept, pages.minima[chosen], other.minima)
     return Fingerprints(minima, simhashes, other.keys, content)
+
+
+def exact_copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Fingerprints:
+    """The same texts as some pages, under keys of their own."""
+    chosen = np.asarray(which)
+    keys = fresh(len(chosen), seed).keys
+    content = pages.content[chosen].copy()
+    content["key"] = keys
+    return Fingerprints(pages.minima[chosen], pages.simhashes[chosen], keys, content)
 
 
 def _packed(bits: NDArray[np.bool_]) -> Words:

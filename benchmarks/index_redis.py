@@ -21,13 +21,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import deciding
-from benchmarks.fingerprints import Fingerprints, copies, fresh
+from benchmarks.fingerprints import Fingerprints, copies, exact_copies, fresh
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
 from tests.servers import RedisServer, running_redis
 
 PROCESSES = 4
+KINDS = ("unique", "copy", "exact copy")
 OURS, *PEERS = WHO = ["ours", "datasketch", "datasketch, verified"]
 VERIFIED = PEERS[-1]
 _PARAMETERS = {"bands": "8"}
@@ -45,7 +46,8 @@ def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
     if kind == "unique":
         return fresh(count, 10_000_000 + seed)
     stored = indexed(0, min(size, _PART))
-    return copies(stored, [(i * 7919 + seed) % len(stored) for i in range(count)], seed)
+    which = [(i * 7919 + seed) % len(stored) for i in range(count)]
+    return (exact_copies if kind == "exact copy" else copies)(stored, which, seed)
 
 
 async def fill(index: Index, size: int, tick: Callable[[int], None], loaded: int = 0) -> None:
@@ -192,6 +194,30 @@ def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> lis
     return [f"{told[0]:.2f}", f"{told[1]:.3f}", f"{inside:.1f}", f"{micros:.0f}"]
 
 
+_SLOW = 1000  # us from which on the server takes note of a call
+
+
+def watch_calls(client: Any) -> None:
+    """Let the server take note of long script calls from now on."""
+    client.config_set("slowlog-log-slower-than", _SLOW)
+    client.config_set("slowlog-max-len", 100_000)
+    client.slowlog_reset()
+    client.config_resetstat()
+
+
+def script_calls(client: Any) -> list[str]:
+    """Number of script calls since then, their mean, the longest one and the second longest, in ms.
+
+    Times are by the clock: on a busy machine they hold what the server had to wait for a core.
+    """
+    stats = client.info("commandstats").get("cmdstat_evalsha", {"calls": 0, "usec_per_call": 0.0})
+    slow = client.slowlog_get(100_000)
+    longest = sorted(one["duration"] for one in slow if one["command"].startswith(b"EVALSHA"))
+    told = [f"{us / 1000:.1f}" for us in longest[:-3:-1]]
+    told += [f"< {_SLOW / 1000:.0f}"] * (2 - len(told))
+    return [f"{stats['calls']:,}", f"{stats['usec_per_call'] / 1000:.2f}", *told]
+
+
 _ADMIN = ("evalsha", "eval", "info", "config|resetstat", "client|setinfo", "select", "hello")
 
 
@@ -207,15 +233,20 @@ def measure(
     cost = Table(title="Redis: one page alone, and 64 in flight")
     for name in ("pages", "kind", "round trips alone", "scripts", "commands", "script us", "B"):
         cost.add_column(name, justify="right")
+    calls = Table(title="Redis: how long one script call keeps the server, in ms by the clock")
+    for name in ("pages", "work", "calls", "mean", "longest", "second"):
+        calls.add_column(name, justify="right")
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
             client: Any = server.client()
             before = client.info("memory")["used_memory"]
+            watch_calls(client)
             job = progress.add_task(f"Redis, {size:,} pages: loading", total=size)
             asyncio.run(_load(server.url, size, lambda n, job=job: progress.advance(job, n)))
             memory_page = (client.info("memory")["used_memory"] - before) / size
-            client.close()
-            for kind in ("unique", "copy"):
+            calls.add_row(f"{size:,}", "loading", *script_calls(client))
+            for kind in KINDS:
+                watch_calls(client)
                 for processes in (1, PROCESSES):
                     rates, least = [], []
                     job = progress.add_task(f"Redis, {size:,}, {kind} x {processes}", total=rounds)
@@ -232,9 +263,11 @@ def measure(
                         speed.add_row(*where, who, *_cells(theirs, ours))
                     speed.add_row(*where, "floor", f"{statistics.median(least):,.0f}")
                     speed.add_section()
+                calls.add_row(f"{size:,}", kind, *script_calls(client))
                 row = commands(server, kind, size)
                 cost.add_row(f"{size:,}", kind, *row, f"{memory_page:.0f} / {memory:.0f}")
-    return [speed, cost]
+            client.close()
+    return [speed, cost, calls]
 
 
 def _cells(told: Told, ours: Told | None = None) -> list[str]:
@@ -290,7 +323,7 @@ def _peers(
     found = {}
     few = max(200, decisions // 10)
     for who in PEERS:
-        for kind in ("unique", "copy"):
+        for kind in KINDS:
             for processes in (1, PROCESSES):
                 job = progress.add_task(f"{who}, {kind} x {processes}", total=rounds)
                 rates = []

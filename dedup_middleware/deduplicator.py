@@ -197,7 +197,13 @@ class Deduplicator:
         """Judge and claim until one of the two holds."""
         named = self.options.keep_address and not fp.is_content_key(page.key)
         address = page.key if named else None
-        entry = Entry(self._method.places(page), content_bytes(page), address, page.payload)
+        entry = Entry(
+            self._method.places(page),
+            content_bytes(page),
+            address,
+            page.payload,
+            exact=self._method.settles_exact,
+        )
         lease = self.options.lease
         search, ruling, claim = await self._judge.propose(page, entry, lease)
         deadline = time.monotonic() + self.options.pending_wait

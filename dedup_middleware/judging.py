@@ -16,6 +16,7 @@ from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.tables import KEY_TABLE, NOBODY, Neighbours, Slot
 from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.content import EXACT
 
 MAX_CANDIDATES = 2048
 UNCHANGED = "unchanged"
@@ -200,8 +201,12 @@ class Search:
         known = [i for i, state in enumerate(states) if state == _COMMITTED]
         stored = [i for i in known if duplicate[i]]
         if stored:
-            # The page itself before others, then the most similar, then the oldest.
-            best = min(stored, key=lambda i: (not same_key[i], -similarity[i], i))
+            # The page itself before others, then the most similar, of these an exact copy, then
+            # the oldest.
+            reasons = judged.reasons
+            best = min(
+                stored, key=lambda i: (not same_key[i], -similarity[i], reasons[i] != EXACT, i)
+            )
             key = self._page.key if same_key[best] else None
             return Ruling(
                 UNCHANGED if same_key[best] else judged.reasons[best],

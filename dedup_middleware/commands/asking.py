@@ -18,6 +18,7 @@ from dedup_middleware.index.window import window_parameter
 from dedup_middleware.judging import CHANGED, FIRST, UNCHANGED
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content import EXACT
 from dedup_middleware.options import Options
 
 WAITS = "waits"
@@ -58,6 +59,11 @@ class Opinion:
     candidates: tuple[Compared, ...]
 
 
+def _rank(one: Compared) -> tuple[bool, float, bool, int]:
+    """In this order the crawl prefers one match to another."""
+    return not one.same_key, -one.similarity, one.reason != EXACT, one.number
+
+
 @attrs.frozen
 class Reader:
     """An open index, and what makes fingerprints that fit it."""
@@ -74,7 +80,7 @@ class Reader:
         stored = [one for one in candidates if one.state == State.COMMITTED.name.lower()]
         alike = [one for one in stored if one.duplicate]
         if alike:
-            best = min(alike, key=lambda one: (not one.same_key, -one.similarity, one.number))
+            best = min(alike, key=_rank)
             outcome = fp.REVISIT if best.same_key else fp.DUPLICATE
             return Opinion(outcome, UNCHANGED if best.same_key else best.reason, best, candidates)
         pending = State.PENDING.name.lower()

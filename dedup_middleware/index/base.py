@@ -67,6 +67,9 @@ class Entry:
     kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
     record of it; they must be among the slots of the reading. ``payload`` is whatever else a
     method keeps of a page, of any length up to 65,536 bytes; the index does not look into it.
+    ``exact`` says that a stored page with the same text settles the decision: of all duplicates it
+    is the one to name, unless the key is that of another. The text is the same if size, SimHash,
+    exact hash, figures and sketch are.
 
     :raises ValueError: the payload is too long
     """
@@ -75,6 +78,7 @@ class Entry:
     content: bytes
     address: str | None
     payload: bytes = b""
+    exact: bool = False
 
     def __attrs_post_init__(self) -> None:
         if len(self.payload) > PAYLOAD_LIMIT:
@@ -98,8 +102,9 @@ class Proposal:
 
     ``claim``: the page's claim, if nobody stood beside it in a narrow table. ``near``: the full
     buckets that the page met, and the pages beside it; those of the narrow tables alone, and
-    perhaps not all, unless ``whole``. What the index could say of them on the way:
-    ``satellites`` and ``addresses``; ``reading``: what was read, ready for :meth:`Index.claim`.
+    perhaps not all, unless ``whole``. Where an exact copy settles an entry, ``near`` may be that
+    copy alone. What the index could say of them on the way: ``satellites`` and ``addresses``;
+    ``reading``: what was read, ready for :meth:`Index.claim`.
     """
 
     claim: Claim | None
@@ -156,6 +161,14 @@ class Index(ABC):
 
         :returns: its parameters
         :raises IndexRefusedError: there is none, or it is none
+        """
+
+    def watch_round_trips(self, tell: Callable[[], None]) -> None:  # noqa: B027
+        """Have ``tell`` called for each round trip from now on, in the thread of the event loop.
+
+        Calls made at the same time share one. On Redis it is an exchange with a server, be it the
+        first try or a further one; connecting is none. On SQLite it is a batch handed to the
+        thread that owns the file, which runs it in one transaction. In memory there is none.
         """
 
     @abstractmethod

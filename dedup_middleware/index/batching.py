@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 _Call = TypeVar("_Call")
 _Answer = TypeVar("_Answer")
 
 # Answers of a batch, in its order; an exception is raised in the caller it belongs to.
-Run = Callable[[list[_Call]], Awaitable[Sequence["_Answer | Exception"]]]
+Run = Callable[[list[_Call]], Awaitable[Iterable["_Answer | Exception"]]]
 
 _Waiting = tuple[_Call, "asyncio.Future[_Answer]", Callable[[_Answer], None] | None]
 
 
 class Batcher(Generic[_Call, _Answer]):
-    """Collects calls while the batch before them is under way, then runs them as one.
+    """Collects calls while the batches before them are under way, then runs them as one.
 
     Nobody waits for a batch to fill: the first call of an idle batcher starts at once, together
     with all others made in the same turn of the event loop.
 
     :param run: carries out a batch; an exception of its own goes to every caller in the batch
     :param limit: the most calls in a batch
+    :param lanes: the most batches under way; with more than one, batches may overtake each other
+    :param portion: so many callers get their answers before they, and all else, have a turn. Where
+        ``run`` gives an iterator that works out each answer when asked for it, what the first
+        ones do next is on its way while the rest is worked out.
     """
 
-    def __init__(self, run: Run[_Call, _Answer], limit: int) -> None:
+    def __init__(
+        self, run: Run[_Call, _Answer], limit: int, *, lanes: int = 1, portion: int = 1 << 30
+    ) -> None:
         self._run = run
         self._limit = limit
+        self._lanes = lanes
+        self._portion = portion
         self._waiting: deque[_Waiting[_Call, _Answer]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._is_starting = False
 
     def submit(
         self, call: _Call, undo: Callable[[_Answer], None] | None = None
@@ -44,34 +54,50 @@ class Batcher(Generic[_Call, _Answer]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Answer] = loop.create_future()
         self._waiting.append((call, future, undo))
-        if self._task is None:
-            self._task = loop.create_task(self._drain())
+        self._start()
         return future
 
     async def join(self) -> None:
         """Wait until nothing is under way."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
-    async def _drain(self) -> None:
+    def _start(self) -> None:
+        """Begin one more batch in the next turn of the event loop, if there is a lane for it."""
+        if self._waiting and not self._is_starting and self._under_way < self._lanes:
+            self._is_starting = True
+            self._under_way += 1
+            task = asyncio.get_running_loop().create_task(self._serve())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self) -> None:
+        """Carry out one batch and tell the callers."""
+        self._is_starting = False
+        size = min(self._limit, len(self._waiting))
+        batch = [self._waiting.popleft() for _ in range(size)]
+        self._start()
+        # A caller that has gone away before its call began needs no answer.
+        batch = [one for one in batch if not one[1].cancelled()]
+        served = 0
         try:
-            while self._waiting:
-                size = min(self._limit, len(self._waiting))
-                batch = [self._waiting.popleft() for _ in range(size)]
-                # A caller that has gone away before its call began needs no answer.
-                batch = [one for one in batch if not one[1].cancelled()]
-                try:
-                    answers = await self._run([call for call, _, _ in batch]) if batch else ()
-                except Exception as error:
-                    answers = [error] * len(batch)
-                except BaseException:
-                    for _, future, _ in batch:
-                        future.cancel()
-                    raise
-                for (_, future, undo), answer in zip(batch, answers, strict=True):
-                    _settle(future, answer, undo)
-        finally:
-            self._task = None
+            try:
+                answers = await self._run([call for call, _, _ in batch]) if batch else ()
+            finally:
+                self._under_way -= 1
+                self._start()
+            for (_, future, undo), answer in zip(batch, answers, strict=True):
+                _settle(future, answer, undo)
+                served += 1
+                if served % self._portion == 0:
+                    await asyncio.sleep(0)
+        except Exception as error:
+            for _, future, undo in batch[served:]:
+                _settle(future, error, undo)
+        except BaseException:
+            for _, future, _ in batch[served:]:
+                future.cancel()
+            raise
 
 
 def forget_outcome(future: asyncio.Future[Any]) -> None:

@@ -1,17 +1,42 @@
 -- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page
 -- number (5 bytes) and a token (8).
 -- Returns for each 1: committed; 2: it is already, by whom is no longer known; 0: the claim is gone.
+local CLAIMS = ARGV[2]
 local time = now()
-local answers = {}
-for at = 1, #ARGV[2], 13 do
-  local page = string.sub(ARGV[2], at, at + 4)
-  local token = token_of(page, time)
-  if token == string.sub(ARGV[2], at + 5, at + 12) then
-    finish(page, COMMITTED, time)
-    redis.call('INCR', KEYS[2])
-    answers[#answers + 1] = 1
+local answers, ours, is_ours = {}, {}, {}
+for at = 1, #CLAIMS, 13 do
+  local page = string.sub(CLAIMS, at, at + 4)
+  local answer
+  if is_ours[page] then -- twice in one call
+    answer = 2
   else
-    answers[#answers + 1] = not token and state_of(page) == COMMITTED and 2 or 0
+    local token = token_of(page, time)
+    if token == string.sub(CLAIMS, at + 5, at + 12) then
+      ours[#ours + 1] = page
+      is_ours[page] = true
+      answer = 1
+    else
+      answer = not token and state_of(page) == COMMITTED and 2 or 0
+    end
   end
+  answers[#answers + 1] = answer
+end
+if #ours > 0 then
+  -- HDEL goes first, see finish().
+  redis.call('HDEL', LEASES, unpack(ours))
+  local stamp = struct.pack('<I4', math.floor(time / 1000))
+  local there = {}
+  for i = 1, #ours do
+    local chunk, offset = place(ours[i])
+    if there[chunk] == nil then
+      there[chunk] = redis.call('EXISTS', chunk) == 1
+    end
+    -- A chunk that has expired must not come back as a string of zeros.
+    if there[chunk] then
+      redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, stamp)
+    end
+  end
+  local count = tonumber(redis.call('GET', KEYS[2]) or 0) + #ours
+  redis.call('SET', KEYS[2], string.format('%.0f', count))
 end
 return answers

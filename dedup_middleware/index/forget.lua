@@ -3,20 +3,47 @@
 -- or '': all.
 -- Committed pages among them with such a stamp read as released from now on; returns how many.
 local FIRST, FIRST_ARGUMENT = 3, 3 -- keys and arguments before those of the chunks
+local FEW = 32 -- rows of a chunk up to which it pays to write them one by one
 local SINCE, UNTIL = tonumber(ARGV[2]), tonumber(ARGV[3])
 local sub, byte, unpack_stamp = string.sub, string.byte, struct.unpack
 local released = struct.pack('<I4', RELEASED)
 local forgotten = 0
-for i = 1, #KEYS - FIRST do
-  local rows, marks = redis.call('GET', KEYS[FIRST + i]) or '', ARGV[FIRST_ARGUMENT + i]
-  local every = marks == ''
-  -- The string is put together anew: a write for each page would take ten times as long.
+
+local function is_meant(stamp)
+  return stamp > RELEASED and stamp >= SINCE and stamp < UNTIL
+end
+
+-- Places of the marked rows, unless there are too many.
+local function few(marks)
+  local places = {}
+  local row = string.find(marks, '1', 1, true)
+  while row and #places < FEW do
+    places[#places + 1] = (row - 1) * ROW_SIZE + CONTENT_SIZE
+    row = string.find(marks, '1', row + 1, true)
+  end
+  return marks ~= '' and not row and places
+end
+
+local function forget_few(chunk, places)
+  for j = 1, #places do
+    local stamp = redis.call('GETRANGE', chunk, places[j], places[j] + 3)
+    if #stamp == 4 and is_meant(unpack_stamp('<I4', stamp)) then
+      redis.call('SETRANGE', chunk, places[j], released)
+      forgotten = forgotten + 1
+    end
+  end
+end
+
+local function forget_many(chunk, marks)
+  local rows, every = redis.call('GET', chunk) or '', marks == ''
+  -- The string is put together anew: with a write for each page, half of them gone, it would take
+  -- ten times as long.
   local parts, n, done, row = {}, 0, 1, 0
   for at = CONTENT_SIZE + 1, #rows - ROW_SIZE + CONTENT_SIZE + 1, ROW_SIZE do
     row = row + 1
     if every or byte(marks, row) == 49 then
       local stamp = unpack_stamp('<I4', rows, at)
-      if stamp > RELEASED and stamp >= SINCE and stamp < UNTIL then
+      if is_meant(stamp) then
         parts[n + 1] = sub(rows, done, at - 1)
         parts[n + 2] = released
         n = n + 2
@@ -27,7 +54,17 @@ for i = 1, #KEYS - FIRST do
   if n > 0 then
     forgotten = forgotten + n / 2
     parts[n + 1] = sub(rows, done)
-    redis.call('SET', KEYS[FIRST + i], table.concat(parts))
+    redis.call('SET', chunk, table.concat(parts))
+  end
+end
+
+for i = 1, #KEYS - FIRST do
+  local chunk, marks = KEYS[FIRST + i], ARGV[FIRST_ARGUMENT + i]
+  local places = few(marks)
+  if places then
+    forget_few(chunk, places)
+  else
+    forget_many(chunk, marks)
   end
 end
 if forgotten > 0 then

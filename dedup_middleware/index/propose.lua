@@ -2,27 +2,34 @@
 -- generation, then the same of the older live ones.
 -- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
 -- knows it, number of live generations; then for each page: token and content, sizes of the heads
--- of its records (a digit each), heads, text_length of the row and text.
+-- of its records (a digit each; TWIN more in the first: an exact copy settles the page), heads,
+-- text_length of the row and text.
 -- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
 -- the pages they stand beside are returned. Records of wide tables are returned as they were before,
 -- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
--- Returns the generation of now if it is another one. Else for each page {answer} or {answer, row,
--- address, row, address, ...}. An answer is made of words of 8 bytes: page number (5 bytes, 0: not
--- claimed), number of wide buckets, 1 if the caller must read for itself, number of full buckets; the
--- wide buckets' lengths; their bytes. Before a row stand its page number, in how many of the caller's places the
--- page was found, and in which.
-local find, sub, byte, pack = string.find, string.sub, string.byte, struct.pack
+-- Returns the generation of now if it is another one. Else {heads, wide, beside}:
+-- heads: 8 bytes for each page: page number (5 bytes, 0: not claimed), number of rows in "beside", 1 if
+--   the caller must read for itself or 2 if the row is that of an exact copy, number of full buckets.
+-- wide: the wide buckets of all pages, of each bucket all generations.
+-- beside: for each page with such rows a string of the places where it met others, 6 bytes each: page
+--   number, place; then of each of those others, in the order in which they come first, row and address.
+-- Redis's Lua hashes every byte of every string it makes, so strings are neither cut nor joined
+-- without need.
+local find, sub, byte, char = string.find, string.sub, string.byte, string.char
+local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis.call
+local KEYS, ARGV = KEYS, ARGV
 local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
 local FIRST, FIRST_ARGUMENT = 3, 5 -- keys and arguments before those of the pages
 local EXACT = 4096 -- see claim.lua
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
+local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
-local WIDE_HEAD = 6 -- bytes of a record of a SimHash table behind its page number
+local NARROW, WIDE_HEAD, WIDE = 8, 6, 11 -- bytes of a record; behind its page number
 local MOST = 16 -- neighbours of a page that are worth a row each; a caller reads more of them itself
 
 -- Somebody may have emptied the server: nothing is written before the index is opened again.
-local counters = redis.call('GET', KEYS[2])
+local counters = call('GET', KEYS[2])
 if not counters then
   return redis.error_reply('GONE the index has no counters')
 end
@@ -34,137 +41,287 @@ if SPAN > 0 then
     return generation
   end
 end
-local last, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+local last, text_end, filled, overflow, gone = read(COUNTERS, counters)
 local before, first_text = last, text_end
 
 -- All buckets as they stand, each asked for once, then with what the pages of this call add to them.
-local values = {}
-do
-  local wanted, n = {}, 0
-  for i = FIRST + 1, #KEYS do
-    local name = KEYS[i]
-    if not values[name] then
-      n = n + 1
-      wanted[n], values[name] = name, ''
+local names, places, values = {}, {}, {} -- of the buckets; of each key its bucket; of the buckets
+local known, wanted, fetched = {}, 0, 0
+local function fetch()
+  if fetched == 0 and wanted > 0 then
+    values = call('MGET', unpack(names))
+  elseif wanted > fetched then
+    local more = call('MGET', unpack(names, fetched + 1))
+    for i = 1, wanted - fetched do
+      values[fetched + i] = more[i]
     end
   end
-  local fetched = redis.call('MGET', unpack(wanted))
-  for i = 1, n do
-    values[wanted[i]] = fetched[i] or ''
-  end
+  fetched = wanted
 end
 
 -- Of a full wide bucket only the newest records are returned, so that a page crafted into it costs
 -- no more than this. A copy that it hides is found by the other tables, or else is stored once more.
 local shown = {}
-local function newest(name, value)
-  if not shown[name] then
-    shown[name] = sub(value, -SHOWN)
+local function newest(at, value)
+  if not shown[at] then
+    shown[at] = sub(value, -SHOWN)
   end
-  return shown[name]
+  return shown[at]
 end
 local appends = {}
 local rows, texts, leases = {}, {}, {}
+local stored = {} -- rows that were fetched
 
 -- Row and address of a page; nothing if it is the very claim that an earlier try of this call made.
 local function neighbour(page, token)
-  local own = struct.unpack('<I5', page) - before
+  local own = read('<I5', page) - before
   local row = rows[own]
   if row then -- claimed by this very call, and not written yet
-    local length = TAIL_SIZE > 0 and struct.unpack('<I2', row, CONTENT_SIZE + 5) or 0
+    local length = TAIL_SIZE > 0 and read('<I2', row, CONTENT_SIZE + 5) or 0
     return row, sub(texts[own], 1, length % PAYLOAD_BIT)
   end
-  row = row_of(page, time)
+  row = stored[page] or row_of(page, time)
+  stored[page] = row
   if #row < ROW_SIZE then
     return row, ''
   end
-  if struct.unpack('<I4', row, CONTENT_SIZE + 1) == PENDING and token_of(page, time) == token then
+  if read('<I4', row, CONTENT_SIZE + 1) == PENDING and token_of(page, time) == token then
     return nil
   end
   if TAIL_SIZE == 0 then
     return row, ''
   end
-  local length, start = struct.unpack('<I2I5', row, CONTENT_SIZE + 5)
+  local length, start = read('<I2I5', row, CONTENT_SIZE + 5)
   return row, read_text(start, length % PAYLOAD_BIT)
 end
 
--- Splits what is the same for most pages once: how long each head is, and which places get a record.
+-- Splits what is the same for most pages once: where each head is, and which places get a record.
 local shapes = {}
 local function shape_of(sizes)
   local shape = shapes[sizes]
   if not shape then
-    shape = { written = 0, format = '<' }
+    shape = { written = 0, narrow = {}, wide = {}, from = {}, to = {}, mark = {} }
     local at = 1
     for i = 1, #sizes do
-      local size = (byte(sizes, i) - 48) % PROBE
-      shape[i] = { size, at, at + size - 1, 5 + size }
-      at = at + size
-      if byte(sizes, i) - 48 < PROBE then
+      local size = byte(sizes, i) - 48
+      if size % TWIN < PROBE then
         shape.written = i
       end
-      if size == WIDE_HEAD then
-        shape.format = shape.format .. string.rep('I8', GENERATIONS)
-      end
+      size = size % PROBE
+      shape.from[i], shape.to[i], shape.mark[i] = at, at + size - 1, char(i)
+      at = at + size
+      local kind = size == WIDE_HEAD and shape.wide or shape.narrow
+      kind[#kind + 1] = i
     end
+    -- The first narrow place is that of the key, the second one that of a band.
+    shape.twin = byte(sizes, 1) - 48 >= TWIN and shape.narrow[2]
     shapes[sizes] = shape
   end
   return shape
 end
 
-local answers, names = {}, {}
-local key = FIRST
-for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
-  local sizes, heads = ARGV[argument + 1], ARGV[argument + 2]
-  local shape, count = shape_of(sizes), #sizes
-  local lengths, wide, found, places = {}, {}, {}, {}
-  local remainders = {}
-  local odd, full = false, 0
-  for i = 1, count do
-    local part = shape[i]
-    local head = sub(heads, part[2], part[3])
-    remainders[i] = head
-    for bucket = key + i, key + i + (GENERATIONS - 1) * count, count do
-      local value = values[KEYS[bucket]]
-      local length = #value
-      if part[1] == WIDE_HEAD then
-        local told = length > FULL_BUCKET and newest(KEYS[bucket], value) or value
-        lengths[#lengths + 1] = #told
-        wide[#wide + 1] = told
-      elseif length > 0 then
-        local place = find(value, head, 6, true)
-        while place do
-          if place % 8 == 6 then
-            local page = sub(value, place - 5, place - 1)
-            if not places[page] then
-              found[#found + 1] = page
-              places[page] = string.char(i)
-            elseif byte(places[page], -1) ~= i then
-              places[page] = places[page] .. string.char(i)
+-- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
+-- all tables are looked into, where another page might be named instead: the page itself, or where
+-- it takes the rest to know, since the copy has another title on the same host.
+local function twin(key, count, shape, argument)
+  local oldest, head
+  local i = shape.twin
+  for bucket = key + i, key + i + (GENERATIONS - 1) * count, count do
+    local value = values[places[bucket]]
+    if value then
+      head = head or sub(ARGV[argument + 2], shape.from[i], shape.to[i])
+      local place, met = find(value, head, 6, true), 0
+      if place and (#value % NARROW ~= 0 or #value > FULL_BUCKET) then
+        return nil
+      end
+      while place do
+        if place % NARROW == 6 then
+          met = met + 1
+          if met >= MOST then
+            return nil
+          end
+          local page, content = sub(value, place - 5, place - 1), ARGV[argument]
+          local row = stored[page] or row_of(page, time)
+          stored[page] = row
+          if sub(row, EXACT_AT, EXACT_AT + 7) == sub(content, 8 + EXACT_AT, 15 + EXACT_AT)
+            and #row == ROW_SIZE and read('<I4', row, CONTENT_SIZE + 1) > RELEASED
+            and sub(row, 1, HOST - 1) == sub(content, 9, 7 + HOST)
+            and sub(row, SIMHASH, SIMHASH + 7) == sub(content, 8 + SIMHASH, 15 + SIMHASH)
+            and sub(row, FIGURES, CONTENT_SIZE) == sub(content, 8 + FIGURES) then
+            if sub(row, HOST, HOST + 1) == sub(content, 8 + HOST, 9 + HOST)
+              and sub(row, TITLE, TITLE + 1) ~= sub(content, 8 + TITLE, 9 + TITLE) then
+              return nil
+            end
+            if not oldest or read('<I5', page) < read('<I5', oldest) then
+              oldest = page
             end
           end
-          place = #found < MOST and find(value, head, place + 1, true)
         end
+        place = find(value, head, place + 1, true)
       end
-      odd = odd or length % part[4] ~= 0
-      if length > FULL_BUCKET then
-        full = full + 1
+    end
+  end
+  if oldest then
+    head = sub(ARGV[argument + 2], shape.from[1], shape.to[1])
+    for bucket = key + 1, key + 1 + (GENERATIONS - 1) * count, count do
+      local value = values[places[bucket]]
+      if value and (find(value, head, 6, true) or #value % NARROW ~= 0 or #value > FULL_BUCKET) then
+        return nil
+      end
+    end
+  end
+  return oldest
+end
+
+-- First, what may settle pages; what is settled needs nothing else.
+local key = FIRST
+for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
+  local sizes = ARGV[argument + 1]
+  local shape, count = shape_of(sizes), #sizes
+  if shape.twin then
+    for base = key, key + (GENERATIONS - 1) * count, count do
+      for i = base + 1, base + shape.twin, shape.twin - 1 do
+        local name = KEYS[i]
+        local at = known[name]
+        if not at then
+          at = wanted + 1
+          wanted, known[name], names[at] = at, at, name
+        end
+        places[i] = at
+      end
+    end
+  end
+  key = key + GENERATIONS * count
+end
+fetch()
+local twins = {}
+key = FIRST
+for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
+  local sizes = ARGV[argument + 1]
+  local shape, count = shape_of(sizes), #sizes
+  local page = shape.twin and twin(key, count, shape, argument)
+  if page then
+    twins[argument] = page
+  else
+    for i = key + 1, key + GENERATIONS * count do
+      local name = KEYS[i]
+      local at = known[name]
+      if not at then
+        at = wanted + 1
+        wanted, known[name], names[at] = at, at, name
+      end
+      places[i] = at
+    end
+  end
+  key = key + GENERATIONS * count
+end
+fetch()
+
+local answers, wides, beside = {}, {}, {}
+local told, met = 0, 0 -- lengths of the last two
+local written, is_written, writes = {}, {}, 0 -- buckets written anew
+local met_at, seen_at, own_heads = {}, {}, {} -- of one page, used again for the next one
+key = FIRST
+for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
+  local heads = ARGV[argument + 2]
+  local shape, count = shape_of(ARGV[argument + 1]), #ARGV[argument + 1]
+  local from, to = shape.from, shape.to
+  local odd, full, hits, others = false, 0, 0, 0
+  local newer = key + (GENERATIONS - 1) * count
+  local first_told = told
+
+  local settled = twins[argument]
+  local some = shape.wide
+  for j = 1, settled and 0 or #some do
+    own_heads[some[j]] = nil
+    for base = key, newer, count do
+      local at = places[base + some[j]]
+      local value = values[at]
+      told = told + 1
+      if value then
+        local length = #value
+        odd = odd or length % WIDE ~= 0
+        if length > FULL_BUCKET then
+          full = full + 1
+          value = newest(at, value)
+        end
+        wides[told] = value
+      else
+        wides[told] = ''
       end
     end
   end
 
-  local answer = { '' }
-  local page
-  odd = odd or #found >= MOST
-  if #found > 0 then
-    local token = sub(ARGV[argument], 1, 8)
-    for _, other in ipairs(found) do
-      local row, address = neighbour(other, token)
-      if row then
-        answer[#answer + 1] = other .. string.char(#places[other]) .. places[other] .. row
-        answer[#answer + 1] = address
-      else
-        page = other
+  some = shape.narrow
+  local known
+  for j = 1, settled and 0 or #some do
+    local i = some[j]
+    local head
+    own_heads[i] = nil
+    for base = key, newer, count do
+      local value = values[places[base + i]]
+      if value then
+        if not head then
+          head = sub(heads, from[i], to[i])
+          own_heads[i] = head
+        end
+        local place = find(value, head, 6, true)
+        while place do
+          if place % NARROW == 6 then
+            local page = sub(value, place - 5, place - 1)
+            known = known or {}
+            if not known[page] then
+              known[page] = true
+              others = others + 1
+              seen_at[others] = page
+            end
+            met_at[hits + 1], met_at[hits + 2] = page, shape.mark[i]
+            hits = hits + 2
+          end
+          place = others < MOST and find(value, head, place + 1, true)
+        end
+        local length = #value
+        odd = odd or length % NARROW ~= 0
+        if length > FULL_BUCKET then
+          full = full + 1
+        end
       end
+    end
+  end
+
+  local page
+  local row_count = 0
+  odd = odd or others >= MOST
+  if settled then
+    for j = 1, #shape.wide * GENERATIONS do
+      wides[told + j] = ''
+    end
+    told = told + #shape.wide * GENERATIONS
+    beside[met + 1], row_count = settled .. shape.mark[shape.twin], 1
+    beside[met + 2], beside[met + 3] = neighbour(settled)
+    met = met + 3
+  elseif others > 0 then
+    local token = sub(ARGV[argument], 1, 8)
+    local start = met
+    met = met + 1
+    beside[met] = ''
+    for j = 1, others do
+      local row, address = neighbour(seen_at[j], token)
+      if row then
+        beside[met + 1], beside[met + 2] = row, address
+        met = met + 2
+        row_count = row_count + 1
+      else
+        page = seen_at[j]
+      end
+    end
+    if page or odd then -- the caller makes nothing of them
+      for j = met, start + 1, -1 do
+        beside[j] = nil
+      end
+      met, row_count = start, 0
+    else
+      beside[start + 1] = concat(met_at, '', 1, hits)
     end
   elseif not odd then
     if last >= LAST_NUMBER then
@@ -173,21 +330,24 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
     last = last + 1
     page = pack('<I5', last)
     for i = 1, shape.written do
-      local name = KEYS[key + i]
-      local value = values[name]
+      local at = places[key + i]
+      local value, head = values[at], own_heads[i] or sub(heads, from[i], to[i])
+      if not value then
+        filled = filled + 1
+        value = ''
+      end
       local length = #value
-      if length + shape[i][4] > BUCKET_LIMIT then
+      if length + 5 + #head > BUCKET_LIMIT then
         overflow = overflow + 1
       else
-        if length == 0 then
-          filled = filled + 1
+        if length > EXACT or appends[at] then
+          appends[at] = (appends[at] or '') .. page .. head
+        elseif not is_written[at] then
+          is_written[at] = true
+          writes = writes + 1
+          written[writes] = at
         end
-        if length <= EXACT and not appends[name] then
-          names[#names + 1] = name
-        else
-          appends[name] = (appends[name] or '') .. page .. remainders[i]
-        end
-        values[name] = value .. page .. remainders[i]
+        values[at] = value .. page .. head
       end
     end
     local text = ARGV[argument + 3]
@@ -197,39 +357,37 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
     leases[#leases + 1] = page
     leases[#leases + 1] = sub(ARGV[argument], 1, 8) .. till
   end
-  local buckets = #wide
   if odd then
-    answer[1] = (page or NOT_CLAIMED) .. string.char(buckets, page and 0 or 1, math.min(full, 255))
-      .. string.rep('\0', 8 * buckets)
-  else
-    answer[1] = (page or NOT_CLAIMED) .. string.char(buckets, 0, math.min(full, 255))
-      .. pack(shape.format, unpack(lengths)) .. table.concat(wide)
+    for j = first_told + 1, told do
+      wides[j] = ''
+    end
   end
-  answers[#answers + 1] = answer
+  answers[#answers + 1] = (page or NOT_CLAIMED)
+    .. char(row_count, settled and 2 or odd and not page and 1 or 0, full < 255 and full or 255)
   key = key + count * GENERATIONS
 end
 
 if last > before then
   -- The first write is one that a server without memory refuses, before anything has changed.
-  redis.call('SET', KEYS[2], pack(COUNTERS, last, text_end, filled, overflow, gone))
-  if SPAN > 0 and redis.call('HEXISTS', KEYS[3], GENERATION) == 0 then
-    redis.call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
+  call('SET', KEYS[2], pack(COUNTERS, last, text_end, filled, overflow, gone))
+  if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
+    call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
-  local writes = {}
-  for i = 1, #names do
-    local name = names[i]
-    local value, records = values[name], appends[name]
-    writes[2 * i - 1] = name
-    writes[2 * i] = records and sub(value, 1, -1 - #records) or value
+  local pairs_written = {}
+  for i = 1, writes do
+    local at = written[i]
+    local value, records = values[at], appends[at]
+    pairs_written[2 * i - 1] = names[at]
+    pairs_written[2 * i] = records and sub(value, 1, -1 - #records) or value
   end
-  if #writes > 0 then
-    redis.call('MSET', unpack(writes))
+  if writes > 0 then
+    call('MSET', unpack(pairs_written))
   end
-  for name, records in pairs(appends) do
-    redis.call('APPEND', name, records)
+  for at, records in pairs(appends) do
+    call('APPEND', names[at], records)
   end
-  write_text(first_text, table.concat(texts))
+  write_text(first_text, concat(texts))
   write_rows(before + 1, rows)
-  redis.call('HSET', LEASES, unpack(leases))
+  call('HSET', LEASES, unpack(leases))
 end
-return answers
+return { concat(answers), wides, beside }

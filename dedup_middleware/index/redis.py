@@ -14,6 +14,7 @@ import asyncio
 import secrets
 import struct
 from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,10 @@ from dedup_middleware.index.redis_forget import (
     forget_numbers,
     forget_stamps,
 )
-from dedup_middleware.index.redis_link import Answer, Call
+from dedup_middleware.index.redis_link import LANES, Answer, Call
 from dedup_middleware.index.redis_load import RedisSteps
 from dedup_middleware.index.redis_namespace import RedisNamespace
-from dedup_middleware.index.redis_propose import batches, propose
+from dedup_middleware.index.redis_propose import PORTION, batches, propose
 from dedup_middleware.index.redis_scripts import (
     strange_stamps,
     text_of,
@@ -77,7 +78,9 @@ class RedisIndex(RedisNamespace):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self._proposals: Batcher[Proposed, Proposal] = Batcher(self._propose, _PROPOSED)
+        self._proposals: Batcher[Proposed, Proposal] = Batcher(
+            self._propose, _PROPOSED, lanes=LANES, portion=PORTION
+        )
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
@@ -224,16 +227,16 @@ class RedisIndex(RedisNamespace):
             self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
         return made
 
-    async def _propose(self, pages: list[Proposed]) -> list[Proposal | Exception]:
+    async def _propose(self, pages: list[Proposed]) -> Iterable[Proposal | Exception]:
         moment = self._moment()
         made = await asyncio.gather(
             *(self._together(group, moment) for group in batches(pages, len(moment.live)))
         )
-        return [one for group in made for one in group]
+        return chain.from_iterable(made)
 
     async def _together(
         self, pages: list[Proposed], moment: Moment
-    ) -> Sequence[Proposal | Exception]:
+    ) -> Iterable[Proposal | Exception]:
         made = await propose(self._link, pages, self.prefix, moment, self.layout, self._window)
         if not isinstance(made, int):
             return made
@@ -264,10 +267,10 @@ class RedisIndex(RedisNamespace):
         answer = await self._link.submit(call)
         # 2: committed already; by this very call, if an earlier try of it got no answer. But then
         # the server may have lost its last writes and given the number to another page.
-        flags = dict(zip(claims, answer.reply, strict=True))
-        doubtful = [one for one, flag in flags.items() if flag == 2 and answer.again]
+        flags = list(zip(claims, answer.reply, strict=True))
+        doubtful = [one for one, flag in flags if flag == 2 and answer.again]
         ours = await self._ours(doubtful) if doubtful else set()
-        return [flags[one] == 1 or one in ours for one in claims]
+        return [flag == 1 or one in ours for one, flag in flags]
 
     async def _ours(self, claims: list[Claim]) -> set[Claim]:
         """Claims whose numbers belong to what was claimed."""

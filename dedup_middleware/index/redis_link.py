@@ -1,7 +1,8 @@
 """From calls to replies: batches, retries, forgotten scripts, servers that move.
 
-All calls of a process go through one connection, in batches. A batch is sent again as often as
-``DEDUP_RETRIES`` says, but only those of its calls that have no reply yet.
+All calls of a process go in batches, of which two may be under way, each over a connection of its
+own: so the server works on one while the process makes use of the other's replies. A batch is sent
+again as often as ``DEDUP_RETRIES`` says, but only those of its calls that have no reply yet.
 """
 
 from __future__ import annotations
@@ -27,24 +28,41 @@ from dedup_middleware.index.redis_servers import (
 )
 
 BATCH = 64
+LANES = 2  # batches under way
 _FIRST_PAUSE = 0.05  # seconds
 _LONGEST_PAUSE = 2.0
 
 
 @attrs.frozen(eq=False)
 class Call:
-    """A command, or a script with its keys and arguments."""
+    """A command, or a script with its keys and arguments.
+
+    A script may have ``packed_count`` further keys, which are ready to send.
+    """
 
     arguments: Sequence[bytes | int]
     keys: Sequence[bytes] = ()
     script: Script | None = None
+    packed_keys: bytes = b""
+    packed_count: int = 0
 
     def packed(self, *, in_full: bool) -> bytes:
         """The bytes to send. ``in_full``: with the text of the script."""
         if self.script is None:
             return pack(self.arguments)
         how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
-        return pack((*how, len(self.keys), *self.keys, *self.arguments))
+        head: tuple[bytes | int, ...] = (*how, len(self.keys) + self.packed_count, *self.keys)
+        if not self.packed_count:
+            return pack((*head, *self.arguments))
+        count = len(head) + self.packed_count + len(self.arguments)
+        parts = (_words(head), self.packed_keys, _words(self.arguments))
+        return b"*%d\r\n%s%s%s" % (count, *parts)
+
+
+def _words(arguments: Sequence[bytes | int]) -> bytes:
+    """Packed arguments without the line before them, which says how many there are."""
+    packed = pack(arguments)
+    return packed[packed.index(b"\n") + 1 :]
 
 
 @attrs.frozen(eq=False)
@@ -80,11 +98,12 @@ class RedisLink:
         self.opening = True  # whether a refusal is told as such; later calls only tell "not now"
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
+        self.on_round_trip: Callable[[], None] = lambda: None
         self._where = where
         self._timeout = timeout
         self._retries = retries
         self._servers = RedisServers(read_address(url), key, timeout, self._greet)
-        self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH)
+        self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH, lanes=LANES)
 
     def submit(
         self, call: Call, undo: Callable[[Answer], None] | None = None
@@ -121,6 +140,7 @@ class RedisLink:
     async def _exchange(self, todo: list[_Try]) -> None:
         try:
             async with self._servers.connection() as connection:
+                self.on_round_trip()
                 replies, failure = await self._servers.exchange(
                     connection, [one.call.packed(in_full=one.in_full) for one in todo]
                 )

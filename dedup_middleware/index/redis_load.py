@@ -17,9 +17,10 @@ from dedup_middleware.index.redis_expiry import Server
 from dedup_middleware.index.redis_scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
 from dedup_middleware.index.window import Moment
 
-_PAGES = 1_000  # in one call, which keeps the server for some milliseconds
-_BUCKETS = 500
-_BYTES = 1 << 18  # of text or records in one call
+# In one call, which keeps the server for less than a millisecond.
+_PAGES = 256
+_BUCKETS = 128
+_BYTES = 1 << 16  # of text or records
 _LOADS = b"loads"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dedup_middleware.index.base import (
@@ -58,6 +58,10 @@ class RedisNamespace(Index):
     def window(self) -> float:
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
+
+    def watch_round_trips(self, tell: Callable[[], None]) -> None:
+        """See :meth:`.Index.watch_round_trips`."""
+        self._link.on_round_trip = tell
 
     def _key(self, name: str) -> bytes:
         return self.prefix + name.encode()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dedup_middleware.errors import DedupError
 from dedup_middleware.index.base import Claim, Proposal, Proposed
 from dedup_middleware.index.records import (
+    NUMBER_MASK,
     REMAINDER_BITS,
     WIDE_REMAINDER_BITS,
     Satellites,
@@ -19,28 +21,41 @@ from dedup_middleware.index.records import (
 )
 from dedup_middleware.index.redis_link import Call, RedisLink
 from dedup_middleware.index.redis_scripts import RowLayout, script, strange_stamps, text_of
-from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slots
+from dedup_middleware.index.tables import (
+    EXACT_TABLE,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    NOBODY,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slots,
+)
 from dedup_middleware.index.window import Moment, Window
 
 TOKEN = 8  # bytes
-_FIRST_WIDE = SIMHASH_TABLES[0] << 16
-_BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _NARROW_HEAD, _WIDE_HEAD = REMAINDER_BITS // 8, WIDE_REMAINDER_BITS // 8  # bytes
-_ZERO, _PROBE = ord("0"), 16
+_ZERO, _PROBE, _TWIN = ord("0"), 16, 32
+_KEY, _SHORT, _FIRST_BAND = 1 << KEY_TABLE, 1 << EXACT_TABLE, 1 << FIRST_BAND_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
-_READ_FOR_YOURSELF, _FULL = 6, 7  # bytes of an answer
+_NUMBER = np.uint64(NUMBER_MASK)
+_READ_FOR_YOURSELF, _EXACT = 1, 2
+PORTION = 32  # pages whose answers are worked out in one go
+# Where a head says how many rows follow, what is to be made of them, and how many buckets are full.
+_ROWS, _HOW, _FULL = 5, 6, 7
 
 
 @attrs.frozen(eq=False)
 class Request:
     """Keys and arguments for some pages, and what it takes to understand the answers."""
 
-    keys: list[bytes]
+    keys: bytes  # of the buckets, packed
+    key_count: int
     arguments: list[bytes]
-    heads: NDArray[np.uint64]  # of every wide bucket
-    owners: list[int]  # of every wide bucket: its page
-    bits: list[int]  # of every wide bucket: its table, as one bit
-    tables: list[list[int]]  # of every page: the table of each of its slots, as one bit
+    heads: NDArray[np.uint64]  # of every wide bucket: its head, its table as one bit
+    wide_counts: NDArray[np.int64]  # wide buckets of every page
+    tables: NDArray[np.uint64]  # of every slot of all pages: its table, as one bit
+    counts: list[int]  # slots of every page
     tokens: bytes
 
 
@@ -52,60 +67,92 @@ def request(
     :param prefix: of every key of the namespace
     :param windowed: whether the names of buckets end with a generation
     """
-    generations = len(moment.live)
     slots = [page.slots for page in pages]
+    counts = [len(one) for one in slots]
     words = np.concatenate([Slots.of(one).words for one in slots])
     buckets, heads = words[::2], words[1::2]
-    wide = (buckets >= _FIRST_WIDE) & (buckets < _BEHIND_WIDE)
+    table_numbers = buckets >> _TABLE
+    wide = (table_numbers >= _FIRST_WIDE) & (table_numbers <= _LAST_WIDE)
     widths = np.where(wide, _WIDE_HEAD, _NARROW_HEAD)
     cuts = [0, *np.cumsum(widths).tolist()]
-    # Big-endian numbers of 4 bytes, of which the last three are the name.
-    raw = np.ascontiguousarray(buckets, ">u4").tobytes()
-    keys = [prefix + raw[i + 1 : i + 4] for i in range(0, len(raw), 4)]
     wanted = widths[:, None] > _BYTES
     heads_raw = np.ascontiguousarray(heads, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
     sizes = (widths + _ZERO).astype(np.uint8).tobytes()
-    tables = (_ONE << (buckets >> _TABLE)).tolist()
+    tables = _ONE << table_numbers
+    bits = tables.tolist()
     tokens = secrets.token_bytes(TOKEN * len(pages))
     arguments: list[bytes] = []
-    own: list[list[int]] = []
-    counts: list[int] = []
     start = 0
-    for i, page in enumerate(pages):
-        entry, count = page.entry, len(slots[i])
-        counts.append(count)
+    for i, (page, count) in enumerate(zip(pages, counts, strict=True)):
+        entry = page.entry
         stop = start + count
         size = sizes[start:stop]
         if page.probes:
             written = len(entry.slots)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
+        if entry.exact and layout.settles_exact and _is_whole(bits[start:stop]):
+            size = bytes((size[0] + _TWIN,)) + size[1:]
         arguments += (
             tokens[TOKEN * i : TOKEN * (i + 1)] + layout.record.pack_one(entry.content),
             size,
             heads_raw[cuts[start] : cuts[stop]],
             text_of(entry, layout.record),
         )
-        own.append(tables[start:stop])
         start = stop
-    of_page = np.repeat(np.arange(len(pages)), counts)[wide]
-    if windowed:
-        ends = [one.to_bytes(4, "big") for one in reversed(moment.live)]
-        starts = np.cumsum([0, *counts]).tolist()
-        keys = [
-            name + end
-            for start, count in zip(starts, counts, strict=False)
-            for end in ends
-            for name in keys[start : start + count]
-        ]
+    live = moment.live if windowed else None
+    keys = _packed_keys(buckets, counts, prefix, live)
+    generations = len(moment.live)
+    ends = np.cumsum(counts)
+    wide_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
         keys,
+        len(buckets) * generations,
         arguments,
-        np.repeat(heads[wide], generations),
-        np.repeat(of_page, generations).tolist(),
-        np.repeat(_ONE << (buckets[wide] >> _TABLE), generations).tolist(),
-        own,
+        np.repeat(np.column_stack((heads[wide], tables[wide])), generations, 0).ravel(),
+        np.diff(wide_before[ends], prepend=0) * generations,
+        tables,
+        counts,
         tokens,
     )
+
+
+def _packed_keys(
+    buckets: NDArray[np.uint64], counts: Sequence[int], prefix: bytes, live: range | None
+) -> bytes:
+    """The names of buckets as Redis takes them in a command.
+
+    Of each page those of the newest generation, then those of the older ones. All names are of one
+    length, so all are made in one go: to pack them one by one is a sixth of what a page costs.
+
+    :param live: the generations whose names are wanted; None: names have none
+    """
+    name = len(prefix) + 3 + (4 if live else 0)
+    frame = b"$%d\r\n%s%s\r\n" % (name, prefix, bytes(name - len(prefix)))
+    at = len(frame) - 2 - (name - len(prefix))
+    # Big-endian numbers of 4 bytes, of which the last three are the name.
+    raw = np.ascontiguousarray(buckets, ">u4").view(np.uint8).reshape(-1, 4)
+    if live is not None:
+        generations = [one.to_bytes(4, "big") for one in reversed(live)]
+        starts = np.cumsum([0, *counts]).tolist()
+        raw = np.concatenate(
+            [
+                raw[start : start + count]
+                for start, count in zip(starts, counts, strict=False)
+                for _ in generations
+            ]
+        )
+        ends = b"".join([end * count for count in counts for end in generations])
+    frames = np.empty((len(raw), len(frame)), np.uint8)
+    frames[:] = np.frombuffer(frame, np.uint8)
+    frames[:, at : at + 3] = raw[:, 1:]
+    if live is not None:
+        frames[:, at + 3 : at + 7] = np.frombuffer(ends, np.uint8).reshape(-1, 4)
+    return frames.tobytes()
+
+
+def _is_whole(places: list[int]) -> bool:
+    """Whether the first two narrow tables among these, as bits, are those of the key and a band."""
+    return places[0] == _KEY and _FIRST_BAND in places and _SHORT not in places
 
 
 async def propose(
@@ -115,130 +162,116 @@ async def propose(
     moment: Moment,
     layout: RowLayout,
     window: Window,
-) -> Sequence[Proposal | Exception] | int:
+) -> Iterable[Proposal | Exception] | int:
     """Propose some pages in one call.
 
     :returns: an answer for each (an error is everybody's), or the generation of the server's
         clock, if it is another one than that of ``moment``
     """
     sent = request(pages, prefix, moment, layout, windowed=bool(window.seconds))
+    # All pages of a call are alike in this.
     lease = max(1, round(pages[0].lease * 1000))
     ours = (lease, window.span_ms, moment.generation, len(moment.live))
     keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
-    call = Call((prefix, *ours, *sent.arguments), keys + sent.keys, script("propose", layout))
+    call = Call(
+        (prefix, *ours, *sent.arguments),
+        keys,
+        script("propose", layout),
+        packed_keys=sent.keys,
+        packed_count=sent.key_count,
+    )
     try:
         answer = await link.submit(call)
     except DedupError as error:
         return [error] * len(pages)
-    reply: int | list[list[bytes]] = answer.reply
+    reply = answer.reply
     return reply if isinstance(reply, int) else proposals(reply, pages, sent, layout)
 
 
 def proposals(
-    answers: Sequence[Sequence[bytes]], pages: Sequence[Proposed], sent: Request, layout: RowLayout
-) -> list[Proposal]:
-    """What the answers of the server say of each page."""
+    reply: Sequence[Any], pages: Sequence[Proposed], sent: Request, layout: RowLayout
+) -> Iterator[Proposal]:
+    """What the answer of the server says of each page, worked out when asked for."""
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
-    firsts = [answer[0] for answer in answers]
-    made = [_claimed(raw, sent.tokens[TOKEN * i : TOKEN * (i + 1)]) for i, raw in enumerate(firsts)]
-    numbers, buckets = scan_answers(firsts, sent.heads, pages[0].distance)
-    near: dict[int, dict[int, int]] = {}  # page -> number of a neighbour -> its tables
-    for number, bucket in zip(numbers, buckets, strict=True):
-        masks = near.setdefault(sent.owners[bucket], {})
-        masks[number] = masks.get(number, 0) | sent.bits[bucket]
+    heads, wide, told = reply
+    own = np.frombuffer(heads, np.uint64) & _NUMBER
+    row_counts = heads[_ROWS::8]
+    places: list[bytes] = []
     rows: list[bytes] = []
-    told: list[_Told] = []
-    for i, answer in enumerate(answers):
-        one = made[i]
-        if one is not None:
-            if i in near:  # rows in the answer are of pages that came later
-                made[i] = attrs.evolve(one, near=_neighbours(near[i], one.near.full))
-        elif answer[0][_READ_FOR_YOURSELF]:
-            made[i] = Proposal(None, whole=False)
+    addresses: list[bytes] = []
+    at = 0
+    for count in row_counts:
+        if count:
+            stop = at + 1 + 2 * count
+            places.append(told[at])
+            rows += told[at + 1 : stop : 2]
+            addresses += told[at + 2 : stop : 2]
+            at = stop
         else:
-            told.append(_tell(i, answer, sent.tables[i], near.get(i, {}), rows))
-    _describe(made, told, rows, layout)
-    return [one for one in made if one is not None]
+            places.append(b"")
+    counts = np.array(sent.counts, np.int64)
+    found = scan_answers(
+        own, wide, sent.heads, sent.wide_counts, places, sent.tables, counts, pages[0].distance
+    )
+    near, starts, row_starts = found.numbers, found.starts, found.row_starts
+    described = _described(rows, found.met[: len(rows)], found.rows[: len(rows)], layout)
+    named = [addresses[row] for row in found.rows[: len(rows)].tolist()]
+    for i, number in enumerate(own.tolist()):
+        how, full = heads[8 * i + _HOW], heads[8 * i + _FULL]
+        if how == _READ_FOR_YOURSELF:
+            yield Proposal(None, whole=False)
+            continue
+        part = slice(starts[i], starts[i + 1])
+        if how == _EXACT:  # equal texts stand in the same places, but for their keys
+            end = sum(sent.counts[: i + 1])
+            own_tables = sent.tables[end - sent.counts[i] : end]
+            found.tables[part] = np.bitwise_or.reduce(own_tables) & ~np.uint64(_KEY)
+        beside = NOBODY
+        if part.stop > part.start or full:
+            beside = Neighbours(near[part], found.tables[part], full=full)
+        if number:
+            token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
+            yield Proposal(Claim(number, token), beside)
+            continue
+        part = slice(row_starts[i], row_starts[i + 1])
+        satellites = described(part)
+        if satellites is None:  # a plain reading counts what is damaged
+            yield Proposal(None, whole=False)
+            continue
+        known = {
+            number: address.decode("utf-8", "replace") if address else None
+            for number, address in zip(satellites.numbers.tolist(), named[part], strict=True)
+        }
+        yield Proposal(None, beside, satellites=satellites, addresses=known)
 
 
-@attrs.frozen
-class _Told:
-    """What the server said of the neighbours of a page; their rows are from ``start`` on."""
+def _described(
+    raw: Sequence[bytes],
+    numbers: NDArray[np.uint64],
+    order: NDArray[np.int64],
+    layout: RowLayout,
+) -> Callable[[slice], Satellites | None]:
+    """Makes the satellites of some pages, or None where one is damaged.
 
-    page: int
-    start: int
-    numbers: list[int]
-    masks: dict[int, int]
-    addresses: dict[int, str | None]
-    full: int  # buckets
+    The rows of all are decoded in one go.
 
-
-def _tell(
-    i: int,
-    answer: Sequence[bytes],
-    tables: Sequence[int],
-    masks: dict[int, int],
-    rows: list[bytes],
-) -> _Told:
-    start = len(rows)
-    numbers: list[int] = []
-    addresses: dict[int, str | None] = {}
-    for at in range(1, len(answer), 2):
-        raw, address = answer[at], answer[at + 1]
-        number, end = int.from_bytes(raw[:5], "little"), 6 + raw[5]
-        mask = masks.get(number, 0)
-        for place in raw[6:end]:
-            mask |= tables[place - 1]
-        masks[number] = mask
-        numbers.append(number)
-        addresses[number] = address.decode("utf-8", "replace") if address else None
-        rows.append(raw[end:])
-    return _Told(i, start, numbers, masks, addresses, answer[0][_FULL])
-
-
-def _describe(
-    made: list[Proposal | None], told: Sequence[_Told], raw: list[bytes], layout: RowLayout
-) -> None:
-    """Put in the proposals of pages with neighbours; the rows of all are decoded in one go."""
+    :param order: of each page its row
+    """
     size = layout.row.itemsize
     whole = [row if len(row) == size else bytes(size) for row in raw]
-    rows = np.frombuffer(b"".join(whole), layout.row)
+    rows = np.frombuffer(b"".join(whole), layout.row)[order]
     content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
-    damaged = strange_stamps(rows["stamp"]) | (np.fromiter(map(len, raw), np.int64) != size)
+    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+    damaged = strange_stamps(rows["stamp"]) | (lengths[order] != size)
     any_damaged = bool(damaged.any())
-    numbers = np.array([number for one in told for number in one.numbers], np.uint64)
-    found = [sorted(one.masks) for one in told]
-    # Of all pages in one array each: to make a small one costs as much as to cut out ten.
-    near = np.array([number for one in found for number in one], np.uint64)
-    masks = [one.masks[number] for one, own in zip(told, found, strict=True) for number in own]
-    tables = np.array(masks, np.uint64)
-    start = 0
-    for one, own in zip(told, found, strict=True):
-        stop = start + len(own)
-        beside = Neighbours(near[start:stop], tables[start:stop], full=one.full)
-        start = stop
-        part = slice(one.start, one.start + len(one.numbers))
-        if any_damaged and damaged[part].any():  # a plain reading counts those
-            made[one.page] = Proposal(None, whole=False)
-            continue
-        satellites = Satellites(numbers[part], content[part], states[part], times[part])
-        made[one.page] = Proposal(None, beside, satellites=satellites, addresses=one.addresses)
 
+    def describe(part: slice) -> Satellites | None:
+        if any_damaged and damaged[part].any():
+            return None
+        return Satellites(numbers[part], content[part], states[part], times[part])
 
-def _claimed(raw: bytes, token: bytes) -> Proposal | None:
-    number = int.from_bytes(raw[:5], "little")
-    if not number:
-        return None
-    return Proposal(Claim(number, int.from_bytes(token, "little")), _neighbours({}, raw[_FULL]))
-
-
-def _neighbours(masks: dict[int, int], full: int) -> Neighbours:
-    if not masks:
-        return attrs.evolve(NOBODY, full=full) if full else NOBODY
-    numbers: NDArray[np.uint64] = np.array(sorted(masks), np.uint64)
-    tables = np.array([masks[n] for n in sorted(masks)], np.uint64)
-    return Neighbours(numbers, tables, full=full)
+    return describe
 
 
 KEYS = 2000  # named by one call: twice as many values must fit on Lua's stack

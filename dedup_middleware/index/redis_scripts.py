@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +16,7 @@ from dedup_middleware.index.base import Entry
 from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET, cut_address
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
-from dedup_middleware.index.records import NUMBER_MASK, WIDE, State
+from dedup_middleware.index.records import CONTENT, NUMBER_MASK, WIDE, State
 
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
@@ -47,6 +48,21 @@ _CONSTANTS = {
 }
 
 
+_FIELDS: Mapping[str, Any] = CONTENT.fields or {}
+# Where the fields of a whole record are that tell an exact copy, counted from 1: equal texts have
+# one size, SimHash, exact hash, figures and sketch.
+_EXACT = {
+    name: _FIELDS[field][1] + 1
+    for name, field in (
+        ("HOST", "host"),
+        ("TITLE", "title"),
+        ("SIMHASH", "simhash"),
+        ("EXACT_AT", "exact"),
+        ("FIGURES", "figures"),
+    )
+}
+
+
 @attrs.frozen
 class RowLayout:
     """A satellite as Redis keeps it.
@@ -67,9 +83,15 @@ class RowLayout:
         return TEXT_CHUNK // self.row.itemsize
 
     @property
+    def settles_exact(self) -> bool:
+        """Whether a row says enough of a page to tell an exact copy of it."""
+        return self.record.fields == WHOLE.fields
+
+    @property
     def constants(self) -> dict[str, int]:
         """The layout as the scripts know it."""
         return {
+            **_EXACT,
             "CONTENT_SIZE": self.record.itemsize,
             "ROW_SIZE": self.row.itemsize,
             "ROWS": self.rows,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import attrs
@@ -35,6 +36,10 @@ Greet = Callable[[AbstractConnection], Awaitable[None]]
 Failures = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
 # Replies, although redis-py counts two of them among the errors of the connection.
 _ERROR_REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
+
+# Seconds after its last use in which a connection is used again as it is. Later the pool looks
+# whether it is still alive, which takes as long as to decide two pages.
+_FRESH = 0.02
 
 _OPTIONS = ("db", "username", "password", "protocol", "client_name")
 _TLS_OPTIONS = (
@@ -142,13 +147,16 @@ class RedisServers:
         self._key = key
         self._timeout = timeout
         self._greet = greet
+        self._node: dict[str, Any] = {}  # where the master is, if not where the address says
         self._pool = self._make_pool()
         self._cluster: RedisCluster | None = None
         self._nodes: list[ClusterNode] | None = None  # None: nobody has been asked yet
         self._moved = self._sentinels is not None
+        self._finding = asyncio.Lock()
+        self._fresh: list[tuple[float, AbstractConnection]] = []  # last use, not in the pool
 
-    def _make_pool(self, **node: Any) -> ConnectionPool:
-        return ConnectionPool(**self._options | node, redis_connect_func=self._greet)
+    def _make_pool(self) -> ConnectionPool:
+        return ConnectionPool(**self._options | self._node, redis_connect_func=self._greet)
 
     def moved(self) -> None:
         """The namespace is on another server of the cluster: look for it before the next use."""
@@ -158,7 +166,7 @@ class RedisServers:
         """Use no connection made so far again, and ask anew where the master is."""
         known = self._cluster is not None or bool(self._nodes)
         self._moved = known or self._sentinels is not None
-        await self._close_pool()
+        await self._renew_pool()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AbstractConnection]:
@@ -166,17 +174,35 @@ class RedisServers:
 
         :raises Failures: none can be had; or whatever ``greet`` raises
         """
-        if self._moved:
-            await self._find_node()
+        async with self._finding:
+            if self._moved:
+                await self._find_node()
+        connection = await self._fresh_connection()
         pool = self._pool
-        getting = pool.get_connection()  # type: ignore[no-untyped-call]
-        connection = await asyncio.wait_for(getting, self._timeout)
+        if connection is None:
+            getting = pool.get_connection()  # type: ignore[no-untyped-call]
+            connection = cast("AbstractConnection", await asyncio.wait_for(getting, self._timeout))
+        is_fresh = False
         try:
             if self._nodes is None and self._sentinels is None:
                 self._nodes = await asyncio.wait_for(_nodes(connection), self._timeout)
             yield connection
+            is_fresh = pool is self._pool and connection.is_connected
         finally:
-            await pool.release(connection)
+            if is_fresh:
+                self._fresh.append((time.monotonic(), connection))
+            else:
+                await connection.disconnect(nowait=True)
+                await pool.release(connection)
+
+    async def _fresh_connection(self) -> AbstractConnection | None:
+        """A connection that was in use a moment ago; others go back to the pool."""
+        while self._fresh:
+            used, connection = self._fresh.pop()
+            if time.monotonic() - used < _FRESH:
+                return connection
+            await self._pool.release(connection)
+        return None
 
     async def exchange(
         self, connection: AbstractConnection, commands: Sequence[bytes]
@@ -200,17 +226,25 @@ class RedisServers:
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._close_pool()
-
-    async def _close_pool(self) -> None:
+        self._fresh.clear()  # the pool closes those that it has given away, too
         with contextlib.suppress(*Failures):  # of a server that is gone
             await self._pool.aclose()
+
+    async def _renew_pool(self) -> None:
+        """From now on use new connections; those in use are closed when they are given back."""
+        old, self._pool = self._pool, self._make_pool()
+        fresh, self._fresh = self._fresh, []
+        with contextlib.suppress(*Failures):  # of a server that is gone
+            for _, connection in fresh:
+                await connection.disconnect(nowait=True)
+                await old.release(connection)
+            await old.disconnect(inuse_connections=False)
 
     async def _find_node(self) -> None:
         finding = self._ask_cluster() if self._sentinels is None else self._sentinels.master()
         host, port = await finding
-        await self._close_pool()
-        self._pool = self._make_pool(host=host, port=port)
+        self._node = {"host": host, "port": port}
+        await self._renew_pool()
         self._moved = False
 
     async def _ask_cluster(self) -> tuple[str, int]:

@@ -6,7 +6,7 @@ Most buckets are short, so that what a scan costs is the number of calls, not th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -21,7 +21,7 @@ from dedup_middleware.index.records import (
     WIDE_REMAINDER_BITS,
 )
 from dedup_middleware.index.tables import SIMHASH_TABLES, Neighbours, Slot
-from dedup_middleware.signature._jit import I64, R64, RI64, U64, inlined, kernel
+from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, inlined, kernel
 from dedup_middleware.signature._vector import popcount
 
 _MASK = np.uint64(NUMBER_MASK)
@@ -32,6 +32,9 @@ _NUMBER = np.uint64(NUMBER_BITS // 8)
 _WIDE = np.uint64(WIDE)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
+PLACE = 6  # bytes that say where a page met another one in a narrow table
+_NEW, _NO_ROW = -2, -1
+_EIGHT = np.uint64(8)
 _FEW = 64  # hits up to which a dictionary beats NumPy
 
 
@@ -122,48 +125,171 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
     return found
 
 
-def scan_answers(
-    answers: Sequence[bytes], heads: NDArray[np.uint64], distance: int
-) -> tuple[list[int], list[int]]:
-    """Scan the wide buckets in the answers of ``propose.lua``, those of many pages in one call.
+class Beside(NamedTuple):
+    """Who stands beside some pages.
 
-    :param heads: of every wide bucket, what is compared with its records
-    :returns: page numbers found, and of each the wide bucket, counted through all answers
+    Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
+    them that were met in a narrow table have a row: from ``row_starts[i]`` on, ascending too,
+    ``met`` are their numbers and ``rows`` says where their rows are among those of all pages.
     """
-    lengths = np.fromiter(map(len, answers), np.int64, len(answers)) + 7 >> 3
-    padded = [part for raw in answers for part in (raw, _PADDING[: -len(raw) & 7])]
-    words = np.frombuffer(b"".join((*padded, _PADDING)), np.uint64)
-    numbers = np.empty(len(words), np.uint64)
-    buckets = np.empty(len(words), np.int64)
-    starts = np.cumsum(lengths) - lengths
-    found = _scan_answers(words, starts, heads, distance, numbers, buckets)
-    return numbers[:found].tolist(), buckets[:found].tolist()
+
+    numbers: NDArray[np.uint64]
+    tables: NDArray[np.uint64]
+    starts: list[int]
+    met: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    row_starts: list[int]
 
 
-@kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
-def _scan_answers(
-    words: Any, starts: Any, heads: Any, distance: Any, numbers: Any, buckets: Any
+def scan_answers(
+    own: NDArray[np.uint64],
+    wide: Sequence[bytes],
+    heads: NDArray[np.uint64],
+    wide_counts: NDArray[np.int64],
+    places: Sequence[bytes],
+    tables: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    distance: int,
+) -> Beside:
+    """Put together who stands beside some pages, from an answer of ``propose.lua``.
+
+    :param own: of every page its number, 0 if it was not claimed
+    :param wide: bytes of the wide buckets of all pages
+    :param heads: of every wide bucket, what is compared with its records, and its table as one bit
+    :param wide_counts: of every page the number of its wide buckets
+    :param places: of every page the places where it met others in narrow tables, ``PLACE`` bytes
+        each: page number, slot counted from 1
+    :param tables: of every slot of all pages its table, as one bit
+    :param counts: of every page the number of its slots
+    """
+    lengths = np.fromiter(map(len, wide), np.int64, len(wide))
+    size = int(lengths.sum())
+    # The last record is read by whole words.
+    words = np.frombuffer(b"".join((*wide, bytes(8 + -size % 8))), np.uint64)
+    raw = np.frombuffer(b"".join(places), np.uint8)
+    met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
+    room = size // WIDE + len(raw) // PLACE
+    found = np.empty((5, room), np.uint64)
+    numbers, masks, met = found[0], found[1], found[2]
+    marks, rows = found[3].view(np.int64), found[4].view(np.int64)
+    starts, row_starts = np.zeros((2, len(own) + 1), np.int64)
+    _gather(
+        words,
+        lengths,
+        own,
+        heads,
+        wide_counts,
+        raw,
+        met_counts,
+        tables,
+        counts,
+        distance,
+        numbers,
+        masks,
+        marks,
+        starts,
+        met,
+        rows,
+        row_starts,
+    )
+    return Beside(numbers, masks, starts.tolist(), met, rows, row_starts.tolist())
+
+
+@inlined
+def _enter(
+    numbers: Any, masks: Any, marks: Any, first: Any, end: Any, number: Any, bit: Any
 ) -> Any:
-    found = 0
-    bucket = 0
-    for i in range(len(starts)):
-        start = np.uint64(starts[i])
-        own = words[start] & _MASK
-        count = words[start] >> _SHIFT & np.uint64(0xFF)
-        byte = (start + np.uint64(1) + count) << np.uint64(3)
-        for part in range(count):
-            length = words[start + np.uint64(1) + np.uint64(part)]
-            end = byte + length
-            head = heads[bucket]
-            for _ in range(length // _WIDE):
-                if popcount((_word(words, byte + _NUMBER) ^ head) & _MASK48) <= distance:
-                    number = _word(words, byte) & _MASK
+    """Enter that a page was met in a table, in ascending order; returns where."""
+    at, beyond = first, end
+    while at < beyond:
+        middle = (at + beyond) >> 1
+        if numbers[middle] < number:
+            at = middle + 1
+        else:
+            beyond = middle
+    if at < end and numbers[at] == number:
+        masks[at] |= bit
+        return at
+    for i in range(end, at, -1):
+        numbers[i], masks[i], marks[i] = numbers[i - 1], masks[i - 1], marks[i - 1]
+    numbers[at], masks[at], marks[at] = number, bit, _NEW
+    return at
+
+
+@kernel(
+    types.void(
+        R64,
+        RI64,
+        R64,
+        R64,
+        RI64,
+        R8,
+        RI64,
+        R64,
+        RI64,
+        types.int64,
+        *[U64] * 2,
+        *[I64] * 2,
+        U64,
+        I64,
+        I64,
+    )
+)
+def _gather(
+    words: Any,
+    lengths: Any,
+    own: Any,
+    heads: Any,
+    wide_counts: Any,
+    raw: Any,
+    met_counts: Any,
+    tables: Any,
+    counts: Any,
+    distance: Any,
+    numbers: Any,
+    masks: Any,
+    marks: Any,
+    starts: Any,
+    met: Any,
+    rows: Any,
+    row_starts: Any,
+) -> None:
+    """See :func:`scan_answers`; ``marks``: of every neighbour its row, or whether it has none."""
+    end = row = bucket = slot = place = last_row = 0
+    byte = np.uint64(0)
+    for page in range(len(own)):
+        first = end
+        mine = own[page]
+        for _ in range(met_counts[page]):
+            number = np.uint64(0)
+            for i in range(PLACE - 2, -1, -1):
+                number = number << _EIGHT | np.uint64(raw[place + i])
+            bit = tables[slot + np.int64(raw[place + PLACE - 1]) - 1]
+            at = _enter(numbers, masks, marks, first, end, number, bit)
+            if marks[at] == _NEW:
+                marks[at] = row
+                row += 1
+                end += 1
+            place += PLACE
+        for _ in range(wide_counts[page]):
+            head, bit = heads[2 * bucket], heads[2 * bucket + 1]
+            start = byte
+            for _ in range(lengths[bucket] // WIDE):
+                if popcount((_word(words, start + _NUMBER) ^ head) & _MASK48) <= distance:
+                    number = _word(words, start) & _MASK
                     # A repeated call meets its own record and later ones.
-                    if own == 0 or number < own:
-                        numbers[found] = number
-                        buckets[found] = bucket
-                        found += 1
-                byte += _WIDE
-            byte = end
+                    if mine == 0 or number < mine:
+                        at = _enter(numbers, masks, marks, first, end, number, bit)
+                        if marks[at] == _NEW:
+                            marks[at] = _NO_ROW
+                            end += 1
+                start += _WIDE
+            byte += np.uint64(lengths[bucket])
             bucket += 1
-    return found
+        slot += counts[page]
+        starts[page + 1] = end
+        for i in range(first, end):
+            if marks[i] >= 0:
+                met[last_row], rows[last_row] = numbers[i], marks[i]
+                last_row += 1
+        row_starts[page + 1] = last_row

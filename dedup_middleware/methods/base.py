@@ -49,6 +49,9 @@ class Method(ABC):
     name: ClassVar[str]
     #: whether pages are judged by their payloads too, so that they have to be fetched
     keeps_payload: ClassVar[bool] = False
+    #: whether a stored page with the same text makes a page a duplicate whatever else is stored,
+    #: unless its title is another one on the same host; see :class:`~.index.base.Entry`
+    settles_exact: ClassVar[bool] = False
     #: fields of CONTENT by which it judges; an index keeps no others
     fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
     scan_distance: int

@@ -15,10 +15,10 @@ Each is an estimate, so its standard error is taken off first: of a short page i
 512 bits say little. On a short page a single word can be the news, so below 128 shingles the part
 that may be its own shrinks with the size.
 
-Pages on one template say other things in the same places. So when both pages have a figure in one
-place and it is another one, they are different pages, whatever their words (see
-:mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an added
-date line, say nothing against it.
+Pages on one template say other things in the same places. So when both pages have a figure, or the
+name of a person, in one place and it is another one, they are different pages, whatever their words
+(see :mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an
+added date line, say nothing against it.
 
 What a site writes on all of its pages (toolbars, notices, the words of a template) makes them
 alike without saying the same. On one host, therefore:
@@ -89,6 +89,7 @@ class Content(Method):
     """
 
     name: ClassVar[str] = "content"
+    settles_exact: ClassVar[bool] = True
     threshold: float
     scan_distance: int
     min_features: int

@@ -14,6 +14,7 @@ from dedup_middleware.index.tables import KEY_TABLE
 from dedup_middleware.judging import UNCHANGED
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content import EXACT
 from dedup_middleware.options import Options
 from dedup_middleware.spark.columns import page_of, to_content, words
 from dedup_middleware.spark.judged import CANDIDATE, COPY, OWN, Candidates, whole_pages
@@ -107,14 +108,16 @@ def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
 def _best(
     method: Method, page: Page, kept: Candidates, same_key: bool | None = None
 ) -> tuple[Any, ...]:
-    """The page itself before others, then the most similar, then the oldest."""
+    """The page itself before others, then the most similar, of these an exact copy, then the
+    oldest."""
     judged = method.judge(page_of(page.own, page.payload), kept.content, kept.payloads)
     rows = np.flatnonzero(judged.duplicate)
     if not len(rows):
         raise RuntimeError(f"page {page.order} was dropped, but no kept page is like it")
     same = (kept.content["key"] == page.own["key"]) & (kept.tables & 1 << KEY_TABLE != 0)
     same = same & page.named if same_key is None else np.array([same_key])
-    best = int(rows[np.lexsort((rows, -judged.similarity[rows], ~same[rows]))[0]])
+    other = np.array([judged.reasons[row] != EXACT for row in rows])
+    best = int(rows[np.lexsort((rows, other, -judged.similarity[rows], ~same[rows]))[0]])
     mask = int(kept.tables[best])
     return (
         int(kept.orders[best]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -90,8 +90,8 @@ async def test_batcher_that_is_cancelled() -> None:
     work.proceed.clear()
     future = batcher.submit(1)
     await asyncio.sleep(0)
-    assert batcher._task is not None
-    batcher._task.cancel()
+    assert batcher._tasks
+    next(iter(batcher._tasks)).cancel()
     with pytest.raises(asyncio.CancelledError):
         await future
 
@@ -106,3 +106,78 @@ async def test_call_made_when_a_batch_has_just_ended() -> None:
     assert await first == 2
     await asyncio.sleep(0)
     assert await asyncio.wait_for(again[0], 1) == 4
+
+
+async def test_two_batches_at_a_time() -> None:
+    """With two lanes a second batch starts while the first one is under way, a third one does not;
+    it begins as soon as one of them has its answers."""
+    work = Work()
+    batcher = Batcher(work.run, 100, lanes=2)
+    work.proceed.clear()
+    futures = [batcher.submit(1), batcher.submit(2)]
+    await asyncio.sleep(0)
+    futures.append(batcher.submit(3))
+    await asyncio.sleep(0)
+    futures += [batcher.submit(4), batcher.submit(5)]
+    await asyncio.sleep(0)
+    assert work.batches == [[1, 2], [3]]
+    work.proceed.set()
+    assert await asyncio.gather(*futures) == [2, 4, 6, 8, 10]
+    assert work.batches == [[1, 2], [3], [4, 5]]
+    await batcher.join()
+
+
+async def test_more_than_a_batch_takes_both_lanes() -> None:
+    """What does not fit the first batch goes with the second one at once."""
+    work = Work()
+    batcher = Batcher(work.run, 2, lanes=2)
+    work.proceed.clear()
+    futures = [batcher.submit(n) for n in range(1, 6)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert work.batches == [[1, 2], [3, 4]]
+    work.proceed.set()
+    assert await asyncio.gather(*futures) == [2, 4, 6, 8, 10]
+
+
+async def test_answers_are_worked_out_in_portions() -> None:
+    """Callers of the first portion go on before the answers of the next one are worked out; what
+    they submit starts in the meantime."""
+    events: list[str] = []
+
+    async def run(calls: list[int]) -> Iterator[int]:
+        events.append(f"run {calls}")
+
+        def answers() -> Iterator[int]:
+            for call in calls:
+                events.append(f"answer {call}")
+                yield call
+
+        return answers()
+
+    batcher = Batcher(run, 100, portion=2)
+
+    async def caller(number: int) -> None:
+        await batcher.submit(number)
+        events.append(f"told {number}")
+        if number == 1:
+            await batcher.submit(9)
+
+    await asyncio.gather(*(caller(number) for number in (1, 2, 3)))
+    assert events.index("told 1") < events.index("answer 3")
+    assert events.index("run [9]") < events.index("told 3")
+    await batcher.join()
+
+
+async def test_error_half_way_reaches_the_rest() -> None:
+    """Answers that were worked out before an error count; everybody else gets the error."""
+
+    async def run(calls: list[int]) -> Iterator[int]:
+        return (10 // call for call in calls)
+
+    batcher = Batcher(run, 100, portion=1)
+    outcome = await asyncio.gather(*map(batcher.submit, (5, 2, 0, 1)), return_exceptions=True)
+    assert outcome[:2] == [2, 5]
+    assert [type(error) for error in outcome[2:]] == [ZeroDivisionError, ZeroDivisionError]
+    assert await batcher.submit(1) == 10

@@ -275,3 +275,14 @@ async def test_first_reading_is_what_read_gives(index: Index) -> None:
     reading = await index.read(SLOTS)
     made = first_reading(SLOTS, reading.data)
     assert (made.lengths, made.versions) == (reading.lengths, reading.versions)
+
+
+async def test_commit_twice_at_the_same_time_counts_once(index: Index) -> None:
+    """Of two commits of one claim at the same time one stores the page; others are not held up."""
+    claim, other = await claimed(index), await claimed(index)
+    gone = Claim(claim.number + 1000, 5)
+    outcome = await asyncio.gather(*map(index.commit, (claim, claim, gone, other)))
+    assert sorted(outcome[:2]) == [False, True]
+    assert outcome[2:] == [False, True]
+    assert await index.count() == 2
+    assert await states(index, claim.number, other.number) == [State.COMMITTED] * 2

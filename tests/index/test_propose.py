@@ -15,7 +15,8 @@ from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_link import Call
 from dedup_middleware.index.redis_propose import batches, proposals, request
-from dedup_middleware.index.redis_scripts import script
+from dedup_middleware.index.redis_scripts import RowLayout, script
+from dedup_middleware.index.redis_servers import pack
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import Slot, narrow_slot, simhash_slots
 from dedup_middleware.index.window import Window
@@ -279,7 +280,13 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
     sent = request(pages, index.prefix, moment, index.layout, windowed=False)
     names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
     arguments: tuple[bytes | int, ...] = (index.prefix, 60_000, 0, 0, 1, *sent.arguments)
-    call = Call(arguments, names + sent.keys, script("propose", index.layout))
+    call = Call(
+        arguments,
+        names,
+        script("propose", index.layout),
+        packed_keys=sent.keys,
+        packed_count=sent.key_count,
+    )
     claims: list[list[Claim | None]] = []
     for _ in range(2):
         answer = await index._link.submit(call)
@@ -309,3 +316,27 @@ def test_calls_are_bounded() -> None:
     groups = batches(pages, 1)
     assert [one for group in groups for one in group] == pages
     assert [len(group) for group in groups] == [40, 40, 19, 1]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 100.0])
+def test_keys_are_packed_as_the_client_packs_them(seconds: float) -> None:
+    """The names of all buckets, of each page those of the newest generation first, are the bytes
+    that the client makes of them."""
+    moment = Window(seconds).at(1_000_000.0)
+    pages = [
+        Proposed(entry(slots_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
+        for i in (1, 2, 3)
+    ]
+    sent = request(pages, b"{some}", moment, RowLayout(), windowed=bool(seconds))
+    names = [
+        b"{some}" + slot.bucket.to_bytes(3, "big") + end
+        for page in pages
+        for end in ([one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""])
+        for slot in page.slots
+    ]
+    assert sent.key_count == len(names)
+    assert pack((b"X", *names)) == b"*%d\r\n$1\r\nX\r\n%s" % (len(names) + 1, sent.keys)
+    call = Call((b"end", 7), (b"first",), script("propose", RowLayout()), sent.keys, len(names))
+    sha = script("propose", RowLayout()).sha
+    whole = pack((b"EVALSHA", sha, len(names) + 1, b"first", *names, b"end", 7))
+    assert call.packed(in_full=False) == whole

@@ -86,3 +86,71 @@ def test_many_hits() -> None:
     found = scan.neighbours(slots, data, 0)
     assert found.numbers.tolist() == list(range(1, 301))
     assert set(found.tables.tolist()) == {1 << 2 | 1 << 63}
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[tuple[int, list[tuple[Slot, bytes]], list[tuple[int, int]]]]:
+    """Pages: number of the claim, wide buckets with their slots, places of others by slot."""
+    pages = []
+    for _ in range(draw(st.integers(0, 5))):
+        own = draw(st.sampled_from([0, 0, 7, 30]))
+        wide = []
+        for table in SIMHASH_TABLES[: draw(st.integers(0, 4))]:
+            slot = Slot(table << 16, draw(st.integers(0, 2**48 - 1)))
+            raw = b""
+            for number in draw(st.lists(st.integers(1, 40), max_size=9)):
+                flips = draw(st.sets(st.integers(0, 47), max_size=3))
+                raw += record(Slot(slot.bucket, slot.head ^ sum(1 << bit for bit in flips)), number)
+            wide.append((slot, raw))
+        met = draw(
+            st.lists(st.tuples(st.integers(1, 40) | st.integers(1, 2**40 - 1), st.integers(1, 3)))
+        )
+        pages.append((own, wide, met))
+    return pages
+
+
+@given(answers(), st.integers(0, 3))
+def test_answers_equal_a_plain_scan(
+    pages: list[tuple[int, list[tuple[Slot, bytes]], list[tuple[int, int]]]], distance: int
+) -> None:
+    """Of many pages at once: neighbours of the wide buckets and of the narrow places, ascending,
+    with their tables; and the rows of the latter, which come in the order in which they are met."""
+    tables = [1 << table for table in (0, 6, 7)]  # of the slots of every page
+    found = scan.scan_answers(
+        np.array([own for own, _, _ in pages], np.uint64),
+        [raw for _, wide, _ in pages for _, raw in wide],
+        np.array(
+            [n for _, wide, _ in pages for slot, _ in wide for n in (slot.head, 1 << slot.table)],
+            np.uint64,
+        ),
+        np.array([len(wide) for _, wide, _ in pages], np.int64),
+        [
+            b"".join(number.to_bytes(5, "little") + bytes((place,)) for number, place in met)
+            for _, _, met in pages
+        ],
+        np.array(tables * len(pages), np.uint64),
+        np.full(len(pages), len(tables), np.int64),
+        distance,
+    )
+    row = 0
+    for i, (own, wide, met) in enumerate(pages):
+        masks: dict[int, int] = {}
+        rows: dict[int, int] = {}
+        for number, place in met:
+            masks[number] = masks.get(number, 0) | tables[place - 1]
+            if number not in rows:
+                rows[number] = row
+                row += 1
+        for slot, raw in wide:
+            plain = plain_neighbours([slot], [raw], distance)
+            for number in plain.numbers.tolist():
+                if not own or number < own:
+                    masks[number] = masks.get(number, 0) | 1 << slot.table
+        part = slice(found.starts[i], found.starts[i + 1])
+        assert dict(
+            zip(found.numbers[part].tolist(), found.tables[part].tolist(), strict=True)
+        ) == dict(sorted(masks.items()))
+        assert found.numbers[part].tolist() == sorted(masks)
+        part = slice(found.row_starts[i], found.row_starts[i + 1])
+        assert found.met[part].tolist() == sorted(rows)
+        assert found.rows[part].tolist() == [rows[number] for number in sorted(rows)]

@@ -223,3 +223,17 @@ async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> No
     assert list(await walk(index)) == numbers[ROWS - 1 :]
     assert (await index.stats()).committed == await index.count() == 20
     assert (await index.stats()).released == 280 - (ROWS - 1)
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 60])
+async def test_few_or_many_of_a_chunk_are_forgotten(index: Index, count: int) -> None:
+    """However many pages of one chunk of satellites are meant, those and no others are forgotten,
+    each once."""
+    numbers = [await stored(index, key) for key in range(1, 71)]
+    meant = numbers[3 : 3 + count]
+    assert await index.forget(meant) == count
+    assert await index.forget(meant) == 0
+    found = await index.fetch(np.array(numbers, np.uint64))
+    for number, state in zip(numbers, found.states.tolist(), strict=True):
+        assert state == (State.RELEASED if number in meant else State.COMMITTED)
+    assert await index.count() == 70 - count

@@ -1,0 +1,417 @@
+"""An exact copy settles a page by its key and one of its bands, and changes no verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pytest
+
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
+from dedup_middleware.index.base import Claim, Entry, Index, Proposal
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.tables import EXACT_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.judging import Judge
+from dedup_middleware.methods.base import content_bytes
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.options import Options
+from tests.index.harness import PARAMETERS, Harness, RedisHarness, slots_of
+from tests.index.redis_use import LEASE
+from tests.servers import RedisServer
+from tests.texts import article
+
+DISTANCE = 12
+ALL_BUT_KEY = 0b1111 << 2 | 0b11 << 6
+
+
+def page(
+    key: int,
+    simhash: int = 7,
+    bands: Sequence[int] = (5 << 50, 6 << 50),
+    *,
+    exact: int = 99,
+    host: int = 0,
+    title: int = 0,
+    size: int = 9,
+) -> Entry:
+    """A page that an exact copy may settle."""
+    content = np.zeros(1, CONTENT)
+    content["size"], content["key"], content["simhash"] = size, key, simhash
+    content["exact"], content["host"], content["title"] = exact, host, title
+    return Entry(slots_of(key, simhash, bands), content.tobytes(), f"https://a/{key}", exact=True)
+
+
+async def store(index: Index, entry: Entry) -> int:
+    """Number of a page that is committed, whatever is stored beside it."""
+    outcome = await index.claim(entry, await index.read(entry.slots), LEASE)
+    assert isinstance(outcome, Claim)
+    assert await index.commit(outcome)
+    return outcome.number
+
+
+async def propose(index: Index, entry: Entry) -> Proposal:
+    """What is said of a page."""
+    return await index.propose(entry, DISTANCE, LEASE)
+
+
+@pytest.fixture
+async def redis_harness(redis_server: RedisServer) -> RedisHarness:
+    """A fresh namespace on the shared server."""
+    return RedisHarness(redis_server)
+
+
+@pytest.fixture
+async def redis_index(redis_harness: RedisHarness) -> RedisIndex:
+    """A client of it."""
+    index = await redis_harness.client()
+    assert isinstance(index, RedisIndex)
+    return index
+
+
+def is_settled(made: Proposal, number: int) -> bool:
+    """Whether a page was settled by one copy, in all tables but that of its key."""
+    return (
+        made.claim is None
+        and made.whole
+        and made.near.numbers.tolist() == [number]
+        and made.near.tables.tolist() == [ALL_BUT_KEY]
+    )
+
+
+async def test_stored_exact_copy_is_named(index: Index) -> None:
+    """On every index the copy is told with all it takes to judge: row, address, tables."""
+    number = await store(index, page(1))
+    made = await propose(index, page(2))
+    assert is_settled(made, number)
+    if made.satellites is not None:
+        assert made.satellites.numbers.tolist() == [number]
+        assert made.satellites.states.tolist() == [State.COMMITTED]
+        assert made.satellites.content["exact"].tolist() == [99]
+    assert made.addresses.get(number, "https://a/1") == "https://a/1"
+
+
+async def test_nothing_else_is_looked_into(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """The other buckets are not even read: what is damaged there does not matter. A page that is
+    not settled meets the damage."""
+    number = await store(redis_index, page(1))
+    redis_harness.put_bucket(page(2).slots[2].bucket, b"odd")
+    assert is_settled(await propose(redis_index, page(2)), number)
+    assert not (await propose(redis_index, page(2, exact=98))).whole
+    plain = attrs.evolve(page(2), exact=False)
+    assert not (await propose(redis_index, plain)).whole
+    await redis_harness.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"exact": 98},
+        {"size": 8},
+        {"simhash": 6},
+        {"host": 3, "title": 5},
+    ],
+)
+async def test_other_page_settles_nothing(
+    other: dict[str, int], redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """A page with another text, or with another title on the same host, is only a candidate: all
+    tables are looked into, and all neighbours told."""
+    first = await store(redis_index, page(1, host=3, title=4))
+    far = await store(redis_index, page(2, 7, (1 << 40, 6 << 50), exact=50))
+    made = await propose(redis_index, page(3, **{"host": 3, "title": 4, **other}))  # type: ignore[arg-type]
+    assert made.claim is None
+    assert made.near.numbers.tolist() == [first, far]
+    await redis_harness.close()
+
+
+async def test_other_title_elsewhere_and_same_title_settle(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """Another title on another host, and the same title on the same host, settle a page."""
+    number = await store(redis_index, page(1, host=3, title=4))
+    assert is_settled(await propose(redis_index, page(2, host=4, title=5)), number)
+    assert is_settled(await propose(redis_index, page(2, host=3, title=4)), number)
+    await redis_harness.close()
+
+
+async def test_page_itself_goes_before_its_copies(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """A page under a key that is stored is told of all its neighbours, itself among them."""
+    copy = await store(redis_index, page(1))
+    itself = await store(redis_index, page(2))
+    made = await propose(redis_index, page(2))
+    assert made.near.numbers.tolist() == [copy, itself]
+    assert made.near.tables.tolist() == [ALL_BUT_KEY, ALL_BUT_KEY | 1]
+    await redis_harness.close()
+
+
+async def test_oldest_of_copies_is_named(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """Of several stored exact copies the oldest; one that was given back is none."""
+    numbers = [await store(redis_index, page(key)) for key in (1, 2, 3)]
+    assert await redis_index.forget(numbers[:1]) == 1
+    assert is_settled(await propose(redis_index, page(4)), numbers[1])
+    await redis_harness.close()
+
+
+async def test_pending_copy_settles_nothing(index: Index) -> None:
+    """A copy on its way to storage is told as pending, beside all others; once it is stored it
+    settles, and once it is given back it does not."""
+    for give_back in (True, False):
+        made = await propose(index, page(1))
+        if made.claim is None:  # what was given back before is still beside it
+            outcome = await index.claim(page(1), await index.read(page(1).slots), LEASE)
+            assert isinstance(outcome, Claim)
+        else:
+            outcome = made.claim
+        waiting = await propose(index, page(2))
+        assert waiting.claim is None
+        assert outcome.number in waiting.near.numbers.tolist()
+        found = await index.fetch(waiting.near.numbers)
+        assert State.PENDING in found.states.tolist()
+        if give_back:
+            assert await index.release(outcome)
+            free = await propose(index, page(2))
+            assert free.claim is None
+            states = (await index.fetch(free.near.numbers)).states.tolist()
+            assert states == [State.RELEASED]
+        else:
+            assert await index.commit(outcome)
+            told = await propose(index, page(2))
+            assert outcome.number in told.near.numbers.tolist()
+
+
+async def test_lease_that_ran_out_settles_nothing(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """A copy whose lease has run out is no stored page."""
+    made = await propose(redis_index, page(1))
+    assert made.claim is not None
+    redis_harness.advance(LEASE + 1)
+    told = await propose(redis_index, page(2))
+    assert told.claim is None
+    assert told.satellites is not None
+    assert told.satellites.states.tolist() == [State.RELEASED]
+    await redis_harness.close()
+
+
+async def test_copy_whose_row_is_gone_or_damaged_settles_nothing(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """Records of a page whose row has expired, or is damaged, are left to a reading."""
+    number = await store(redis_index, page(1))
+    redis_harness.damage_page(number)
+    assert not (await propose(redis_index, page(2))).whole
+    redis_harness.admin.delete(redis_harness.prefix + b"s" + bytes(4))
+    told = await propose(redis_index, page(2))
+    assert not told.whole
+    assert told.claim is None
+    await redis_harness.close()
+
+
+async def test_damaged_band_or_key_bucket_is_left_to_a_reading(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """Bytes that are no record where the copy is looked for are met and counted as ever."""
+    await store(redis_index, page(1))
+    key, band = page(2).slots[0].bucket, page(2).slots[5]
+    redis_harness.put_bucket(key, b"odd")
+    assert not (await propose(redis_index, page(2))).whole
+    redis_harness.put_bucket(key, b"")
+    (raw,) = (await redis_index.read((band,))).data
+    redis_harness.put_bucket(band.bucket, raw + b"odd")
+    assert not (await propose(redis_index, page(2))).whole
+    await redis_harness.close()
+
+
+async def test_settled_and_other_pages_in_one_call(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """New pages, exact copies, near copies and short pages proposed together get the answers that
+    each would get alone."""
+    stored = {i: await store(redis_index, page(i, i << 40, (i << 50, i << 52))) for i in (1, 2, 3)}
+    short = Entry((Slot(1, 77), Slot(1 << 16, 5)), page(1).content, None, exact=True)
+    made = await asyncio.gather(
+        propose(redis_index, page(11, 1 << 40, (1 << 50, 1 << 52))),
+        propose(redis_index, page(12, 9 << 40, (9 << 50, 9 << 52))),
+        propose(redis_index, page(13, 2 << 40, (2 << 50, 8 << 52), exact=5)),
+        propose(redis_index, short),
+        propose(redis_index, page(14, 3 << 40, (3 << 50, 3 << 52))),
+        propose(redis_index, page(15, 9 << 40, (9 << 50, 9 << 52))),
+    )
+    assert is_settled(made[0], stored[1])
+    assert made[1].claim is not None
+    # The SimHashes are near as well, that of the page claimed in the same call among them.
+    assert made[2].near.numbers.tolist() == [1, 2, 3, made[1].claim.number]
+    assert made[3].claim is not None
+    assert is_settled(made[4], stored[3])
+    assert made[5].claim is None
+    assert made[1].claim.number in made[5].near.numbers.tolist()
+    assert made[0].addresses == {stored[1]: "https://a/1"}
+    await redis_harness.close()
+
+
+async def test_records_of_unlike_pages_in_one_call(
+    redis_index: RedisIndex, redis_harness: RedisHarness
+) -> None:
+    """Short pages, pages with probes and others, claimed in one call in any order, have the records
+    that a reading finds by."""
+    random.seed(3)
+    pages: list[tuple[Entry, tuple[Slot, ...]]] = []
+    for i in range(1, 40):
+        # In crowded buckets.
+        bands = [random.randrange(3) << 48 | random.getrandbits(48) for _ in range(2)]
+        simhash = random.getrandbits(64)
+        entry = page(i, simhash, bands)
+        if i % 3 == 0:
+            entry = attrs.evolve(entry, slots=(entry.slots[0], narrow_slot(EXACT_TABLE, bands[0])))
+        probes = simhash_slots(random.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
+        pages.append((entry, probes))
+    random.shuffle(pages)
+    made = await asyncio.gather(
+        *(redis_index.propose(entry, 0, LEASE, probes) for entry, probes in pages)
+    )
+    for (entry, _), one in zip(pages, made, strict=True):
+        assert one.claim is not None
+        reading = await redis_index.read(entry.slots)
+        found = neighbours(reading.slots, reading.data, 0)
+        assert found.corrupt == 0
+        own = found.tables[found.numbers == np.uint64(one.claim.number)]
+        assert own.tolist() == [sum(1 << slot.table for slot in entry.slots)]
+    await redis_harness.close()
+
+
+async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> None:
+    """Exact copies proposed at the same time by several clients: one is claimed, all others are
+    told of it while it is on its way, and named as stored afterwards."""
+    clients = [await harness.client() for _ in range(3)]
+    made = await asyncio.gather(*(propose(clients[i % 3], page(i + 1)) for i in range(60)))
+    claims = [one.claim for one in made if one.claim is not None]
+    assert len(claims) == 1
+    for one in made:
+        if one.claim is None:
+            assert one.near.numbers.tolist() == [claims[0].number]
+    assert await clients[0].commit(claims[0])
+    made = await asyncio.gather(*(propose(clients[i % 3], page(i + 100)) for i in range(60)))
+    assert all(is_settled(one, claims[0].number) for one in made)
+
+
+async def test_generations(redis_server: RedisServer) -> None:
+    """With a window, a copy of an older live generation settles a page; one that has expired is
+    not met any more."""
+    harness = RedisHarness(redis_server, window=2.0)
+    index = await harness.client()
+    number = await store(index, page(1))
+    await harness.pass_time(1.1)
+    made = await propose(index, page(2))
+    while not made.whole:  # the generation has ended on the way
+        made = await propose(index, page(2))
+    assert is_settled(made, number)
+    deadline = time.monotonic() + 30
+    while made.claim is None:
+        assert time.monotonic() < deadline
+        await harness.pass_time(0.3)
+        made = await propose(index, page(2))
+    assert made.claim.number > number
+    await harness.close()
+
+
+async def test_record_without_the_fields_settles_nothing(redis_server: RedisServer) -> None:
+    """An index that keeps few fields can't tell an exact copy, and looks into all tables."""
+    harness = RedisHarness(redis_server)
+    few = RecordLayout(("size", "simhash", "exact", "key"))
+    index = await harness.client({**PARAMETERS, RECORD: few.parameter})
+    number = await store(index, page(1))
+    harness.put_bucket(page(2).slots[2].bucket, b"odd")
+    made = await propose(index, page(2))
+    assert number == 1
+    assert not made.whole
+    await harness.close()
+
+
+def fingerprint(key: str, text: str, title: str = "") -> Fingerprint:
+    """A page with a text."""
+    return Fingerprinter(Options(), 1)(Document(key=key, text=text, title=title))
+
+
+async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: Harness) -> None:
+    """Of stored pages that hold all of a page the exact copy is named, on every index, although a
+    longer page that holds it too is older."""
+    index = await harness.client()
+    method = choose_method(Options())
+    judge = Judge(index, method, lambda _name, _n: None)
+    text = article(1)
+    whole = fingerprint("https://a/long", f"{text} {article(2)}")
+    copy = fingerprint("https://b/copy", text)
+    new = fingerprint("https://c/new", text)
+    # A sketch estimates: what the long page holds is told as all of it.
+    size = new.size
+    whole = attrs.evolve(whole, sketch=new.sketch, figures=new.figures, bands=new.bands, size=size)
+    whole = attrs.evolve(whole, exact=whole.exact, simhash=new.simhash)
+    for one in (whole, copy):
+        await store(index, Entry(method.places(one), content_bytes(one), one.key))
+    entry = Entry(method.places(new), content_bytes(new), new.key, exact=True)
+    _, ruling, claim = await judge.propose(new, entry, LEASE)
+    assert claim is None
+    assert ruling.match is not None
+    assert (ruling.match.key, ruling.reason) == ("https://b/copy", "exact-copy")
+
+
+def stream(seed: int, count: int) -> list[Document]:
+    """Pages of a few texts, many of them exact copies: hosts, titles and keys repeat."""
+    rng = random.Random(seed)
+    documents = []
+    for _ in range(count):
+        text = article(rng.randrange(6))
+        if rng.random() < 0.4:
+            at = rng.randrange(len(text) // 2)
+            text = text[:at] + rng.choice(["增补一句话", "12", ""]) + text[at + rng.randrange(40) :]
+        if rng.random() < 0.15:
+            text = text[: rng.choice([12, 40, 90])]
+        key = f"https://{rng.choice('abc')}.example/{rng.randrange(count)}"
+        documents.append(Document(key=key, text=text, title=rng.choice(["", "甲", "乙"])))
+    return documents
+
+
+async def decided(index: Index, options: Options, documents: list[Document]) -> list[Verdict]:
+    """Verdicts one after the other; one new page in five is given back, the others are stored."""
+    verdicts = []
+    async with Deduplicator(options, index=index) as dedup:
+        for i, document in enumerate(documents):
+            verdict = await dedup.decide(document)
+            verdicts.append(verdict)
+            if verdict.claim is not None and i % 5 == 0:
+                await dedup.release(verdict)
+            elif verdict.claim is not None:
+                assert await dedup.commit(verdict)
+    return verdicts
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_verdicts_are_those_of_an_index_that_looks_into_everything(
+    seed: int, redis_server: RedisServer
+) -> None:
+    """Outcome, reason, match and all that is told of it are the same on Redis, where exact copies
+    settle pages, and in memory, where all tables are looked into."""
+    documents = stream(seed, 150)
+    options = Options(hash_key="1", pending_wait=0.1)
+    plain = await decided(MemoryIndex(), options, documents)
+    harness = RedisHarness(redis_server)
+    found = await decided(harness.connect(), options, documents)
+    assert [str(one) for one in found] == [str(one) for one in plain]
+    assert [one.match for one in found] == [one.match for one in plain]
+    assert sum(one.reason == "exact-copy" for one in found) > 10
+    harness.admin.close()
