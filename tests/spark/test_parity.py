@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dedup_middleware import Options
 from dedup_middleware.spark import Job, Result, deduplicate
+from dedup_middleware.spark.columns import to_places
+from tests.golden import FILE, KEY, documents, stored, vectors
 from tests.spark.streams import Row, Seen, crawled, stream
 
 OPTIONS = Options(hash_key="5")
+STORED = json.loads(FILE.read_text(encoding="utf-8"))
 
 
 def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
@@ -65,6 +69,24 @@ async def test_same_verdicts_as_the_crawl(spark: SparkSession, output: str, name
     # Not by chance: the stream has many of them.
     dropped = sum(one.outcome in {"duplicate", "revisit"} for one in expected)
     assert dropped > 40
+
+
+@pytest.mark.parametrize("method", ["content", "simhash", "weighted-simhash", "minhash"])
+def test_golden_vectors_hold_in_a_job(spark: SparkSession, output: str, method: str) -> None:
+    """What a worker makes of a page is what is stored of it elsewhere, byte for byte."""
+    options = Options(method=method, hash_key=f"{KEY:x}")
+    rows = [{"url": page.key, "title": page.title, "text": page.text} for page in documents()]
+    df = spark.createDataFrame(rows, "url string, title string, text string")
+    deduplicate(df, options, Job(output=output))
+    made = {
+        row["title"]: (row["dedup_slots"], bytes(row["dedup_content"]), bytes(row["dedup_payload"]))
+        for row in spark.read.parquet(f"{output}/work/pages").collect()
+    }
+    expected = list(stored(method))
+    assert vectors(method) == STORED[method]
+    for name, places, content, payload in expected:
+        assert made[name] == (to_places([places])[0].as_py(), content, payload), name
+    assert len(made) == len(expected) == len(rows)
 
 
 async def test_split_buckets_and_rounds_change_nothing(spark: SparkSession, output: str) -> None:
