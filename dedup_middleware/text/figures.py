@@ -33,7 +33,7 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import NUMERAL
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
-from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.numerals import Codes, among, at
 from dedup_middleware.text.parts import PARTS, candidates, is_bracketed, part_number
 from dedup_middleware.text.places import locate
 
@@ -76,28 +76,15 @@ _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 @subkernel
-def _among(code: int, members: NDArray[np.uint32]) -> bool:
-    found = False
-    for member in members:
-        found = found or member == code
-    return found
-
-
-@subkernel
-def _at(codes: Codes, i: int) -> int:
-    return np.int64(codes[i]) if 0 <= i < codes.size else 0
-
-
-@subkernel
 def _after_parts(codes: Codes, i: int) -> bool:
     """Whether 分之 stands before i."""
-    return _at(codes, i - 1) == _OF and _at(codes, i - 2) == _PART
+    return at(codes, i - 1) == _OF and at(codes, i - 2) == _PART
 
 
 @subkernel
 def _is_ordinal(codes: Codes, i: int) -> bool:
     """Whether 第, 周, 星期, 礼拜 or 分之 stands before i."""
-    before, earlier = _at(codes, i - 1), _at(codes, i - 2)
+    before, earlier = at(codes, i - 1), at(codes, i - 2)
     week = (before == _PERIOD and earlier == _STAR) or (before == _PRAY and earlier == _RITE)
     return before in (_ORDINAL, _WEEK) or week or _after_parts(codes, i)
 
@@ -105,14 +92,14 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 @subkernel
 def _single_counts(codes: Codes, i: int) -> bool:
     """Whether one Chinese numeral at i, alone, is a figure."""
-    code, after = np.int64(codes[i]), _at(codes, i + 1)
+    code, after = np.int64(codes[i]), at(codes, i + 1)
     if numerals.is_formal(code):
         return False
-    counts = _among(after, _AFTER)
+    counts = among(after, _AFTER)
     if code == _ONE:
         counts = after in (_MONTH, _DAY, _NUMBER)
     elif code == _TEN and after == _PART:
-        counts = _at(codes, i + 2) == _CLOCK or _at(codes, i + 2) == _OF
+        counts = at(codes, i + 2) == _CLOCK or at(codes, i + 2) == _OF
     elif code == _FOUR and after == _WEEK:  # 四周: all around
         counts = False
     return counts or _is_ordinal(codes, i) or is_bracketed(codes, i)
@@ -126,7 +113,7 @@ def _digits_count(codes: Codes, first: int, last: int) -> bool:
         zero = zero or numerals.chinese_digit(codes[i]) == 0
         pair = pair or codes[i] == _PAIR or codes[i] == _PAIR_TRADITIONAL
     size = last - first
-    enough = size >= 4 or (size == 3 and zero) or (size == 2 and _at(codes, last) == _YEAR)
+    enough = size >= 4 or (size == 3 and zero) or (size == 2 and at(codes, last) == _YEAR)
     return enough and not pair  # 三三两两
 
 
@@ -137,8 +124,8 @@ def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
     while end < codes.size and numerals.chinese_digit(codes[end]) >= 0:
         end += 1
     exact = _after_parts(codes, first)
-    exact = exact or _among(_at(codes, end), _ENDS)
-    exact = exact or (_at(codes, end) == _PIECE and _at(codes, end + 1) == _HUNDRED)
+    exact = exact or among(at(codes, end), _ENDS)
+    exact = exact or (at(codes, end) == _PIECE and at(codes, end + 1) == _HUNDRED)
     if end == last + 1 or not exact:
         return 0, 0, -1
     whole = numerals.positional(codes, first, last)
@@ -169,7 +156,7 @@ def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
         return True, 100, 0, i + 1
     if not _begins(codes, i, last):
         return False, 0, 0, i + 1
-    if _at(codes, last) == _POINT:
+    if at(codes, last) == _POINT:
         mantissa, exponent, end = _fraction(codes, i, last)
         if end > 0:
             power, end = numerals.chinese_scale(codes, end)
@@ -216,7 +203,7 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
             value, end = _more_sections(codes, mantissa * 10**scale, power, end)
             return value, 0, end
         return mantissa, scale, end
-    begin = end + 1 if _at(codes, end) in (32, 45) else end
+    begin = end + 1 if at(codes, end) in (32, 45) else end
     word, stop = numerals.word_after(codes, begin)
     power = numerals.english_scale(word)
     if power > 0:
@@ -228,30 +215,22 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 def _kind(codes: Codes, first: int, last: int) -> int:
     """Percent or permille, said before or behind the number."""
     if _after_parts(codes, first):
-        whole = _at(codes, first - 3)
+        whole = at(codes, first - 3)
         if whole == _HUNDRED:
             return PERCENT
         if whole == _THOUSAND:
             return PERMILLE
-    i = last + 1 if _at(codes, last) == 32 else last
-    if _at(codes, i) == _PERCENT_SIGN:
+    i = last + 1 if at(codes, last) == 32 else last
+    if at(codes, i) == _PERCENT_SIGN:
         return PERCENT
-    if _at(codes, i) == _PERMILLE_SIGN:
+    if at(codes, i) == _PERMILLE_SIGN:
         return PERMILLE
     word, end = numerals.word_after(codes, i)
-    percent = word != 0 and _among_words(word, numerals.PERCENT_WORDS)
-    if word == numerals.PER and _at(codes, end) == 32:
+    percent = word != 0 and among(word, numerals.PERCENT_WORDS)
+    if word == numerals.PER and at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
         percent = word == numerals.CENT
     return PERCENT if percent else PLAIN
-
-
-@subkernel
-def _among_words(word: int, members: NDArray[np.int64]) -> bool:
-    found = False
-    for member in members:
-        found = found or member == word
-    return found
 
 
 @subkernel
@@ -268,10 +247,10 @@ def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
             begin -= 1
         return found, begin, i
     word, i = numerals.word_after(codes, last)  # st, nd, rd, th
-    if i - last > 2 or _at(codes, i) != 32:
+    if i - last > 2 or at(codes, i) != 32:
         return 0, i, i
     word, end = numerals.word_after(codes, i + 1)
-    if word == numerals.OF and _at(codes, end) == 32:
+    if word == numerals.OF and at(codes, end) == 32:
         i = end
         word, end = numerals.word_after(codes, end + 1)
     return numerals.month(word), i + 1, end

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import subkernel
 from dedup_middleware.text.characters import HAN, SEPARATES
+from dedup_middleware.text.numerals import among
 
 # What a word may be, together in three bits.
 NAME, SURNAME, GIVEN = 1, 2, 4
@@ -145,14 +146,6 @@ def find_names(
 
 
 @subkernel
-def _among(code: int, members: NDArray[np.int64]) -> bool:
-    found = False
-    for member in members:
-        found = found or member == code
-    return found
-
-
-@subkernel
 def is_credit(
     codes: NDArray[np.uint32], flags: NDArray[np.uint8], begin: int, end: int, before: int
 ) -> bool:
@@ -162,17 +155,17 @@ def is_credit(
         before: where the name before it ends if that one is a credit, else -1.
     """
     i = begin - 1
-    if i >= 0 and _among(np.int64(codes[i]), _OPENING):
+    if i >= 0 and among(np.int64(codes[i]), _OPENING):
         return True
     while i >= before and i >= 0 and begin - i <= _REACH and flags[i] & SEPARATES:
         i -= 1
     if before >= 0 and i < before:
         return True
-    if i >= 0 and i < begin - 1 and _among(np.int64(codes[i]), _SHORT_CREDITS):
+    if i >= 0 and i < begin - 1 and among(np.int64(codes[i]), _SHORT_CREDITS):
         mark = np.int64(codes[i + 1])
         if mark in (_SLASH, _COLON):
             return True
-    if i >= 1 and _among(np.int64(codes[i - 1]) << 32 | np.int64(codes[i]), _CREDITS):
+    if i >= 1 and among(np.int64(codes[i - 1]) << 32 | np.int64(codes[i]), _CREDITS):
         return True
     i = end
     while i < codes.size and i - end < _REACH and flags[i] & SEPARATES:

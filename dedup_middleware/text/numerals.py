@@ -98,6 +98,21 @@ _MULTIPLIER, _KEYS, _VALUES = _perfect_hash(_values())
 
 
 @subkernel
+def at(codes: Codes, i: int) -> int:
+    """The code point at i, 0 outside of the text."""
+    return np.int64(codes[i]) if 0 <= i < codes.size else 0
+
+
+@subkernel
+def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
+    """Whether a number is among some few."""
+    found = False
+    for member in members:
+        found = found or member == code
+    return found
+
+
+@subkernel
 def _value(code: int) -> int:
     place = np.uint64(code) * np.uint64(_MULTIPLIER) >> np.uint64(8) & np.uint64(255)
     return _VALUES[place] if _KEYS[place] == code else _NOTHING

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import allocating_subkernel, subkernel
 from dedup_middleware.text.characters import NUMERAL
-from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.numerals import Codes, among, at
 
 PARTS: Final = "上中下前后"
 _UPPER: Final = ord("上")
@@ -35,22 +35,9 @@ _HALVES: Final = np.array(sorted(map(ord, "年场月时段程期")), np.uint32)
 
 
 @subkernel
-def _among(code: int, members: NDArray[np.uint32]) -> bool:
-    found = False
-    for member in members:
-        found = found or member == code
-    return found
-
-
-@subkernel
-def _at(codes: Codes, i: int) -> int:
-    return np.int64(codes[i]) if 0 <= i < codes.size else 0
-
-
-@subkernel
 def is_bracketed(codes: Codes, i: int) -> bool:
     """Whether brackets stand around the character at i."""
-    return _among(_at(codes, i - 1), _OPENING) and _among(_at(codes, i + 1), _CLOSING)
+    return among(at(codes, i - 1), _OPENING) and among(at(codes, i + 1), _CLOSING)
 
 
 @subkernel
@@ -69,10 +56,10 @@ def part_number(codes: Codes, i: int) -> int:
         number = 5
     else:
         return 0
-    after = _at(codes, i + 1)
+    after = at(codes, i + 1)
     counts = number <= 3 and (after == _DECADE or is_bracketed(codes, i))
-    counts = counts or (number in (1, 3) and _among(after, _VOLUMES))
-    half = number != 2 and after == _HALF and _among(_at(codes, i + 2), _HALVES)
+    counts = counts or (number in (1, 3) and among(after, _VOLUMES))
+    half = number != 2 and after == _HALF and among(at(codes, i + 2), _HALVES)
     return number if counts or half else 0
 
 

@@ -32,7 +32,7 @@ from dedup_middleware.kernels import allocating_subkernel, subkernel
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, hash_token, mix
 from dedup_middleware.text.names import is_credit
-from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.numerals import Codes, at
 
 WIDTH: Final = 6  # letters on each side
 WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
@@ -82,16 +82,11 @@ def _beside(
 
 
 @subkernel
-def _at(codes: Codes, i: int) -> int:
-    return np.int64(codes[i]) if 0 <= i < codes.size else 0
-
-
-@subkernel
 def _ends_date_line(codes: Codes, last: int) -> bool:
     """Whether 日电 or 日讯 stands behind a numeral that ends at `last`."""
-    if _at(codes, last) != _DAY:
+    if at(codes, last) != _DAY:
         return False
-    word = _at(codes, last + 2) if _at(codes, last + 1) == 32 else _at(codes, last + 1)
+    word = at(codes, last + 2) if at(codes, last + 1) == 32 else at(codes, last + 1)
     return word in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
 
 
@@ -163,9 +158,9 @@ def locate(
     for row in range(rows.shape[0] - 1, -1, -1):
         first, last = rows[row, 3], rows[row, 4]
         joined = last + 1 == begin
-        if state == _WANTS_MONTH and joined and _at(codes, last) == _MONTH:
+        if state == _WANTS_MONTH and joined and at(codes, last) == _MONTH:
             state = _WANTS_YEAR
-        elif state == _WANTS_YEAR and joined and _at(codes, last) == _YEAR:
+        elif state == _WANTS_YEAR and joined and at(codes, last) == _YEAR:
             state = _NO_LINE
         elif _ends_date_line(codes, last):
             state = _WANTS_MONTH

@@ -80,7 +80,7 @@ def test_golden_vectors_hold_in_a_job(spark: SparkSession, output: str, method: 
     deduplicate(df, options, Job(output=output))
     made = {
         row["title"]: (row["dedup_slots"], bytes(row["dedup_content"]), bytes(row["dedup_payload"]))
-        for row in spark.read.parquet(f"{output}/work/pages").collect()
+        for row in spark.read.parquet(str(Path(output, "work", "pages"))).collect()
     }
     expected = list(stored(method))
     assert vectors(method) == STORED[method]
