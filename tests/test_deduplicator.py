@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -78,6 +79,14 @@ class UnsteadyIndex(MemoryIndex):
 def page(key: str, text: str, title: str = "") -> Document:
     """A document with a text."""
     return Document(key=f"https://{key}", title=title, text=text)
+
+
+async def until_committed(index: MemoryIndex, pages: int) -> None:
+    """Wait until so many pages are committed."""
+    deadline = time.monotonic() + 60
+    while await index.count() < pages:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
 
 
 async def stored(dedup: Deduplicator, document: Document) -> None:
@@ -255,11 +264,11 @@ async def test_waiting_ends() -> None:
 
 async def test_lease_of_a_slow_page_is_extended() -> None:
     """Storing may take longer than the lease as long as the process lives."""
-    options = Options(index_url="memory:", lease=0.15, pending_wait=5)
+    options = Options(index_url="memory:", lease=1.5, pending_wait=60)
     async with Deduplicator(options) as dedup:
         slow = await dedup.decide(page("a/1", article(1)))
         copy = asyncio.create_task(dedup.decide(page("b/1", article(1))))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2.5)
         assert not copy.done()
         assert await dedup.commit(slow)
         assert (await copy).is_duplicate
@@ -268,7 +277,7 @@ async def test_lease_of_a_slow_page_is_extended() -> None:
 async def test_page_of_a_dead_process_can_be_claimed_after_its_lease() -> None:
     """A claim that nobody renews blocks a like page no longer than the lease."""
     index = MemoryIndex()
-    options = Options(index_url="memory:", lease=0.2, pending_wait=5)
+    options = Options(index_url="memory:", lease=0.2, pending_wait=60)
     dead = Deduplicator(options, index=index)
     await dead.open()
     lost = await dead.decide(page("a/1", article(1)))
@@ -311,7 +320,7 @@ async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> No
     index.down = False
     await asyncio.sleep(0.6)
     await stored(dedup, page("b/9", article(9)))
-    await asyncio.sleep(0.1)
+    await until_committed(index, 6)
     for number in range(5):
         assert (await dedup.decide(page(f"b/{number}", article(number)))).is_duplicate
     await dedup.close()
@@ -329,7 +338,7 @@ async def test_commit_that_the_index_missed_is_made_good() -> None:
     index.down = False
     await asyncio.sleep(0.6)
     await stored(dedup, page("c/1", article(2)))
-    await asyncio.sleep(0.1)
+    await until_committed(index, 2)
     assert (await dedup.decide(page("b/1", article(1)))).is_duplicate
     await dedup.close()
 

@@ -151,7 +151,7 @@ async def test_failure_while_judging_gives_the_claim_back(
         patched.setattr(Search, "rule", cut_off)
         with pytest.raises(OSError, match="cut off"):
             await propose(index, other_bands(original, "https://b/1"))
-    for _ in range(200):
+    for _ in range(3000):
         if not await pending(index):
             break
         await asyncio.sleep(0.01)

@@ -10,6 +10,7 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.index.windows import KINDS, Windows
 from tests.servers import RedisServer, running_redis
 
 
@@ -69,3 +70,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
     )
     return folder
+
+
+@pytest.fixture(params=KINDS)
+def windows(request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer) -> Windows:
+    """Makes stores of each kind whose pages expire."""
+    return Windows(request.param, tmp_path, redis_server)

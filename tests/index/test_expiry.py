@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,30 +22,11 @@ from tests.index.harness import (
     entry,
     slots_of,
 )
-from tests.servers import RedisServer
+from tests.index.windows import in_time
 
 SIMHASH = 0x0123_4567_89AB_CDEF
 SLOTS = slots_of(1, SIMHASH, (5 << 40, 6 << 50))
 LEASE = 60.0
-SPANS = {"memory": 1000.0, "sqlite": 1000.0, "redis": 1.5}  # seconds; Redis has its own clock
-
-
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-async def harness(
-    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer
-) -> AsyncIterator[Harness]:
-    """A store of each kind with a window of two spans, at the beginning of a span."""
-    window = 2 * SPANS[request.param]
-    harness: Harness
-    if request.param == "memory":
-        harness = MemoryHarness(window)
-    elif request.param == "sqlite":
-        harness = SQLiteHarness(tmp_path / "index.db", window)
-    else:
-        harness = RedisHarness(redis_server, window)
-        time.sleep(-time.time() % SPANS["redis"] + 0.05)
-    yield harness
-    await harness.close()
 
 
 async def stored(index: Index, key: int, address: str) -> int:
@@ -71,6 +49,7 @@ async def found(index: Index) -> list[int]:
     return neighbours(reading.slots, reading.data, 0).numbers.tolist()
 
 
+@in_time
 async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     """A page lives for at least the window; after it everything it took is given back, except
     that a page entered anew lives on."""
@@ -109,7 +88,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     # Expired buckets are removed in the background, or a few with every claim.
     if isinstance(harness, SQLiteHarness):
         last = await stored(other, 3, "https://a/last")
-    for _ in range(100):
+    for _ in range(1000):
         if (await other.stats()).buckets == len(SLOTS):
             break
         await asyncio.sleep(0.05)
@@ -117,10 +96,12 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert (await other.fetch(np.array([last], np.uint64))).states.tolist() == [State.COMMITTED]
 
 
-@pytest.mark.parametrize("harness", ["redis"], indirect=True)
-async def test_expired_chunks_are_removed(harness: RedisHarness) -> None:
+@pytest.mark.parametrize("windows", ["redis"], indirect=True)
+@in_time
+async def test_expired_chunks_are_removed(harness: Harness) -> None:
     """Satellites and addresses of expired pages are given back by whole chunks, and the pages
     are no longer counted."""
+    assert isinstance(harness, RedisHarness)
     index = await harness.client()
 
     async def one(number: int) -> None:
@@ -134,7 +115,7 @@ async def test_expired_chunks_are_removed(harness: RedisHarness) -> None:
     assert harness.admin.exists(first)
     await harness.pass_time(3 * harness.window / 2)
     other = await harness.client()
-    for _ in range(100):
+    for _ in range(1000):
         if not harness.admin.hlen(harness.prefix + b"generations"):
             break
         await asyncio.sleep(0.05)
@@ -145,6 +126,7 @@ async def test_expired_chunks_are_removed(harness: RedisHarness) -> None:
     assert (stats.released, stats.buckets) == (0, 0)
 
 
+@in_time
 async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     """A reading of a generation that is over brings a new one, and then the claim."""
     index = await harness.client()
@@ -162,7 +144,8 @@ async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     assert neighbours(again.slots, again.data, 0).numbers.tolist() == [claim.number]
 
 
-async def test_window_is_a_parameter(harness: Harness, redis_server: RedisServer) -> None:
+@in_time
+async def test_window_is_a_parameter(harness: Harness) -> None:
     """All who use an index must agree on its window."""
     index = await harness.client()
     assert float((await index.stats()).parameters["window"]) == harness.window

@@ -134,7 +134,7 @@ async def test_locked_file(file: Path, db: sqlite3.Connection) -> None:
 
 async def test_event_loop_is_never_blocked(file: Path, db: sqlite3.Connection) -> None:
     """While a call waits for a lock, the event loop goes on."""
-    index = await opened(file, timeout=0.5)
+    index = await opened(file, timeout=30)
     db.execute("BEGIN IMMEDIATE")
     work = asyncio.ensure_future(claimed(index))
     turns = 0

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.layout import record
@@ -21,13 +18,8 @@ from tests.index.bulk import (
     some_pages,
     stored,
 )
-from tests.index.harness import (
-    Harness,
-    MemoryHarness,
-    RedisHarness,
-    SQLiteHarness,
-)
-from tests.servers import RedisServer
+from tests.index.harness import Harness
+from tests.index.windows import in_time
 
 
 async def test_all_buckets_are_walked_through(harness: Harness, index: Index) -> None:
@@ -61,33 +53,19 @@ async def test_long_walk_beside_other_work(harness: Harness) -> None:
     assert all(met[bucket].startswith(raw) for bucket, raw in before.items())
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-async def windowed(request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer):
-    """A store of each kind whose generations last 1,000 seconds, or 1.5 on Redis."""
-    harness: Harness
-    if request.param == "memory":
-        harness = MemoryHarness(2000.0)
-    elif request.param == "sqlite":
-        harness = SQLiteHarness(tmp_path / "index.db", 2000.0)
-    else:
-        harness = RedisHarness(redis_server, 3.0)
-        time.sleep(-time.time() % 1.5 + 0.05)
-    yield harness
-    await harness.close()
-
-
-async def test_pages_enter_the_newest_generation(windowed: Harness) -> None:
+@in_time
+async def test_pages_enter_the_newest_generation(harness: Harness) -> None:
     """In an index with a window a bucket is walked through with all its live generations, and
     loaded pages live as long as pages that are stored now."""
-    index = await windowed.client()
+    index = await harness.client()
     old = await stored(index, page(1, 5))
-    await windowed.pass_time(windowed.window / 2)
+    await harness.pass_time(harness.window / 2)
     assert await index.load(pages_of([page(2, 5)], [TIME])) == 1
     new = old + 1
     simhash_bucket = page(1, 5).slots[1].bucket
     found = await all_buckets(index)
     assert found[simhash_bucket] == b"".join(record(page(1, 5).slots[1], n) for n in (old, new))
-    await windowed.pass_time(windowed.window)
+    await harness.pass_time(harness.window)
     reading = await index.read(page(1, 5).slots)
     assert neighbours(reading.slots, reading.data, 0).numbers.tolist() == [new]
     assert (await all_buckets(index))[simhash_bucket] == record(page(1, 5).slots[1], new)

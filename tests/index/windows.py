@@ -1,0 +1,68 @@
+"""Stores whose pages expire, and tests that are not hurt by a machine that is busy.
+
+The clocks of the memory and the SQLite index go when told to; that of a Redis server is real. A
+scenario that took longer than its pages live has failed for no fault of the index, so on Redis what
+fails is done again with longer lives. A fault of the index fails every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import attrs
+
+from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.servers import RedisServer
+
+MEMORY, SQLITE, REDIS = KINDS = ("memory", "sqlite", "redis")
+_TOLD = (1000.0,)
+_REAL = (1.5, 6.0, 24.0)
+
+Scenario = Callable[[Harness], Awaitable[None]]
+
+
+@attrs.frozen
+class Windows:
+    """Makes stores of one kind with a window of two spans, at the beginning of a span."""
+
+    kind: str
+    folder: Path
+    server: RedisServer
+
+    @property
+    def spans(self) -> tuple[float, ...]:
+        """Seconds of a generation, to be tried one after the other."""
+        return _REAL if self.kind == REDIS else _TOLD
+
+    async def make(self, span: float) -> Harness:
+        """A fresh store."""
+        window = 2 * span
+        if self.kind == MEMORY:
+            return MemoryHarness(window)
+        if self.kind == SQLITE:
+            return SQLiteHarness(self.folder / "index.db", window)
+        await asyncio.sleep(-time.time() % span + 0.05)
+        return RedisHarness(self.server, window)
+
+
+def in_time(scenario: Scenario) -> Callable[[Windows], Awaitable[None]]:
+    """A test of a scenario, with the fixture `windows`."""
+
+    async def test(windows: Windows) -> None:
+        for span in windows.spans:
+            harness = await windows.make(span)
+            try:
+                await scenario(harness)
+                return
+            except Exception:
+                if span == windows.spans[-1]:
+                    raise
+            finally:
+                await harness.close()
+
+    test.__name__ = test.__qualname__ = scenario.__name__
+    test.__doc__, test.__module__ = scenario.__doc__, scenario.__module__
+    return test
