@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["redis", "local", "growth"], action="append")
     parser.add_argument("--pages", type=int, nargs="+", help="sizes of the index")
     parser.add_argument("--peer-pages", type=int, default=10_000)
-    parser.add_argument("--decisions", type=int, default=4000)
+    parser.add_argument("--decisions", type=int, default=40_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     sizes = arguments.pages or (FULL if arguments.full else SMALL)
