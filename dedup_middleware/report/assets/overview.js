@@ -79,7 +79,7 @@ function siteTable(data, bySite) {
       ...[site.seen, site.stored, site.dropped].map((value) => make("td", { class: "number" }, number(value))),
       make("td", {}, make("meter", { value: share, min: 0, max: 1, "aria-label": word("share") }), ` ${percent(share)}`));
   }, body);
-  const view = make("table", {},
+  const view = make("table", { class: "sites" },
     make("thead", {}, make("tr", {}, ...["site", "seen", "stored", "dropped", "share"].map((name) => make("th", { scope: "col" }, word(name))))), body);
   list.prepend(make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": word("sites") }, view));
   return list;
