@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text.characters import (
     CLASS_SHIFT,
     CODE_MASK,
@@ -101,14 +101,16 @@ def _fold_into(
     expansions: NDArray[np.uint32],
     codes: NDArray[np.uint32],
     flags: NDArray[np.uint8],
-) -> int:
-    """Write the normal form; its length, or NEIGHBOURS or NO_ROOM."""
+    shifts: NDArray[np.int32],
+) -> tuple[int, int]:
+    """Write the normal form; its length, or NEIGHBOURS or NO_ROOM, and the number of shifts."""
+    shifted = 0
     size, room = np.uint64(0), np.uint64(codes.size - STEP - LONGEST)
     i, end = np.uint64(0), np.uint64(raw.size)
     while i < end:
         stop = i + np.uint64(STEP)
         if size > room:
-            return NO_ROOM
+            return NO_ROOM, 0
         # Nearly all characters are plain, and without branches the processor does many at once.
         if stop <= end and _fold_plain(raw, i, table, codes, flags, size):
             size += np.uint64(STEP)
@@ -118,6 +120,8 @@ def _fold_into(
             entry = table[code] if code < TABLE_SIZE else _beyond(code)
             kind = entry >> KIND_SHIFT
             if kind == EXPAND:
+                shifts[shifted, 0], shifts[shifted, 1] = size, raw.size
+                shifted += 1
                 first = np.uint64(entry & CODE_MASK)
                 for place in range(first, first + np.uint64((entry >> CLASS_SHIFT) & _BYTE)):
                     part = expansions[place]
@@ -125,14 +129,40 @@ def _fold_into(
                     flags[size] = (table[part] >> CLASS_SHIFT) & _BYTE
                     size += _ONE
             elif kind == CONTEXT and not composed:
-                return NEIGHBOURS
+                return NEIGHBOURS, 0
             else:
                 codes[size] = entry & CODE_MASK
                 flags[size] = (entry >> CLASS_SHIFT) & _BYTE
                 if kind != DROP:
                     size += _ONE
             i += _ONE
-    return np.int64(size)
+            if kind in (EXPAND, DROP):
+                shifts[shifted, 0], shifts[shifted, 1] = size, np.int64(i) - np.int64(size)
+                shifted += 1
+    return np.int64(size), shifted
+
+
+@allocating_subkernel
+def fold_and_align(
+    raw: NDArray[np.uint32],
+    composed: bool,
+    table: NDArray[np.uint32],
+    expansions: NDArray[np.uint32],
+) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int32]]:
+    """What `fold` gives, and where its code points come from: rows of a place in the normal form
+    and of what to add, from there on to the next row, to find the place in `raw`. It is 0 before
+    the first row, and leads behind the end for what is one of several for one code point."""
+    room = raw.size + raw.size // 8 + STEP + LONGEST
+    codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
+    shifts = np.empty((2 * raw.size, 2), np.int32)
+    size, shifted = _fold_into(raw, composed, table, expansions, codes, flags, shifts)
+    if size == NO_ROOM:
+        room = LONGEST * (raw.size + 1) + STEP
+        codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
+        size, shifted = _fold_into(raw, composed, table, expansions, codes, flags, shifts)
+    if size == NEIGHBOURS:
+        return False, codes[:0], flags[:0], shifts[:0]
+    return True, codes[:size], flags[:size], shifts[:shifted]
 
 
 @kernel
@@ -152,16 +182,8 @@ def fold(
         False if neighbours matter and `raw` is not composed; then the rest is void. Else True,
         the code points of the normal form, and their flags and word classes.
     """
-    room = raw.size + raw.size // 8 + STEP + LONGEST
-    codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
-    size = _fold_into(raw, composed, table, expansions, codes, flags)
-    if size == NO_ROOM:
-        room = LONGEST * (raw.size + 1) + STEP
-        codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
-        size = _fold_into(raw, composed, table, expansions, codes, flags)
-    if size == NEIGHBOURS:
-        return False, codes[:0], flags[:0]
-    return True, codes[:size], flags[:size]
+    ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
+    return ready, codes, flags
 
 
 def fold_text(text: str, characters: Characters) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

@@ -1,4 +1,4 @@
-"""Names of persons in Chinese text: which words the dictionary's tags and surnames make names.
+"""Names: in Chinese text those of persons, by the tags of the dictionary and by surnames.
 
 Two pages on one template may differ in a name alone (who met whom, who won, who was dismissed).
 A name is
@@ -18,7 +18,11 @@ A name is left out where it says who made the page, which differs from one repri
 - just behind an opening bracket;
 - behind a name that is left out, with nothing but white space and punctuation between them.
 
-Only the segmenter `jieba` finds names. A user's dictionary adds some by the tag `nr`.
+Text that is no prose has no such names: if more than three quarters of the tokens are one rare
+character each, what looks like a name there is chance.
+
+Only the segmenter `jieba` finds names in Chinese. A user's dictionary adds some by the tag `nr`.
+Names with capital letters are those of :mod:`dedup_middleware.text.capitals`.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -31,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.capitals import read_run
 from dedup_middleware.text.characters import HAN, SEPARATES
 from dedup_middleware.text.numerals import among
 
@@ -103,22 +108,45 @@ def _is_single(
 
 
 @subkernel
+def _is_prose(
+    starts: NDArray[np.int32], ends: NDArray[np.int32], kinds: NDArray[np.uint8], count: int
+) -> bool:
+    """Whether at most three quarters of the tokens are one rare character each."""
+    singles = np.uint64(0)
+    for token in range(np.uint64(count)):
+        singles += np.uint64((ends[token] - starts[token] == 1) & (kinds[token] & GIVEN != 0))
+    return 4 * singles <= 3 * count
+
+
+@subkernel
 def find_names(
+    codes: NDArray[np.uint32],
     flags: NDArray[np.uint8],
     starts: NDArray[np.int32],
     ends: NDArray[np.int32],
     kinds: NDArray[np.uint8],
+    marks: NDArray[np.uint8],
     count: int,
     rows: NDArray[np.int32],
 ) -> int:
     """Where names begin and end: rows of `rows`, which has room for one a token; their number.
 
+    The third and the fourth column are of names with capital letters, see `capitals.read_run`.
+
     Args:
         kinds: of each token.
+        marks: what `capitals.mark` says of each token; empty: such names are not looked for.
     """
-    found, token = 0, 0
+    found, token, before = 0, 0, -1
+    chinese = _is_prose(starts, ends, kinds, count)
     while token < count:
-        kind = kinds[token]
+        if marks.size and marks[token]:
+            token, named, before = read_run(
+                codes, flags, marks, starts, ends, count, token, before, rows[found]
+            )
+            found += named
+            continue
+        kind = kinds[token] if chinese else np.uint8(0)
         first = token
         token += 1
         if not kind & (NAME | SURNAME):

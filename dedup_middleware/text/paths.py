@@ -159,6 +159,7 @@ def walk_path(
         end = np.uint64(path[i])
         node = found[(min(end - i, _THREE) - _ONE) * row + i - origin]
         if flags[i] & ALNUM and end == i + _ONE:
+            node = _ZERO  # the whole run is no word of the dictionary, as its first letter may be
             while end < stop and flags[end] & ALNUM and np.uint64(path[end]) == end + _ONE:
                 end += _ONE
         starts[n], ends[n] = i, end

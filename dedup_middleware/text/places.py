@@ -9,14 +9,16 @@ its value, so that 10:30 and 11:45 stand in the same places.
 A date line (3月2日电) says when an agency sent a report, which differs from one reprint to the
 next: its figures have no place.
 
-The names of persons have places too (see :mod:`dedup_middleware.text.names`); around a name, other
-names count as one ideograph each, as numerals do.
+Names have places too (see :mod:`dedup_middleware.text.names` and
+:mod:`dedup_middleware.text.capitals`); around a name, other names count as one ideograph each, as
+numerals do.
 
 An **entry** has 24 bits: 16 of the place, 8 of the value. Pages keep the smallest entries they
-have, so entries come in three ranges by their importance: the figures below `NAMES`, the names
-below `SECONDS`, and from there on a second entry for each figure, with other bits of its place and
-of its value. It fills room that would stay free, and a changed figure then goes unseen once in
-65,536 times instead of once in 256.
+have, so entries come in ranges by their importance: the figures below `NAMES`, the names below
+`SECONDS`, and from there on a second entry for each figure, with other bits of its place and of its
+value. It fills room that would stay free, and a changed figure then goes unseen once in 65,536
+times instead of once in 256. Of the names with capital letters those of several words lie below
+`SINGLES`, those of one word above.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -29,16 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import allocating_subkernel, subkernel
-from dedup_middleware.text.characters import NUMERAL, SEPARATES
+from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, hash_token, mix
 from dedup_middleware.text.names import is_credit
 from dedup_middleware.text.numerals import Codes, at
 
 WIDTH: Final = 6  # letters on each side
 WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
+_LONG: Final = 3  # characters of a name from which on the last one does not count
 REACH: Final = 24  # characters that are looked at on each side
 FREE: Final = 0xFFFFFF  # no entry has this value
 NAMES: Final = 0x8000  # the first place of a name
+SINGLES: Final = 0xA000  # the first place of a name that is one word with a capital letter
 SECONDS: Final = 0xC000  # the first place of a second entry
 _FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 _MASK: Final = 0x110000  # stands for a numeral; no code point
@@ -99,9 +103,10 @@ def _beside_name(
     step: int,
     base: np.uint64,
     value: np.uint64,
-) -> np.uint64:
-    """`_beside` for a row of `names`, in which other names count as one letter each."""
-    room, numeral, other = WIDTH, False, name + step
+) -> tuple[np.uint64, bool]:
+    """`_beside` for a row of `names`, in which other names count as one letter each; and
+    whether there is a letter."""
+    room, numeral, other, some = WIDTH, False, name + step, False
     i = np.int64(names[name, 0]) - 1 if step < 0 else np.int64(names[name, 1])
     end = i + step * REACH
     while (end - i) * step > 0 and 0 <= i < codes.size and room > 0:
@@ -116,12 +121,14 @@ def _beside_name(
                 value = value * base + np.uint64(_MASK)
                 room -= WIDE
             numeral = True
-        elif not flags[i] & SEPARATES:
-            value = value * base + np.uint64(codes[i])
-            room -= WIDE if np.int64(codes[i]) >= _FIRST_WIDE else 1
-            numeral = False
+        else:  # a branch between letters and separators would be one nobody can foresee
+            code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
+            value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
+            room -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
+            numeral &= not letter
+            some |= letter
         i += step
-    return value
+    return value, some
 
 
 @subkernel
@@ -129,6 +136,50 @@ def _entry(place: np.uint64, value: np.uint64) -> np.uint32:
     """16 bits of a place and the lowest 8 of a value."""
     entry = np.uint32(place << np.uint64(8) | (value & np.uint64(0xFF)))
     return entry if entry != FREE else np.uint32(FREE - 1)
+
+
+@subkernel
+def _name_entry(
+    codes: Codes,
+    flags: NDArray[np.uint8],
+    names: NDArray[np.int32],
+    name: int,
+    keys: NDArray[np.uint64],
+) -> np.uint32:
+    """The entry of a Chinese name. Of three characters and more the last one does not count: it
+    may be part of the next word, or be missing."""
+    base, first, last = keys[TEXT_BASE], np.int64(names[name, 0]), np.int64(names[name, 1])
+    place, _ = _beside_name(codes, flags, names, name, -1, base, keys[FIGURE_START])
+    place = place * base + np.uint64(_SIDE)
+    place = mix(_beside_name(codes, flags, names, name, 1, base, place)[0])
+    last = last if last - first < _LONG else last - 1
+    value = hash_token(codes, first, last, keys) >> np.uint64(56)
+    return _entry(np.uint64(NAMES) | place >> np.uint64(50), value)
+
+
+@subkernel
+def _capital_entry(
+    codes: Codes,
+    flags: NDArray[np.uint8],
+    names: NDArray[np.int32],
+    name: int,
+    base: np.uint64,
+    start: np.uint64,
+) -> np.uint32:
+    """The entry of a name with capital letters; `FREE` if it is left out, is the name of a month
+    beside a number, or has no letter beside it, as in a table."""
+    words = np.uint64(names[name, 2])
+    if words == 0 or flags[names[name, 0]] & NUMERAL:
+        return np.uint32(FREE)
+    place, left = _beside_name(codes, flags, names, name, -1, base, start)
+    place = place * base + np.uint64(_SIDE)
+    place, right = _beside_name(codes, flags, names, name, 1, base, place)
+    if not left and not right:
+        return np.uint32(FREE)
+    place = mix(place * base + words)
+    value = mix(place + np.uint64(names[name, 3])) >> np.uint64(56)
+    lowest = np.uint64(NAMES if words > 1 else SINGLES)
+    return _entry(lowest | place >> np.uint64(51), value)
 
 
 @allocating_subkernel
@@ -147,7 +198,7 @@ def locate(
         flags: of the code points; the names of months among the figures become numerals.
         rows: what `find_figures` gives.
         values: the hash of the value of each row.
-        names: where names begin and end, in order, no two overlapping.
+        names: what `find_names` gives, in order, no two overlapping.
     """
     for row in range(rows.shape[0]):
         for i in range(rows[row, 3], rows[row, 4]):
@@ -177,13 +228,12 @@ def locate(
     before = -1
     for name in range(names.shape[0]):
         first, last = np.int64(names[name, 0]), np.int64(names[name, 1])
-        if is_credit(codes, flags, first, last, before):
-            before = last
-            continue
-        before = -1
-        place = _beside_name(codes, flags, names, name, -1, base, start) * base + np.uint64(_SIDE)
-        place = mix(_beside_name(codes, flags, names, name, 1, base, place))
-        value = hash_token(codes, first, last, keys) >> np.uint64(56)
-        entries[count] = _entry(np.uint64(NAMES) | place >> np.uint64(50), value)
-        count += 1
+        if flags[first] & CLASS_MASK == LETTER:
+            entry, before = _capital_entry(codes, flags, names, name, base, start), -1
+        elif is_credit(codes, flags, first, last, before):
+            entry, before = np.uint32(FREE), last
+        else:
+            entry, before = _name_entry(codes, flags, names, name, keys), -1
+        entries[count] = entry
+        count += entry != FREE
     return entries[:count]

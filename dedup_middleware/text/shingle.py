@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import cutting, normalize
+from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import SEPARATES
 from dedup_middleware.text.figures import hash_figures
-from dedup_middleware.text.fold import code_points, fold, fold_text, load_characters
+from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, load_characters
 from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
     SHINGLE_DROP,
@@ -42,7 +43,7 @@ from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
@@ -161,19 +162,22 @@ def read_text(
     np.uint64,
 ]:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
-    ready, codes, flags = fold(raw, composed, table, expansions)
+    ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     kept, number, exact = 0, 0, keys[0]
     hashes = np.empty(codes.size, np.uint64)
     shingles = hashes
-    names, named = np.empty((0, 2), np.int32), 0
+    names, named = np.empty((0, 4), np.int32), 0
     if ready:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         words = np.zeros(codes.size, np.uint8)
         count = cutting.tokenize(
             codes, flags, mode, roots, hints, nodes, values, starts, ends, words
         )
-        names = np.empty((count, 2), np.int32)
-        named = find_names(flags, starts, ends, words, count, names)
+        names = np.empty((count, 4), np.int32)
+        marks = np.empty(count, np.uint8)
+        if mode == cutting.CHAR or not mark(raw, codes, flags, shifts, starts, ends, count, marks):
+            marks = marks[:0]
+        named = find_names(codes, flags, starts, ends, words, marks, count, names)
         kept, exact = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
         shingles = np.empty(kept, np.uint64)
         number = _roll(hashes, kept, width, keys, shingles)

@@ -2,186 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import re
+import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text import dictionary
-from dedup_middleware.text.characters import NUMERAL, SEPARATES, word_classes
-from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
-from dedup_middleware.text.names import (
-    CREDITS,
-    GIVEN,
-    GIVEN_NAMES,
-    NAME,
-    SURNAME,
-    SURNAMES,
-    kind_of,
-)
-from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, WIDE, WIDTH
+from dedup_middleware.signature.figures import differing_figures, figure_sketch
+from dedup_middleware.text.names import GIVEN, NAME, SURNAME, kind_of
+from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler
-from tests.text.oracles import BLOCK, FRAGMENTS, MASK, folded_jieba, mix
-
-KEYS = constants(0, 3)
-HAN = re.compile("[\u4e00-\u9fd5]")
+from tests.text.nametwins import fold, persons, plain_names
+from tests.text.oracles import FRAGMENTS
 
 
 @pytest.fixture(scope="module")
 def shingler() -> Shingler:
     """The default one."""
     return Shingler()
-
-
-@functools.cache
-def tags() -> dict[str, tuple[int, str]]:
-    """Frequency and tag of each word of jieba's dictionary in normal form."""
-    found: dict[str, tuple[int, str]] = {}
-    for line in dictionary.jieba_dictionary().read_text("utf-8").splitlines():
-        word, frequency, tag = line.split(" ")
-        count = max(int(frequency), found.get(normalize(word), (0, ""))[0])
-        found[normalize(word)] = count, tag
-    return found
-
-
-def tokens(text: str) -> list[tuple[int, int]]:
-    """Twin: where jieba's tokens of normalised text begin and end, in blocks with a Han
-    character."""
-    found, begin = [], 0
-    for part in BLOCK.split(text):
-        place = begin
-        begin += len(part)
-        if HAN.search(part) and BLOCK.fullmatch(part):
-            for token in folded_jieba().lcut(part, HMM=False):
-                found.append((place, place + len(token)))
-                place += len(token)
-    return found
-
-
-def is_person(word: str) -> bool:
-    """Twin: whether a word of the dictionary is a name."""
-    frequency, tag = tags().get(word, (0, ""))
-    if not tag.startswith("nr") or not HAN.match(word):
-        return False
-    if len(word) == 2:
-        return tag != "nrt" and word[0] in SURNAMES and frequency < 1000
-    return len(word) > 3 or (len(word) == 3 and (tag == "nrt" or word[0] in SURNAMES))
-
-
-def is_single(word: str) -> bool:
-    """Twin: whether a token is one character of a given name."""
-    rare = tags().get(word, (0, ""))[0] < 4000 or word in GIVEN_NAMES
-    return len(word) == 1 and bool(HAN.match(word)) and rare and word not in "摄译绘撰"
-
-
-def is_pair(word: str) -> bool:
-    """Twin: whether a token is a given name of two characters."""
-    return len(word) == 2 and tags().get(word, (0, ""))[1].startswith(("nr", "nz"))
-
-
-def names(text: str) -> list[tuple[int, int]]:
-    """Twin: where the names of normalised text begin and end."""
-    found, cut, i = [], tokens(text), 0
-
-    def following(end: int) -> str:
-        return text[slice(*cut[i])] if i < len(cut) and cut[i][0] == end else ""
-
-    while i < len(cut):
-        begin, end = cut[i]
-        word = text[begin:end]
-        i += 1
-        if is_person(word):
-            if len(word) == 2 and is_single(following(end)):
-                end, i = end + 1, i + 1
-        elif word in tuple(SURNAMES):
-            if is_pair(following(end)):
-                end, i = end + 2, i + 1
-            else:
-                for _ in range(2):
-                    if is_single(following(end)):
-                        end, i = end + 1, i + 1
-            if end == begin + 1:
-                continue
-        else:
-            continue
-        found.append((begin, end))
-    return found
-
-
-def separates(character: str) -> bool:
-    """Whether a character is punctuation or white space."""
-    return bool(word_classes()[ord(character)] & SEPARATES)
-
-
-def is_credit(text: str, begin: int, end: int, before: int) -> bool:
-    """Twin: whether the name text[begin:end] says who made the page; `before` is the end of a
-    credit in front of it, or -1."""
-    if text[:begin].endswith(tuple("([{【〔〖")):
-        return True
-    left = text[:begin]
-    while len(left) > max(begin - 4, before, 0) and separates(left[-1]):
-        left = left[:-1]
-    if before >= 0 and len(left) <= before and all(map(separates, text[before:begin])):
-        return begin - before <= 4
-    if left.endswith(CREDITS):
-        return True
-    if left.endswith(tuple("文图摄译编圖攝譯編")) and text[len(left) : begin][:1] in ("/", ":"):
-        return True
-    right = text[end:]
-    for _ in range(4):
-        if right and separates(right[0]):
-            right = right[1:]
-    return right[:1] in ("摄", "攝")
-
-
-def side(text: str, spans: list[tuple[int, int]], i: int, step: int) -> list[int]:
-    """Twin: the letters from i on, outwards, with a numeral or a name as one letter."""
-    letters: list[int] = []
-    room, numeral = WIDTH, False
-    last = i + step * REACH
-    while 0 <= i < len(text) and room > 0 and (last - i) * step > 0:
-        name = next(((a, b) for a, b in spans if a <= i < b), None)
-        flags = int(word_classes()[ord(text[i])])
-        if name:
-            letters.append(0x110002)
-            room -= WIDE
-            i = name[0] if step < 0 else name[1] - 1
-            numeral = False
-        elif flags & NUMERAL:
-            if not numeral:
-                letters.append(0x110000)
-                room -= WIDE
-            numeral = True
-        elif not flags & SEPARATES:
-            letters.append(ord(text[i]))
-            room -= WIDE if ord(text[i]) >= 0x2E80 else 1
-            numeral = False
-        i += step
-    return letters
-
-
-def plain_names(text: str) -> list[int]:
-    """Twin: the entries of all names of normalised text without names of months."""
-    spans = names(text)
-    entries, before = [], -1
-    for begin, end in spans:
-        if is_credit(text, begin, end, before):
-            before = end
-            continue
-        before = -1
-        place, value = int(KEYS[FIGURE_START]), int(KEYS[0])
-        letters = [*side(text, spans, begin - 1, -1), 0x110001, *side(text, spans, end, 1)]
-        for letter in letters:
-            place = (place * int(KEYS[TEXT_BASE]) + letter) & MASK
-        for character in text[begin:end]:
-            value = (value * int(KEYS[1]) + ord(character)) & MASK
-        entry = (NAMES | mix(place) >> 50) << 8 | mix(value) >> 56
-        entries.append(min(entry, FREE - 1))
-    return sorted(entries)
 
 
 def entries_of(shingler: Shingler, text: str) -> list[int]:
@@ -201,9 +40,10 @@ PARTS = st.sampled_from(
 
 @settings(deadline=None, max_examples=500)
 @given(st.lists(PARTS, max_size=14).map("".join))
+@example("王55")  # 5 begins a word, 55 is none
 def test_names_like_the_twin(text: str) -> None:
     """Any text gives the entries that the plain twin gives."""
-    assert entries_of(Shingler(), text) == plain_names(normalize(text))
+    assert entries_of(Shingler(), text) == plain_names(text)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +60,7 @@ def test_names_like_the_twin(text: str) -> None:
 )
 def test_known_names(text: str, found: list[str]) -> None:
     """Names of the dictionary and those it does not know; words that look like names are none."""
-    assert [text[begin:end] for begin, end in names(text)] == found
+    assert [text[n.begin : n.end] for n in persons(text, len(fold(text).tokens))] == found
     assert len(entries_of(Shingler(), text)) == len(found)
 
 
@@ -256,6 +96,31 @@ def test_credits_have_no_place(shingler: Shingler, credit: str) -> None:
 def test_a_name_behind_a_credit_counts(shingler: Shingler) -> None:
     """Only names in a row with a credit belong to it."""
     assert len(entries_of(shingler, "记者王磊、李强报道：林诗婷获得冠军")) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("冠军林诗婷在", "冠军林诗在"), ("冠军林诗婷说", "冠军林诗磊说")]
+)
+def test_the_last_of_three_characters_does_not_count(
+    shingler: Shingler, one: str, other: str
+) -> None:
+    """A name that lost its last character or has another one there is the same."""
+    assert entries_of(shingler, one) == entries_of(shingler, other) != []
+
+
+def test_random_characters_have_no_names(shingler: Shingler) -> None:
+    """In text that is no prose nothing is a name, nor do names differ from those of prose."""
+    draw = random.Random(1)
+    chance = "".join(chr(0x4E00 + draw.randrange(2500)) for _ in range(300))
+    name = "会议今天由王磊主持。"
+    prose = "会议今天在省会开幕，代表们讨论了今年的工作安排。" * 40
+    assert entries_of(shingler, name + chance) == []
+    assert len(entries_of(shingler, name + prose)) == 1
+    one, other = (
+        figure_sketch(shingler(text).places)
+        for text in (name + prose, name.replace("王磊", "李强") + chance)
+    )
+    assert differing_figures(one, other[None]).tolist() == [0]
 
 
 @pytest.mark.parametrize("segmenter", ["char", "words", "fmm"])

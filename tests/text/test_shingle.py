@@ -117,7 +117,7 @@ def test_table_of_hashes(members: set[int], other: int) -> None:
     crowded = {(member >> 10 << 10) | 1 for member in members}
     for values in (members, crowded):
         table = hashing.make_table(values)
-        for value in (*values, *(value ^ (1 << 63) for value in values), other or 1):
+        for value in (*values, *(value ^ (1 << 63) or 1 for value in values), other or 1):
             assert _in_table(table, np.uint64(value)) == (value in values)
 
 

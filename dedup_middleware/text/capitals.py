@@ -1,0 +1,283 @@
+"""Names in scripts with capital letters: words that begin with one inside a sentence.
+
+A **run** is a capitalised word or several, with a space or a hyphen between them, or a full stop
+and a space behind a word of up to three letters (Mr. Smith, J. Smith). It is a name, unless it is
+one word that begins a sentence, or ends with the text, which may be cut there.
+
+What a name is worth is the first letters of its words, and their number is part of its place. So
+an edit of one letter or of one word makes no other name of it: the first letters stay, or it has
+another place. No letter is taken of words with several capitals (NATO), of one letter without a
+full stop, which still are such words when the first letter is missing, and of one that begins a
+sentence, since most are no names. A run of nothing else is passed over.
+
+Capitals say nothing where too many words have them: in headings in title case, in lists, and in
+German, which writes nouns so. If more than `MOST` of the tokens begin with one, the text has no
+such names. If more than `MANY` tokens do, names of one word are none either: those of several come
+before them, and are more than a page has room for.
+
+A run is left out where it says who made the page:
+
+- behind one of `CREDITS` (photo, reporting, author), with "by" and punctuation between them at the
+  most, or behind a "by" that begins a sentence;
+- just behind an opening bracket;
+- behind a run that is left out, with nothing but white space, punctuation and "and" between them.
+
+Text that is composed before it is folded (see `normalize.compose`) has lost its capitals.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import CLASS_MASK, LETTER, SEPARATES
+from dedup_middleware.text.numerals import Codes, among, pack, word_after
+
+Flags = NDArray[np.uint8]
+Places = NDArray[np.int32]
+
+MOST: Final = 0.3
+MANY: Final = 40
+NONE, ONE, SEVERAL = 0, 1, 2
+CREDITS: Final = (
+    "author", "caption", "correspondent", "credit", "edited", "editing", "editor", "foto", "fotos",
+    "image", "images", "photo", "photograph", "photographed", "photographer", "photographs",
+    "photos", "picture", "pictures", "posted", "published", "reporter", "reporting", "source",
+    "writer", "writing", "written",
+)  # fmt: skip
+_CREDITS: Final = np.array([pack(word) for word in CREDITS], np.int64)
+_BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.int64)
+_AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
+_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
+# Besides words: what may stand before a word without beginning a sentence.
+_INSIDE: Final = np.array(sorted(map(ord, ",;&/)")), np.int64)
+_HYPHENS: Final = np.array(sorted(map(ord, "-\u2010\u2011")), np.int64)
+_SPACE: Final = ord(" ")
+_STOP: Final = ord(".")
+_SHORT: Final = 3  # letters of a word that a full stop may shorten
+_GAP: Final = 2  # characters between the words of a name
+_STEP: Final = 64
+_LEAST: Final = min(map(len, CREDITS))
+_REACH: Final = 4  # separators between a credit and its name
+_BASE: Final = 0x01000193  # of the hash of first letters
+
+
+@subkernel
+def _is_capital(raw: Codes, codes: Codes, flags: Flags, i: np.uint64, shift: np.uint64) -> bool:
+    """Whether a capital letter stands at place i of the normal form: one that is another letter
+    there. From U+2000 on small ones are too, so only those of full width count."""
+    if i + shift >= np.uint64(raw.size):
+        return False
+    code = raw[i + shift]
+    if code < np.uint32(0xC0):
+        return code - np.uint32(0x41) < np.uint32(26)
+    if code >= np.uint32(0x2000) and code - np.uint32(0xFF21) >= np.uint32(26):
+        return False
+    return code != codes[i] and flags[i] & CLASS_MASK == LETTER
+
+
+@subkernel
+def _some(raw: Codes) -> bool:
+    """Whether there may be a capital letter; most Chinese pages have none."""
+    some, i, size = np.uint8(0), np.uint64(0), np.uint64(raw.size)
+    while i < size and not some:
+        stop = min(i + np.uint64(_STEP), size)
+        for j in range(i, stop):  # many at once
+            code = raw[j]
+            some |= np.uint8(code - np.uint32(0x41) < np.uint32(26))
+            some |= np.uint8(code - np.uint32(0xC0) < np.uint32(0x1F40))
+            some |= np.uint8(code - np.uint32(0xFF21) < np.uint32(26))
+        i = stop
+    return some != 0
+
+
+@subkernel
+def _beside(starts: Places, ends: Places, count: int, marks: Flags, token: int) -> bool:
+    """Whether the next token is marked as well, and near enough for one name."""
+    if token + 1 >= count or not marks[token + 1]:
+        return False
+    return starts[token + 1] - ends[token] <= _GAP
+
+
+@subkernel
+def mark(
+    raw: Codes,
+    codes: Codes,
+    flags: Flags,
+    shifts: Places,
+    starts: Places,
+    ends: Places,
+    count: int,
+    marks: Flags,
+) -> bool:
+    """Write to `marks` how many capital letters tokens have that begin with one (NONE, ONE or
+    SEVERAL); whether there are such tokens, but not too many.
+
+    Args:
+        raw: the text before its normal form `codes`; `shifts` says which comes from which, see
+            `fold.fold_and_align`.
+    """
+    if not _some(raw):
+        return False
+    total, token, begin = np.uint64(0), np.uint64(0), np.uint64(0)
+    for k in range(shifts.shape[0] + 1):
+        shift = np.uint64(shifts[k - 1, 1] if k else 0)
+        limit = np.uint64(shifts[k, 0] if k < shifts.shape[0] else codes.size)
+        while token < np.uint64(count):
+            begin = np.uint64(starts[token])
+            if begin >= limit:
+                break
+            capital = _is_capital(raw, codes, flags, begin, shift)
+            marks[token] = np.uint8(ONE if capital else NONE)
+            total += np.uint64(capital)
+            token += np.uint64(1)
+    if not 0 < total <= count * MOST:
+        return False
+    alone, joined, k = total <= np.uint64(MANY), False, 0
+    for token in range(count):
+        if not marks[token]:
+            continue
+        before = joined
+        joined = _beside(starts, ends, count, marks, token)
+        if not (alone or joined or before):
+            marks[token] = NONE
+            continue
+        for i in range(starts[token] + 1, ends[token]):
+            while k < shifts.shape[0] and shifts[k, 0] <= i:
+                k += 1
+            shift = np.uint64(shifts[k - 1, 1] if k else 0)
+            if _is_capital(raw, codes, flags, np.uint64(i), shift):
+                marks[token] = SEVERAL
+    return True
+
+
+@subkernel
+def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
+    i = begin - 1
+    while i >= 0 and codes[i] == _SPACE:
+        i -= 1
+    if i < 0:
+        return True
+    return bool(flags[i] & SEPARATES) and not among(np.int64(codes[i]), _INSIDE)
+
+
+@subkernel
+def _joined(codes: Codes, starts: Places, ends: Places, token: int) -> bool:
+    """Whether a token belongs to the run of the one before it, if both are capitalised."""
+    before, begin = ends[token - 1], starts[token]
+    if begin == before + 1:
+        return codes[before] == _SPACE or among(np.int64(codes[before]), _HYPHENS)
+    short = before - starts[token - 1] <= _SHORT
+    stop = begin == before + 2 and codes[before] == _STOP and codes[before + 1] == _SPACE
+    return short and stop
+
+
+@subkernel
+def _is_credit_word(codes: Codes, starts: Places, ends: Places, token: int) -> bool:
+    size = ends[token] - starts[token]
+    if size < _LEAST:
+        return False
+    word, _ = word_after(codes, starts[token])
+    return word != 0 and among(word, _CREDITS)
+
+
+@subkernel
+def _is_word(
+    codes: Codes, starts: Places, ends: Places, token: int, members: NDArray[np.int64]
+) -> bool:
+    """Whether a token is one of some packed words of two or three letters."""
+    if ends[token] - starts[token] > _SHORT:
+        return False
+    word, _ = word_after(codes, starts[token])
+    return word != 0 and among(word, members)
+
+
+@subkernel
+def _is_credit(
+    codes: Codes, flags: Flags, starts: Places, ends: Places, first: int, initial: bool, before: int
+) -> bool:
+    """Whether the run from token `first` on says who made the page.
+
+    Args:
+        initial: whether it begins a sentence.
+        before: the token behind the run before it if that one is a credit, else -1.
+    """
+    begin = starts[first]
+    if begin > 0 and among(np.int64(codes[begin - 1]), _OPENING):
+        return True
+    by = _is_word(codes, starts, ends, first, _BY)
+    if initial and (by or _is_credit_word(codes, starts, ends, first)):
+        return True
+    token = first - 1
+    if token < 0 or begin - ends[token] > _REACH:
+        return False
+    if before >= 0 and (before > token or _is_word(codes, starts, ends, token, _AND)):
+        return before >= token
+    credit = _is_credit_word(codes, starts, ends, token)
+    if not credit and _is_word(codes, starts, ends, token, _BY):
+        behind = token > 0 and starts[token] - ends[token - 1] <= _REACH
+        if behind and _is_credit_word(codes, starts, ends, token - 1):
+            return True
+        credit = _begins_sentence(codes, flags, np.int64(starts[token]))
+    return credit
+
+
+@subkernel
+def _first_letter(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
+    """The first letter of a word; 0 if it has more than one capital letter, or is one letter and
+    no initial: such a word still begins with a capital one when the first is missing."""
+    initial = end > begin + 1 or (end < codes.size and codes[end] == _STOP)
+    return codes[begin] if initial and mark == ONE else np.uint32(0)
+
+
+@subkernel
+def read_run(
+    codes: Codes,
+    flags: Flags,
+    marks: Flags,
+    starts: Places,
+    ends: Places,
+    count: int,
+    token: int,
+    before: int,
+    row: Places,
+) -> tuple[int, bool, int]:
+    """Write to `row` where the run that begins with a token begins and ends, its number of words
+    (0 if it says who made the page or has capitals alone), and a hash of their first letters.
+
+    Args:
+        before: the token behind the run before it if that one is left out, else -1.
+
+    Returns:
+        The token behind the run, whether there is a name, and the next `before`.
+    """
+    first, begin = token, np.int64(starts[token])
+    initial = _begins_sentence(codes, flags, begin)
+    letters, says = np.uint32(0), np.uint32(0)
+    while True:
+        last = np.int64(ends[token])
+        letter = _first_letter(codes, np.int64(starts[token]), last, marks[token])
+        if token == first and initial:
+            letter = np.uint32(0)
+        letters = letters * np.uint32(_BASE) + letter
+        says |= letter
+        token += 1
+        if token == count or not marks[token]:
+            break
+        if not _joined(codes, starts, ends, token):
+            break
+    end = np.int64(ends[token - 1])
+    if token - first == 1 and initial:
+        return token, False, -1
+    # The end of a text may be cut.
+    row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < codes.size else 0
+    row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))
+    if _is_credit(codes, flags, starts, ends, first, initial, before):
+        row[2] = 0
+        return token, True, token
+    return token, True, -1
