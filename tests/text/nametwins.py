@@ -24,6 +24,7 @@ from tests.text.oracles import BLOCK, MASK, folded_jieba, mix
 
 KEYS = constants(0, 3)
 HAN = re.compile("[\u4e00-\u9fd5]")
+ALNUM = frozenset("0123456789abcdefghijklmnopqrstuvwxyz")
 _WORD = re.compile("[a-z]+")
 
 
@@ -89,9 +90,9 @@ def is_single(word: str) -> bool:
 
 
 def is_rare(word: str) -> bool:
-    """Twin: whether a token is one character that is no frequent word."""
+    """Twin: whether a token is one character that is no frequent word, and no letter or digit."""
     frequency = tags().get(word, (0, ""))[0]
-    if len(word) != 1 or (frequency and not HAN.match(word)):
+    if len(word) != 1 or (frequency and not HAN.match(word)) or word in ALNUM:
         return False
     return (frequency < 4000 or word in GIVEN_NAMES) and word not in "摄译绘撰"
 

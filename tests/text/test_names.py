@@ -41,6 +41,8 @@ PARTS = st.sampled_from(
 @settings(deadline=None, max_examples=500)
 @given(st.lists(PARTS, max_size=14).map("".join))
 @example("王55")  # 5 begins a word, 55 is none
+@example("王磊说" + "年5月5日" * 9)  # letters and digits are no rare characters
+@example("王磊" + "5龘" * 9)
 def test_names_like_the_twin(text: str) -> None:
     """Any text gives the entries that the plain twin gives."""
     assert entries_of(Shingler(), text) == plain_names(text)
