@@ -162,7 +162,9 @@ def is_credit(text: str, begin: int, end: int, before: int) -> bool:
 def fold(text: str) -> Folded:
     """Twin: the normal form, capitals and tokens of a text."""
     dropped = special().dropped
-    if any(needs_context(c) for c in text if ord(c) not in dropped):
+    # Compatibility ideographs beyond the table of characters ask for the whole text to be composed.
+    rare = range(0x2F800, 0x2FA20)
+    if any(needs_context(c) or ord(c) in rare for c in text if ord(c) not in dropped):
         text = compose(text)
     form, capitals = "", []
     for character in text:

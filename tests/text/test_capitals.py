@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.signature.figures import differing_figures, figure_sketch
@@ -92,6 +92,7 @@ def test_pages_with_many_names_like_the_twin(text: str) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(texts)
+@example("中\U0002f800Ab and so on, Cd\U0002f81a ef")
 def test_any_string_like_the_twin(text: str) -> None:
     """So does any string."""
     assert entries_of(text) == plain_names(text)
