@@ -166,6 +166,7 @@ class RedisHarness(BytesHarness):
         self.options = Options(index_url=server.url, namespace=f"test-{next(_names)}")
         self.prefix = b"{" + self.options.namespace.encode() + b"}"
         self.admin = server.client()
+        self.slept = 0.0  # seconds
 
     def connect(self) -> Index:
         return RedisIndex(self.options, window=self.window)
@@ -177,6 +178,7 @@ class RedisHarness(BytesHarness):
             self.admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
 
     async def pass_time(self, seconds: float) -> None:
+        self.slept += seconds
         await asyncio.sleep(seconds)
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
