@@ -33,6 +33,7 @@ R32 = types.Array(types.uint32, 1, "C", readonly=True)
 R32_2 = types.Array(types.uint32, 2, "C", readonly=True)
 R64 = types.Array(types.uint64, 1, "C", readonly=True)
 RI64 = types.Array(types.int64, 1, "C", readonly=True)
+RI64_2 = types.Array(types.int64, 2, "C", readonly=True)
 RF64 = types.Array(types.float64, 1, "C", readonly=True)
 R64_2 = types.Array(types.uint64, 2, "C", readonly=True)
 

@@ -4,8 +4,9 @@ Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 
 大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit places in the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
-that no task holds a whole hot list. Only numbers are moved here, 40 bytes a record; what a method
-judges by follows for those that stand beside each other.
+that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and
+the places that tell whether a pair has a lower block in common. What a method judges by follows
+for those that stand beside each other.
 """
 
 from __future__ import annotations
@@ -16,44 +17,108 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.index.records import REMAINDER_BITS
-from dedup_middleware.index.tables import SIMHASH_TABLES
-from dedup_middleware.spark.columns import words
-from dedup_middleware.spark.pairing import PROBE, SECOND, Blocks, pairs
+from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.spark.columns import matrix, words
+from dedup_middleware.spark.pairing import (
+    NOTHING,
+    NUMBER_SHIFT,
+    PROBE,
+    SECOND,
+    SIGNED,
+    SPLIT,
+    Blocks,
+    pairs,
+)
 from dedup_middleware.spark.settings import Job
 
-PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64()), ("tables", pa.int64())])
-PAIRS_DDL = "page bigint, candidate bigint, tables bigint"
+PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
+PAIRS_DDL = "page bigint, candidate bigint"
 _NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
 _SALTS = 10
 _ROOM = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_OF_PAGE = ("order", "last", "simhash", "crowded")  # columns of a record that its page gives
+_PLACES = "array<bigint>"
+
+
+def _is_wide(slot: Column) -> Column:
+    table = F.shiftright(slot, TABLE_SHIFT)
+    return (table >= _FIRST) & (table <= _LAST)
+
+
+def _bucket(slot: Column) -> Column:
+    return F.shiftright(slot, REMAINDER_BITS)
+
+
+def _key(slot: Column) -> Column:
+    narrow = slot.bitwiseOR(F.lit(_NARROW))
+    return F.when(_is_wide(slot), _bucket(slot)).otherwise(narrow).alias("key")
+
+
+def _bit(slot: Column) -> Column:
+    """The mask of a slot's table."""
+    table = F.shiftright(slot, TABLE_SHIFT).cast("int")
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), table)
+
+
+def _is_key(slot: Column) -> Column:
+    return F.shiftright(slot, TABLE_SHIFT) == KEY_TABLE
+
+
+def _probes() -> Column:
+    return F.coalesce("probes", F.array().cast(_PLACES))
+
+
+def sought() -> Column:
+    """The places where a page looks for others."""
+    return F.concat("slots", _probes())
+
+
+def keyed(pages: DataFrame) -> DataFrame:
+    """Records (order, slot, bucket, key) of pages, to be counted.
+
+    :param pages: with columns order, slots and probes
+    """
+    slot = F.col("slot")
+    every = pages.select("order", F.explode(sought()).alias("slot"))
+    return every.select("order", "slot", _bucket(slot).alias("bucket"), _key(slot))
 
 
 def records(pages: DataFrame) -> DataFrame:
-    """Records (key, bucket, order, last, simhash, flags) of pages.
+    """Records (key, order, last, simhash, crowded, flags, lower) of pages, see :class:`.Blocks`.
 
-    :param pages: with columns order, last, simhash, slots and probes
+    :param pages: with columns order, last, simhash, crowded, slots and probes
     """
-    own = pages.select("order", "last", "simhash", F.explode("slots").alias("slot"))
-    probing = pages.where(F.size("probes") > 0).select(
-        "order", "last", "simhash", F.explode("probes").alias("slot")
-    )
-    both = own.withColumn("flags", F.lit(0)).union(probing.withColumn("flags", F.lit(PROBE)))
-    table = F.shiftright("slot", TABLE_SHIFT)
-    wide = (table >= _FIRST) & (table <= _LAST)
-    bucket = F.shiftright("slot", REMAINDER_BITS)
-    return both.select(
-        F.when(wide, bucket).otherwise(F.col("slot").bitwiseOR(F.lit(_NARROW))).alias("key"),
-        bucket.alias("bucket"),
-        "order",
-        "last",
-        F.when(wide, F.col("simhash")).otherwise(F.lit(0)).alias("simhash"),
-        "flags",
+    slot, empty = F.col("slot"), F.array().cast(_PLACES)
+    # The lowest first: bands, and the key last.
+    bands = F.filter("slots", lambda one: ~_is_wide(one) & ~_is_key(one))
+    narrow = F.concat(F.array_sort(bands), F.filter("slots", _is_key))
+    wide = F.filter("slots", _is_wide)
+    flags = F.when(F.size(wide) > 0, SIGNED).otherwise(0)
+    base = pages.select(
+        *_OF_PAGE, _probes().alias("probes"), narrow.alias("narrow"), wide.alias("wide"),
+        flags.alias("flags"),
+    )  # fmt: skip
+    crowded = F.col("crowded").bitwiseAND(_bit(slot)) != 0
+    every = F.concat("probes", "narrow")
+
+    def of(kind: str, flags: Column, lower: Column) -> DataFrame:
+        exploded = base.select("*", F.posexplode(kind).alias("number", "slot"))
+        own = flags.cast("bigint").alias("flags")
+        return exploded.select(_key(slot), *_OF_PAGE, own, lower.alias("lower"))
+
+    flags, number = F.col("flags"), F.col("number")
+    before = F.concat("probes", F.slice("narrow", F.lit(1), number))
+    probing = flags.bitwiseOR(F.lit(PROBE)).bitwiseOR(F.shiftleft(number, NUMBER_SHIFT))
+    return (
+        of("wide", flags, F.when(crowded, every).otherwise(empty))
+        .union(of("narrow", flags, F.when(crowded, every).otherwise(before)))
+        .union(of("probes", probing, every))
     )
 
 
@@ -75,6 +140,18 @@ def _counted(found: DataFrame, column: str, hot: int) -> dict[int, int]:
     first = found.groupBy(column, salt).agg(F.count("*").alias("n"))
     second = first.groupBy(column).agg(F.sum("n").alias("n")).where(F.col("n") > hot)
     return {int(row[0]): int(row[1]) for row in second.collect()}
+
+
+def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
+    """Pages with ``crowded``, the mask of the tables in which their key is one of ``counts``."""
+    if not counts:
+        return pages.withColumn("crowded", F.lit(0).cast("bigint"))
+    names = pages.sparkSession.createDataFrame([(key,) for key in counts], "key bigint")
+    own = pages.select("order", F.explode("slots").alias("slot"))
+    own = own.select("order", "slot", _key(F.col("slot")))
+    met = own.join(F.broadcast(names), "key", "left_semi")
+    masks = met.groupBy("order").agg(F.bit_or(_bit(F.col("slot"))).alias("crowded"))
+    return pages.join(masks, "order", "left").fillna(0, "crowded")
 
 
 def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
@@ -105,36 +182,29 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     flags = (
         F.col("flags")
         .bitwiseOR(F.when(F.col("place.second"), F.lit(SECOND)).otherwise(F.lit(0)))
-        .bitwiseOR(F.when(F.col("place.split"), F.lit(_SPLIT)).otherwise(F.lit(0)))
+        .bitwiseOR(F.when(F.col("place.split"), F.lit(SPLIT)).otherwise(F.lit(0)))
     )
-    return split.select(
-        "key", "bucket", "order", "last", "simhash", flags.alias("flags"), "place.block"
-    )
-
-
-_SPLIT = 4  # flag of a record: its block has two chunks
+    return split.select("key", *_OF_PAGE, flags.alias("flags"), "lower", "place.block")
 
 
 def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) -> DataFrame:
-    """Pages with their candidates (page, candidate, tables), each pair once.
+    """Pages with their candidates (page, candidate), each pair once: from its lowest common block.
 
-    A pair of SimHash tables comes from its lowest common block alone. Pairs of the other tables
-    are put together here: to know the lowest one, each record would have to carry all places of
-    its page, which is four times as much to move.
+    A key is crowded when a page may have more candidates under it than are looked at. Such ones
+    come behind all others, so that a pair they leave out is found where it can be.
 
     :param pages: with columns order, last, simhash, slots and probes
     :param distance: largest Hamming distance of SimHashes
     """
-    found = records(pages)
-    hot = hot_keys(found, job.hot)
-    placed = chunked(found, hot, job.hot).drop("bucket")
+    counts = hot_keys(keyed(pages), min(job.hot, job.most))
+    hot = {key: count for key, count in counts.items() if count > job.hot}
+    placed = chunked(records(with_crowded(pages, counts)), hot, job.hot)
     blocks = placed.repartition(partitions, "key", "block").sortWithinPartitions(
         "key", "block", "order"
     )
     chunks = -(-2 * max(hot.values(), default=0) // job.hot)
     most = (job.most, max(1, job.most // max(1, chunks)))
-    paired = blocks.mapInArrow(_finder(distance, most), PAIRS_DDL)
-    return paired.groupBy("page", "candidate").agg(F.bit_or("tables").alias("tables"))
+    return blocks.mapInArrow(_finder(distance, most), PAIRS_DDL)
 
 
 def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], Iterator[Any]]:
@@ -152,11 +222,15 @@ def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], I
 
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """Columns of sorted batches, cut so that no block is in two of them."""
+    """Columns of sorted batches, cut so that no block is in two of them; see :class:`.Blocks`."""
     kept: dict[str, NDArray[np.int64]] | None = None
     for batch in batches:
-        columns = {name: words(batch.column(name)) for name in batch.schema.names}
+        columns = {name: words(batch.column(name)) for name in batch.schema.names if name != _LOWER}
+        columns[_LOWER] = matrix(batch.column(_LOWER), NOTHING)
         if kept is not None:
+            width = max(kept[_LOWER].shape[1], columns[_LOWER].shape[1])
+            for part in (kept, columns):
+                part[_LOWER] = _widened(part[_LOWER], width)
             columns = {name: np.concatenate((kept[name], columns[name])) for name in columns}
         first = _firsts(columns)
         last = int(first[-1]) if len(first) else 0
@@ -165,6 +239,13 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         kept = {name: values[last:] for name, values in columns.items()}
     if kept is not None:
         yield kept
+
+
+_LOWER = "lower"
+
+
+def _widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NOTHING)
 
 
 def _firsts(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -189,9 +270,11 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
     return Blocks(
         starts,
         tables,
-        flags // _SPLIT & 1,
+        np.where(flags & SPLIT != 0, 1, 0),
         own["order"],
         own["last"],
         own["simhash"].view(np.uint64),
         own["flags"],
+        own["crowded"],
+        own[_LOWER],
     )

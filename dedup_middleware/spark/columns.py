@@ -57,6 +57,24 @@ def words(column: Any) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
+def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A column of n lists of whole numbers: starts int64[n + 1], and all numbers."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    starts = np.asarray(column.offsets.to_numpy(), np.int64)
+    numbers = column.values.slice(starts[0], starts[-1] - starts[0])
+    return starts - starts[0], words(numbers)
+
+
+def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
+    """The same as the rows of a matrix, those that are shorter than others filled up."""
+    starts, numbers = flat(column)
+    counts = np.diff(starts)
+    rows = np.full((len(counts), int(counts.max(initial=0))), nothing, np.int64)
+    rows[np.arange(rows.shape[1]) < counts[:, None]] = numbers
+    return rows
+
+
 def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 

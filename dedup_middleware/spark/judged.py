@@ -18,7 +18,8 @@ from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import COMMON, Content
 from dedup_middleware.options import Options
-from dedup_middleware.spark.columns import page_of, to_binary, to_content, words
+from dedup_middleware.spark.columns import flat, page_of, to_binary, to_content, words
+from dedup_middleware.spark.pairing import common_tables
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
 COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
@@ -88,16 +89,19 @@ def has_context(method: Method, own: NDArray[np.void], content: NDArray[np.void]
 
 
 def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over rows (page, kind, candidate, tables, content, payload).
+    """A function for ``mapInArrow`` over rows (page, kind, candidate, places, content, payload).
 
-    Rows are sorted by page, kind and candidate; a page's own row comes first. Of contested pages
-    the edges are returned, and a row of their own without a candidate.
+    Rows are sorted by page, kind and candidate; a page's own row comes first, and its places are
+    those where it looks for others. Of contested pages the edges are returned, and a row of their
+    own without a candidate.
     """
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
         for rows in whole_pages(batches):
-            parts = [_edges(method, *page) for page in pages_of(rows)]
+            content = to_content(rows.column("content"))
+            tables = _tables(rows, content, method.scan_distance)
+            parts = [_edges(method, *page) for page in _pages(rows, content, tables)]
             found = [part for part in parts if part is not None]
             if found:
                 columns = list(zip(*found, strict=True))
@@ -153,18 +157,24 @@ def whole_pages(batches: Iterable[Any]) -> Iterator[Any]:
         yield kept.combine_chunks()
 
 
-def pages_of(rows: Any) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages that have a row of their own, each with its candidates; copies are left out."""
-    pages, kinds = words(rows.column("page")), words(rows.column("kind"))
+def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.int64]:
+    pages = words(rows.column("page"))
+    firsts = np.diff(pages, prepend=pages[0] - 1) != 0
+    owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
+    starts, places = flat(rows.column("places"))
+    simhashes = np.ascontiguousarray(content["simhash"])
+    return common_tables(owners, starts, places, simhashes, distance)
+
+
+def _pages(
+    rows: Any, content: NDArray[np.void], tables: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
+    """Pages, each with its candidates."""
+    pages = words(rows.column("page"))
     orders = words(rows.column("candidate").fill_null(0))
-    tables = words(rows.column("tables").fill_null(0))
-    content = to_content(rows.column("content"))
     payloads = rows.column("payload").to_pylist()
     starts = np.append(np.flatnonzero(np.diff(pages, prepend=pages[0] - 1)), len(pages))
-    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        if kinds[start] != OWN:
-            continue
-        end = start + int(np.searchsorted(kinds[start:stop], COPY))
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         rest = slice(start + 1, end)
         yield (
             int(pages[start]),

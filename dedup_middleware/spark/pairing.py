@@ -1,7 +1,9 @@
 """Who stands beside whom: the records of buckets, sorted, to pairs of pages.
 
 A block is what one task compares: the records of one bucket, or the two chunks of a bucket that
-was split. Records of a block are sorted by the order of their pages.
+was split. Records of a block are sorted by the order of their pages. Pages that have several
+blocks in common are a pair in the lowest of them alone, as in 周游, 贾创辉 (大规模文本去重研究,
+现代计算机 2019(6)); so each record says what else of its page is lower.
 """
 
 from __future__ import annotations
@@ -13,13 +15,21 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.index.tables import SIMHASH_TABLES
-from dedup_middleware.signature._jit import I64, R64, RI64, inlined, kernel
+from dedup_middleware.index.pages import TABLE_SHIFT
+from dedup_middleware.index.records import REMAINDER_BITS
+from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.signature._jit import I64, R64, RI64, RI64_2, inlined, kernel
 from dedup_middleware.signature._vector import popcount
 
 PROBE, SECOND = 1, 2  # flags of a record
+SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
+NOTHING = -1  # what fills the rows of ``lower``
+LAST_RANK = 64  # of the narrow tables that of the keys comes last
+
 _BLOCK = np.uint64(0xFFFF)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_OWN, _PROBED, _NARROW = 0, 1 << 8, 2 << 8  # kinds of blocks, the lowest first
+_CROWDED = 3 << 8  # comes on top
 
 
 @attrs.frozen(eq=False)
@@ -28,9 +38,12 @@ class Blocks:
 
     ``starts`` int64[b + 1]: records of block i are ``starts[i]:starts[i + 1]``; ``tables`` int64[b]
     and ``split`` int64[b], 1 for two chunks, which are compared with each other only. ``orders``
-    and ``lasts`` int64[n]: of the page and of its last exact copy; ``simhashes`` uint64[n], 0 in
-    narrow tables; ``flags`` int64[n]: PROBE looks for others and is not found itself, SECOND is of
-    the second chunk.
+    and ``lasts`` int64[n]: of the page and of its last exact copy; ``simhashes`` uint64[n];
+    ``flags`` int64[n]: PROBE looks for others and is not found itself, SECOND is of the second
+    chunk, SIGNED has a SimHash and stands in its tables; from NUMBER_SHIFT on the number of a
+    probe. ``crowded`` int64[n]: mask of the tables in which the page stands under a crowded key.
+    ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
+    those in narrow tables, the lowest first, as far as they can be lower than this one.
     """
 
     starts: NDArray[np.int64]
@@ -40,16 +53,20 @@ class Blocks:
     lasts: NDArray[np.int64]
     simhashes: NDArray[np.uint64]
     flags: NDArray[np.int64]
+    crowded: NDArray[np.int64]
+    lower: NDArray[np.int64]
 
 
 def pairs(
     blocks: Blocks, distance: int, most: tuple[int, int], room: int, at: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
-    """The next pairs of some blocks: pages, their candidates, and masks of tables.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
+    """The next pairs of some blocks: pages and their candidates.
 
     A candidate comes before the page or before one of its exact copies. Records of SimHash tables
-    pair within ``distance`` bits, and in the first block alone that both have in common; the mask
-    tells the others. Pages below 0 are those of an index and pair with no other one.
+    pair within ``distance`` bits. Pages pair in the lowest block that they have in common: SimHash
+    tables come first, then the probes, then bands, then the key; and crowded ones, where a page
+    may have more candidates than are looked at, come behind all others. Pages below 0 are those of
+    an index and pair with no other one.
 
     :param most: candidates of a page in one block, at the most, the earliest ones; and the same
         for a block of two chunks
@@ -59,32 +76,95 @@ def pairs(
     """
     page = np.empty(room, np.int64)
     candidate = np.empty(room, np.int64)
-    masks = np.empty(room, np.int64)
     cursor = np.array(at, np.int64)
     found = _pairs(
         blocks.starts, blocks.tables, blocks.split, blocks.orders, blocks.lasts,
-        blocks.simhashes, blocks.flags, distance, *most, cursor, page, candidate, masks,
+        blocks.simhashes, blocks.flags, blocks.crowded, blocks.lower, distance, *most, cursor,
+        page, candidate,
     )  # fmt: skip
-    return page[:found], candidate[:found], masks[:found], (int(cursor[0]), int(cursor[1]))
+    return page[:found], candidate[:found], (int(cursor[0]), int(cursor[1]))
 
 
 @inlined
-def _earlier_block(differing: Any, table: Any) -> Any:
-    """Whether two SimHashes have a block in common that an earlier table begins with."""
-    for other in range(_FIRST_WIDE, table):
-        if differing >> np.uint64(48 - 16 * (other - _FIRST_WIDE)) & _BLOCK == 0:
-            return True
-    return False
+def _block(simhash: Any, table: Any) -> Any:
+    """The 16 bits that a table begins with."""
+    return simhash >> np.uint64(48 - 16 * (table - _FIRST_WIDE)) & _BLOCK
 
 
 @inlined
-def _common_blocks(differing: Any) -> Any:
-    """Mask of the SimHash tables whose block two SimHashes have in common."""
-    mask = 0
-    for other in range(_FIRST_WIDE, _LAST_WIDE + 1):
-        if differing >> np.uint64(48 - 16 * (other - _FIRST_WIDE)) & _BLOCK == 0:
-            mask |= 1 << other
-    return mask
+def _is_wide(table: Any) -> Any:
+    return _FIRST_WIDE <= table <= _LAST_WIDE
+
+
+@inlined
+def _rank(kind: Any, number: Any, crowded: Any, table: Any) -> Any:
+    """Which of two blocks is lower: a number."""
+    return kind + number + (_CROWDED if crowded >> table & 1 else 0)
+
+
+@inlined
+def _narrow_number(table: Any) -> Any:
+    return LAST_RANK if table == KEY_TABLE else table
+
+
+@inlined
+def _current(flags: Any, table: Any, crowded: Any) -> Any:
+    """The rank of the block in which a record with these flags meets another."""
+    if flags & PROBE:
+        return _rank(_PROBED, flags >> NUMBER_SHIFT, crowded, table)
+    if _is_wide(table):
+        return _rank(_OWN, table, crowded, table)
+    return _rank(_NARROW, _narrow_number(table), crowded, table)
+
+
+@inlined
+def _probes(row: Any) -> Any:
+    """How many probes a row of ``lower`` begins with."""
+    count = 0
+    while count < row.size and row[count] >= 0 and _is_wide(row[count] >> TABLE_SHIFT):
+        count += 1
+    return count
+
+
+@inlined
+def _is_lowest(
+    other: Any, differing: Any, near: Any, near_probed: Any, mine: Any, theirs: Any, crowded: Any,
+    current: Any,
+) -> Any:  # fmt: skip
+    """Whether two pages that stand in one block have none in common of a lower rank.
+
+    :param other: SimHash of the candidate; ``theirs`` its row of ``lower``, ``crowded`` its mask
+    :param near: whether the two may pair by their own SimHashes, ``near_probed`` by a probe
+    :param mine: the page's row of ``lower``
+    """
+    first = _probes(mine)
+    if near:
+        for table in range(_FIRST_WIDE, _LAST_WIDE + 1):
+            rank = _rank(_OWN, table, crowded, table)
+            if _block(differing, table) == 0 and rank < current:
+                return False
+    if near_probed:
+        for i in range(first):
+            table = mine[i] >> TABLE_SHIFT
+            prefix = np.uint64(mine[i] >> REMAINDER_BITS) & _BLOCK
+            rank = _rank(_PROBED, i, crowded, table)
+            if _block(other, table) == prefix and rank < current:
+                return False
+    # Both rows are sorted by rank.
+    i, j = first, _probes(theirs)
+    while i < mine.size and j < theirs.size and mine[i] >= 0 and theirs[j] >= 0:
+        table, its = mine[i] >> TABLE_SHIFT, theirs[j] >> TABLE_SHIFT
+        if mine[i] == theirs[j]:
+            if _rank(_NARROW, _narrow_number(table), crowded, table) < current:
+                return False
+            i += 1
+            j += 1
+            continue
+        ahead = _narrow_number(table) <= _narrow_number(its)
+        behind = _narrow_number(its) <= _narrow_number(table)
+        i += ahead
+        j += behind
+    return True
 
 
 @kernel(
@@ -96,10 +176,11 @@ def _common_blocks(differing: Any) -> Any:
         RI64,
         R64,
         RI64,
+        RI64,
+        RI64_2,
         types.int64,
         types.int64,
         types.int64,
-        I64,
         I64,
         I64,
         I64,
@@ -107,13 +188,14 @@ def _common_blocks(differing: Any) -> Any:
 )
 def _pairs(
     starts: Any, tables: Any, split: Any, orders: Any, lasts: Any, simhashes: Any, flags: Any,
-    distance: Any, of_whole: Any, of_split: Any, cursor: Any, page: Any, candidate: Any, masks: Any,
+    crowded: Any, lower: Any, distance: Any, of_whole: Any, of_split: Any, cursor: Any, page: Any,
+    candidate: Any,
 ) -> Any:  # fmt: skip
     found = 0
     for block in range(cursor[0], len(tables)):
         begin, end = starts[block], starts[block + 1]
         table = tables[block]
-        wide = _FIRST_WIDE <= table <= _LAST_WIDE
+        wide = _is_wide(table)
         most = of_split if split[block] else of_whole
         first = cursor[1] if block == cursor[0] else 0
         for i in range(begin + first, end):
@@ -131,20 +213,65 @@ def _pairs(
                     continue
                 if split[block] and not (flags[i] ^ flags[j]) & SECOND:
                     continue
-                mask = 1 << table
-                if wide:
-                    differing = simhashes[i] ^ simhashes[j]
-                    # The flipped bit of a probe is in the name of the bucket.
-                    if np.int64(popcount(differing)) - probe > distance:
-                        continue
-                    if not probe:
-                        if _earlier_block(differing, table):
-                            continue
-                        mask = _common_blocks(differing)
+                differing = simhashes[i] ^ simhashes[j]
+                bits = np.int64(popcount(differing))
+                # The flipped bit of a probe is in the name of the bucket.
+                if wide and bits - probe > distance:
+                    continue
+                signed = flags[i] & flags[j] & SIGNED != 0
+                current = _current(flags[i], table, crowded[j])
+                if not _is_lowest(
+                    simhashes[j], differing, signed and bits <= distance,
+                    signed and bits - 1 <= distance, lower[i], lower[j], crowded[j], current,
+                ):  # fmt: skip
+                    continue
                 page[found] = orders[i]
                 candidate[found] = orders[j]
-                masks[found] = mask
                 found += 1
                 mine += 1
     cursor[0], cursor[1] = len(tables), 0
     return found
+
+
+def common_tables(
+    owners: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    places: NDArray[np.int64],
+    simhashes: NDArray[np.uint64],
+    distance: int,
+) -> NDArray[np.int64]:
+    """Of n rows of pages, the tables in which each stands beside its owner: masks int64[n].
+
+    :param owners: int64[n], the row of the page whose candidate it is; a row of its own gets 0
+    :param starts: int64[n + 1]; the places of row i are ``places[starts[i]:starts[i + 1]]``, those
+        of an owner with its probes
+    :param simhashes: uint64[n]
+    :param distance: largest Hamming distance of SimHashes
+    """
+    masks = np.zeros(len(owners), np.int64)
+    _common_tables(owners, starts, places, simhashes, distance, masks)
+    return masks
+
+
+@kernel(types.void(RI64, RI64, RI64, R64, types.int64, I64))
+def _common_tables(
+    owners: Any, starts: Any, places: Any, simhashes: Any, distance: Any, masks: Any
+) -> None:
+    for row in range(len(owners)):
+        owner = owners[row]
+        if owner == row:
+            continue
+        bits = np.int64(popcount(simhashes[owner] ^ simhashes[row]))
+        for i in range(starts[owner], starts[owner + 1]):
+            table = places[i] >> TABLE_SHIFT
+            for j in range(starts[row], starts[row + 1]):
+                if places[j] >> TABLE_SHIFT != table:
+                    continue
+                if _is_wide(table):
+                    prefix = np.uint64(places[i] >> REMAINDER_BITS) & _BLOCK
+                    probe = prefix != _block(simhashes[owner], table)
+                    met = _block(simhashes[row], table) == prefix and bits - probe <= distance
+                else:
+                    met = places[i] == places[j]
+                if met:
+                    masks[row] |= 1 << table

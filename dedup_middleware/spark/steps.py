@@ -12,7 +12,7 @@ from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.options import Options
 from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.blocks import candidate_pairs
+from dedup_middleware.spark.blocks import candidate_pairs, sought
 from dedup_middleware.spark.judged import CANDIDATE, COPY, EDGES_DDL, OWN, judge_pairs
 from dedup_middleware.spark.matching import MATCHES_DDL, match_pages
 from dedup_middleware.spark.settings import Job
@@ -156,18 +156,19 @@ class Steps:
 
         def made() -> DataFrame:
             found = self._pairs
-            content = self.single.select("order", "content", "payload")
-            theirs = found.join(content.withColumnRenamed("order", "candidate"), "candidate")
-            rows = theirs.select(
-                "page", F.lit(CANDIDATE).alias("kind"), "candidate", "tables", "content", "payload"
+            of_page = ("content", "payload")
+            theirs = self.single.select(
+                F.col("order").alias("candidate"), F.col("slots").alias("places"), *of_page
             )
-            own = content.where(F.col("order") >= 0).select(
+            rows = found.join(theirs, "candidate").select(
+                "page", F.lit(CANDIDATE).alias("kind"), "candidate", "places", *of_page
+            )
+            own = self.single.where(F.col("order") >= 0).select(
                 F.col("order").alias("page"),
                 F.lit(OWN).alias("kind"),
                 F.lit(None).cast("bigint").alias("candidate"),
-                F.lit(0).cast("bigint").alias("tables"),
-                "content",
-                "payload",
+                sought().alias("places"),
+                *of_page,
             )
             # Of most pages nobody is beside them.
             own = own.join(found.select("page").distinct(), "page", "left_semi")

@@ -28,10 +28,18 @@ from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
 from dedup_middleware.fingerprint import Document
 from dedup_middleware.index.pages import pack_slot
-from dedup_middleware.index.tables import simhash_slots
+from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.methods.base import probe_slots
 from dedup_middleware.spark import Job, deduplicate
 from dedup_middleware.spark.__main__ import main
-from dedup_middleware.spark.blocks import candidate_pairs, chunked, hot_keys, records
+from dedup_middleware.spark.blocks import (
+    candidate_pairs,
+    chunked,
+    hot_keys,
+    keyed,
+    records,
+    with_crowded,
+)
 from tests.commands.running import dedup
 from tests.servers import free_port
 from tests.spark.streams import stream
@@ -138,9 +146,9 @@ def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:
         F.array(F.lit(7 << 40 | 5).cast("bigint")).alias("slots"),
         F.lit(None).cast("array<bigint>").alias("probes"),
     )
-    found = records(pages)
-    keys = hot_keys(found, hot)
+    keys = hot_keys(keyed(pages), hot)
     assert list(keys.values()) == [count]
+    found = records(with_crowded(pages, keys))
     blocks = chunked(found, keys, hot).groupBy("key", "block").count()
     # Chunks are drawn by a hash: of 10,000 each, give or take some hundred.
     assert blocks.agg(F.max("count")).first()[0] < hot * 1.1
@@ -171,6 +179,53 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
     pairs = [(row["page"], row["candidate"]) for row in found.collect()]
     assert len(pairs) == len(near) > 900
     assert set(pairs) == near
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded: bool) -> None:
+    """Pages with many blocks in common are found, each pair once; what is cut off elsewhere too."""
+    rng = np.random.default_rng(8)
+    shared = narrow_slot(6, 5 << 50)  # what half of the pages have, more than a task looks at
+    rows, simhashes, places = [], [], []
+    for i in range(300):
+        words = rng.integers(0, 6, 4).tolist()
+        simhash = sum(word << 48 - 16 * j for j, word in enumerate(words))
+        signed = i % 7 != 0
+        key = narrow_slot(KEY_TABLE, int(rng.integers(0, 30)) << 50)
+        bands = [narrow_slot(7 + j, int(n) << 50) for j, n in enumerate(rng.integers(0, 40, 4))]
+        slots = [key, *(simhash_slots(simhash) if signed else ()), *bands]
+        slots += [shared] if i % 2 else []
+        probes = probe_slots(simhash, (48, 16, 0)) if signed and i % 3 == 0 else ()
+        packed = [pack_slot(one) for one in probes]
+        rows.append((i, simhash, [pack_slot(one) for one in slots], packed or None))
+        simhashes.append(simhash)
+        places.append((set(slots), set(probes)))
+    pages = spark.createDataFrame(rows, f"{PAGES}, probes array<bigint>").select(
+        "*", F.col("order").alias("last")
+    )
+
+    def met(i: int, j: int) -> set[Slot]:
+        bits = (simhashes[i] ^ simhashes[j]).bit_count()
+        (mine, probes), (theirs, _) = places[i], places[j]
+        buckets = {one.bucket for one in theirs if one.wide}
+        return (
+            {one for one in mine & theirs if not one.wide}
+            | {one for one in mine if one.wide and one.bucket in buckets and bits <= 3}
+            | {one for one in probes if one.bucket in buckets and bits <= 4}
+        )
+
+    expected = {(i, j): met(i, j) for i in range(300) for j in range(i)}
+    job = Job(output="", most=100) if crowded else Job(output="")
+    found = [tuple(row) for row in candidate_pairs(pages, job, 3, 2).collect()]
+    assert len(found) == len(set(found)) > 10_000
+    every = {pair for pair, blocks in expected.items() if blocks}
+    sure = {pair for pair, blocks in expected.items() if blocks - {shared}}
+    if crowded:
+        assert sure <= set(found) < every
+    else:
+        assert set(found) == every
+    several = [pair for pair in found if len(expected[pair]) > 1]
+    assert len(several) > 1000
 
 
 @pytest.mark.parametrize("method", ["simhash", "content"])

@@ -7,11 +7,21 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.spark.blocks import blocks_of, whole_blocks
-from dedup_middleware.spark.pairing import PROBE, SECOND, Blocks, pairs
+from dedup_middleware.spark.pairing import (
+    NOTHING,
+    NUMBER_SHIFT,
+    PROBE,
+    SECOND,
+    SIGNED,
+    Blocks,
+    common_tables,
+    pairs,
+)
 
-Pair = tuple[int, int, int]
-WIDE, NARROW = 3, 7  # tables
+Rank = tuple[bool, str, int]  # crowded ones last, then by kind and number
+WIDE, BANDS = 3, (6, 7, 8)  # tables
 
 
 def block_of(simhash: int, table: int) -> int:
@@ -19,7 +29,55 @@ def block_of(simhash: int, table: int) -> int:
     return simhash >> 48 - 16 * (table - 2) & 0xFFFF
 
 
-def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[Pair]:
+def place(table: int, prefix: int, rest: int = 0) -> int:
+    """A place as a number."""
+    return table << 40 | prefix << 24 | rest
+
+
+def narrow_rank(table: int) -> int:
+    """Of the narrow tables that of the keys comes last."""
+    return 99 if table == KEY_TABLE else table
+
+
+def is_crowded(mask: int, table: int) -> bool:
+    """Whether a page stands under a crowded key there."""
+    return bool(mask >> table & 1)
+
+
+def common_blocks(blocks: Blocks, i: int, j: int, distance: int) -> set[Rank]:
+    """Blocks that two pages have in common, as far as their records tell."""
+    own, other = int(blocks.simhashes[i]), int(blocks.simhashes[j])
+    mask = int(blocks.crowded[j])
+    mine = [n for n in blocks.lower[i].tolist() if n != NOTHING]
+    theirs = {n for n in blocks.lower[j].tolist() if n != NOTHING and n >> 40 not in SIMHASH_TABLES}
+    probes = [n for n in mine if n >> 40 in SIMHASH_TABLES]
+    found: set[Rank] = set()
+    if blocks.flags[i] & blocks.flags[j] & SIGNED:
+        bits = (own ^ other).bit_count()
+        for table in SIMHASH_TABLES:
+            if bits <= distance and block_of(own, table) == block_of(other, table):
+                found.add((is_crowded(mask, table), "a own", table))
+        for number, probe in enumerate(probes):
+            table = probe >> 40
+            if bits - 1 <= distance and probe >> 24 & 0xFFFF == block_of(other, table):
+                found.add((is_crowded(mask, table), "b probe", number))
+    for one in set(mine) & theirs:
+        table = one >> 40
+        found.add((is_crowded(mask, table), "c narrow", narrow_rank(table)))
+    return found
+
+
+def rank_of(blocks: Blocks, i: int, j: int, table: int) -> Rank:
+    """The rank of the block in which the record of a page meets another one."""
+    crowded, flags = is_crowded(int(blocks.crowded[j]), table), int(blocks.flags[i])
+    if flags & PROBE:
+        return crowded, "b probe", flags >> NUMBER_SHIFT
+    if table in SIMHASH_TABLES:
+        return crowded, "a own", table
+    return crowded, "c narrow", narrow_rank(table)
+
+
+def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int, int]]:
     """The same, one record after the other."""
     found = []
     for block, table in enumerate(blocks.tables.tolist()):
@@ -27,52 +85,65 @@ def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[Pair]:
         limit = most[int(blocks.split[block])]
         for i in rows:
             own, probe = int(blocks.simhashes[i]), int(blocks.flags[i]) & PROBE
-            mine: list[Pair] = []
+            mine: list[tuple[int, int]] = []
             for j in rows:
                 other = int(blocks.simhashes[j])
-                same = {t for t in range(2, 6) if block_of(own, t) == block_of(other, t)}
-                near = table == NARROW or (own ^ other).bit_count() - probe <= distance
-                first = table == NARROW or probe or min(same, default=table) == table
+                near = table != WIDE or (own ^ other).bit_count() - probe <= distance
                 apart = not blocks.split[block] or (blocks.flags[i] ^ blocks.flags[j]) & SECOND
                 before = blocks.orders[j] < blocks.lasts[i] and blocks.orders[i] >= 0
                 findable = not blocks.flags[j] & PROBE and blocks.orders[i] != blocks.orders[j]
-                if near and first and apart and before and findable:
-                    tables = {table} if table == NARROW or probe else same
-                    mask = sum(1 << t for t in tables)
-                    mine.append((int(blocks.orders[i]), int(blocks.orders[j]), mask))
+                if near and apart and before and findable:
+                    here = rank_of(blocks, i, j, table)
+                    if all(one >= here for one in common_blocks(blocks, i, j, distance)):
+                        mine.append((int(blocks.orders[i]), int(blocks.orders[j])))
             found += mine[:limit]
     return found
 
 
 @st.composite
 def some_blocks(draw: st.DrawFn) -> Blocks:
-    """Blocks of a few records whose SimHashes have blocks in common."""
+    """Blocks of a few records that have much in common."""
     counts = draw(st.lists(st.integers(2, 8), min_size=1, max_size=4))
-    tables = [draw(st.sampled_from((WIDE, NARROW))) for _ in counts]
+    tables = [draw(st.sampled_from((WIDE, KEY_TABLE, *BANDS))) for _ in counts]
     split = [draw(st.integers(0, 1)) for _ in counts]
-    orders, lasts, simhashes, flags = [], [], [], []
+    masks = st.sets(st.sampled_from((*SIMHASH_TABLES, *BANDS, KEY_TABLE)), max_size=3)
+    orders, lasts, simhashes, flags, crowded, lower = [], [], [], [], [], []
     for count, table in zip(counts, tables, strict=True):
         for order in sorted(draw(st.lists(st.integers(-5, 30), min_size=count, max_size=count))):
             orders.append(order)
             lasts.append(order + draw(st.sampled_from((0, 0, 6))))
-            flag = draw(st.sampled_from((0, SECOND))) | draw(st.sampled_from((0, 0, PROBE)))
-            flags.append(flag if table == WIDE else flag & SECOND)
+            flag = draw(st.sampled_from((0, SECOND)))
+            if table == WIDE:
+                probe = draw(st.sampled_from((0, 0, PROBE)))
+                flag |= (
+                    SIGNED | probe | draw(st.integers(0, 3)) << NUMBER_SHIFT if probe else SIGNED
+                )
+            else:
+                flag |= draw(st.sampled_from((0, SIGNED, SIGNED)))
+            flags.append(flag)
             words = [draw(st.integers(0, 3)) for _ in range(4)]
             # All records of a bucket begin alike, but for the bit that a probe has flipped.
-            words[1] = 9 ^ bool(flags[-1] & PROBE)
-            value = sum(word << 48 - 16 * i for i, word in enumerate(words))
-            simhashes.append(value if table == WIDE else 0)
+            words[1] = 9 ^ bool(flag & PROBE) if table == WIDE else draw(st.integers(8, 9))
+            simhashes.append(sum(word << 48 - 16 * i for i, word in enumerate(words)))
+            crowded.append(sum(1 << one for one in draw(masks)))
+            probes = draw(st.lists(st.tuples(st.integers(2, 5), st.integers(0, 3)), max_size=2))
+            narrow = draw(st.sets(st.sampled_from((*BANDS, KEY_TABLE))))
+            row = [place(*one) for one in probes]
+            for one in sorted(narrow, key=narrow_rank):
+                row.append(place(one, 0, draw(st.integers(0, 1))))
+            lower.append(row + [NOTHING] * (7 - len(row)))
     starts = np.append(0, np.cumsum(counts))
     return Blocks(
         starts.astype(np.int64), np.array(tables), np.array(split), np.array(orders),
-        np.array(lasts), np.array(simhashes, np.uint64), np.array(flags),
+        np.array(lasts), np.array(simhashes, np.uint64), np.array(flags), np.array(crowded),
+        np.array(lower),
     )  # fmt: skip
 
 
 @given(some_blocks(), st.integers(0, 6), st.tuples(st.integers(1, 5), st.integers(1, 5)))
 def test_pairs_equal_a_plain_loop(blocks: Blocks, distance: int, most: tuple[int, int]) -> None:
-    """Whatever the blocks are, and however small the room for pairs is."""
-    found: list[Pair] = []
+    """Pages pair in the lowest block they have in common, however small the room for pairs is."""
+    found: list[tuple[int, int]] = []
     at = (0, 0)
     while at[0] < len(blocks.tables):
         *columns, at = pairs(blocks, distance, most, max(most), at)
@@ -80,11 +151,49 @@ def test_pairs_equal_a_plain_loop(blocks: Blocks, distance: int, most: tuple[int
     assert found == twin(blocks, distance, most)
 
 
+@given(st.lists(st.tuples(
+    st.integers(0, 3), st.lists(st.integers(0, 3), min_size=4, max_size=4),
+    st.sets(st.tuples(st.sampled_from((0, 2, 3, 4, 5, 6, 7)), st.integers(0, 3))),
+), min_size=1, max_size=12), st.integers(0, 4))  # fmt: skip
+def test_tables_in_common_equal_a_plain_loop(
+    rows: list[tuple[int, list[int], set[tuple[int, int]]]], distance: int
+) -> None:
+    """Of each candidate all tables that it and the page have in common, probes among them."""
+    rows = sorted(rows, key=lambda row: row[0])
+    simhashes = [sum(word << 48 - 16 * i for i, word in enumerate(words)) for _, words, _ in rows]
+    owners = [next(i for i, row in enumerate(rows) if row[0] == page) for page, _, _ in rows]
+    places = []
+    for i, (_, words, drawn) in enumerate(rows):
+        # A candidate stands where its SimHash says; an owner has probes, one bit away.
+        flips = {(t, words[t - 2] ^ 1) for t, _ in drawn if t in SIMHASH_TABLES}
+        own = {(t, words[t - 2]) for t in SIMHASH_TABLES}
+        narrow = {(t, n) for t, n in drawn if t not in SIMHASH_TABLES}
+        places.append(
+            sorted(place(*one) for one in own | narrow | (flips if owners[i] == i else set()))
+        )
+    expected = []
+    for i, owner in enumerate(owners):
+        bits = (simhashes[i] ^ simhashes[owner]).bit_count()
+        mask = 0
+        for one in places[i] if i != owner else ():
+            table, prefix = one >> 40, one >> 24 & 0xFFFF
+            if table not in SIMHASH_TABLES:
+                mask |= (one in places[owner]) << table
+                continue
+            probe = prefix != block_of(simhashes[owner], table)
+            mask |= (one in places[owner] and bits - probe <= distance) << table
+        expected.append(mask)
+    starts = np.append(0, np.cumsum([len(one) for one in places]))
+    flat = np.array([n for one in places for n in one], np.int64)
+    masks = common_tables(np.array(owners), starts, flat, np.array(simhashes, np.uint64), distance)
+    assert masks.tolist() == expected
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1), st.integers(1, 5))
 def test_a_block_is_never_cut(keys: list[tuple[int, int]], size: int) -> None:
     """Batches of any size give each block once and whole; blocks of one record are left out."""
-    rows = [(key, block, i, i, 0, 0) for i, (key, block) in enumerate(sorted(keys))]
-    names = ["key", "block", "order", "last", "simhash", "flags"]
+    rows = [(key, block, i, i, 0, 0, 0, [7] * key) for i, (key, block) in enumerate(sorted(keys))]
+    names = ["key", "block", "order", "last", "simhash", "flags", "crowded", "lower"]
     batches = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
     wholes = list(whole_blocks(batches.to_batches(max_chunksize=size)))
     seen = [
