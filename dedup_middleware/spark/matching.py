@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -31,6 +32,7 @@ MATCHES = pa.schema(
         ("tables", pa.list_(pa.string())),
     ]
 )
+_ROWS = 10_000  # of one batch: a page may have any number of copies
 MATCHES_DDL = (
     "order bigint, match bigint, same_key boolean, reason string, similarity double, "
     "jaccard double, distance bigint, tables array<string>"
@@ -66,12 +68,11 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
         for rows in whole_pages(batches):
-            found = [one for page in _pages(rows) for one in matches(method, page)]
-            if found:
-                columns = zip(*found, strict=True)
+            found = (one for page in _pages(rows) for one in matches(method, page))
+            while some := list(islice(found, _ROWS)):
                 arrays = [
                     pa.array(list(values), field.type)
-                    for values, field in zip(columns, MATCHES, strict=True)
+                    for values, field in zip(zip(*some, strict=True), MATCHES, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=MATCHES)
 
@@ -86,12 +87,15 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
     :raises RuntimeError: a page was dropped, and nothing kept before makes it a duplicate
     """
     known: dict[int, tuple[Any, ...]] = {}
+    copied: dict[bool, tuple[Any, ...]] = {}
     orders = np.append(page.order, page.copies)
     same = np.append(False, page.same)
     for order, same_key in zip(orders.tolist(), same.tolist(), strict=True):
         if page.kept_at is not None and order >= page.kept_at:
             if order > page.kept_at:
-                yield (order, *_copy(method, page, same_key))
+                if same_key not in copied:
+                    copied[same_key] = _copy(method, page, same_key)
+                yield (order, *copied[same_key])
             continue
         before = int(np.searchsorted(page.candidates.orders, order))
         if before not in known:

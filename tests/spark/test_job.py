@@ -160,6 +160,24 @@ def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:
     assert stated[1] == count - 1
 
 
+def test_a_page_with_25_000_exact_copies(spark: SparkSession, tmp_path: Path) -> None:
+    """All of them are dropped against the first, over several batches; another page is kept."""
+    (text, other), count = ([row["text"] for row in stream(40, seed=2) if row["text"]][:2]), 25_000
+    pages = spark.range(count + 1).select(
+        F.concat(F.lit("https://a/"), F.col("id")).alias("url"),
+        F.when(F.col("id") == 7, F.lit(other)).otherwise(F.lit(text)).alias("text"),
+        F.col("id").alias("place"),
+    )
+    job = Job(output=str(tmp_path / "out"), order_by="place", partitions=2)
+    result = deduplicate(pages, Options(hash_key="5"), job)
+    assert [row["url"] for row in result.kept.sort("place").collect()] == [
+        "https://a/0",
+        "https://a/7",
+    ]
+    told = result.duplicates.groupBy("match_key", "reason").count().collect()
+    assert [tuple(row) for row in told] == [("https://a/0", "exact-copy", count - 1)]
+
+
 def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
     """SimHashes of one bucket: all pairs within the distance, each once, as in a plain loop."""
     rng = np.random.default_rng(3)
