@@ -1,5 +1,6 @@
 """A page in, its title and body out: whatever template, encoding or trap it comes in."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text import extract as module
 from dedup_middleware.text.extract import MODES, Mode, Page, extract
-from dedup_middleware.text.extraction import source
+from dedup_middleware.text.extraction import blocks, metadata, source
 
 TITLE = "滨河新区图书馆下月开放夜间阅览室"
 PARAGRAPHS = [
@@ -141,6 +142,62 @@ def test_article_inside_noscript() -> None:
     body = "".join(f"<p>{p}</p>" for p in ENGLISH)
     html = f'<body><div id="app"></div><noscript>{body}</noscript></body>'
     assert extract(html).text.split("\n") == ENGLISH
+
+
+def with_json_ld(data: object, rest: str = '<div id="app"></div>') -> str:
+    """A page that a script fills in, and what it says of itself."""
+    stated = json.dumps(data, ensure_ascii=False)
+    return f'<head><script type="application/ld+json">{stated}</script></head><body>{rest}</body>'
+
+
+@pytest.mark.parametrize("join", ["\n", "\n\n", "<br>", "&nbsp;<p>"])
+def test_body_of_a_page_that_a_script_fills_in(join: str) -> None:
+    """Without a body in the markup that of the JSON-LD is taken, wherever it stands there."""
+    stated = {
+        "@graph": [{"articleBody": "Short."}, {"mainEntity": {"articleBody": join.join(ENGLISH)}}]
+    }
+    page = extract(with_json_ld(stated))
+    assert [line for line in page.text.split("\n") if line] == ENGLISH
+    assert page.extractor == "json-ld"
+
+
+def test_markup_comes_before_json_ld() -> None:
+    """A body in the markup is the body, whatever the page says of itself."""
+    markup = "".join(f"<p>{p}</p>" for p in PARAGRAPHS)
+    page = extract(with_json_ld({"articleBody": "\n".join(ENGLISH)}, markup))
+    assert page.text.split("\n") == PARAGRAPHS
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"articleBody": "Home | News | Sport | Login"},
+        {"articleBody": 7},
+        {"articleBody": ["\ud83d"]},
+        {"articleBody": "\ud83d"},
+        [[]],
+        "articleBody",
+    ],
+)
+def test_json_ld_without_a_body(data: object) -> None:
+    """What does not read like a body is none."""
+    assert extract(with_json_ld(data)).text == ""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        '{"articleBody": "' + "It rained all day in the north. " * 9,
+        '{"articleBody":' + "[" * 100_000,
+        '{"articleBody":' + '{"a":' * 100_000 + "1" + "}" * 100_001,
+        " " * 3_000_000 + '{"articleBody": "' + "It rained all day in the north. " * 9 + '"}',
+    ],
+)
+def test_broken_json_ld(script: str) -> None:
+    """Neither an error nor a body."""
+    html = f'<script type="application/ld+json">{script}</script>'
+    assert extract(html + "<p>").text == ""
+    assert extract('<script type="application/ld+json">' * 20_000 + script).text == ""
 
 
 @pytest.mark.parametrize(
@@ -347,3 +404,18 @@ def test_titles_of_boxes_below_the_body_are_left_out() -> None:
     assert extract(html.replace(end, end + boxes)).text.split("\n") == PARAGRAPHS
     signed = extract(html.replace(end, f"{end}<p>图书馆管理处</p>")).text.split("\n")
     assert signed == [*PARAGRAPHS, "图书馆管理处"]
+
+
+WORDS = ("DiscussionForumPosting", "QAPage", "schema.org/Question", "schema.org/Answer")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from([*WORDS, *(w[:-1] for w in WORDS), "x" * 61, "Q", "g/", "é"])),
+    st.integers(0, 70),
+)
+def test_a_forum_thread_is_known_by_the_words_of_its_markup(parts: list[str], shift: int) -> None:
+    """The types of schema.org for threads are found wherever they stand, and nothing else is."""
+    data = ("-" * shift + "".join(parts)).encode()
+    page = blocks.read("<p>x")
+    assert metadata.is_thread(data, page) is any(word.encode() in data for word in WORDS)

@@ -1,5 +1,8 @@
 """Hostile pages cost bounded work: the parts that may take the square of a page never see them."""
 
+import subprocess
+import sys
+
 import pytest
 
 from dedup_middleware.text import extract as module
@@ -123,5 +126,47 @@ def test_metadata_looks_at_a_bounded_part(unit: str) -> None:
     """Whatever never ends, titles are short, and the end of a page does not change its language."""
     html = unit * 120_000
     assert len(metadata.title(html, blocks.read(html))) <= 4_000
-    assert metadata.is_thread(html, blocks.read(html)) is False
+    assert metadata.is_thread(html.encode(), blocks.read(html)) is False
     assert metadata.language(html) == metadata.language(html + "<html lang=xx>")
+
+
+# Pages that take a parser more than 300 MB, or seconds, when it is shown all of them.
+BOMBS = {
+    "formatting": "<p>" + "".join(f"<font color=c{i}>" for i in range(1_000)) + "<p>x" * 5_000,
+    "attributes among texts": "<p>" + f"{'x' * 32}<td class=a>" * 20_000,
+    "attributes in tables": "<table>" + f"{'x' * 32}<tr class=a>" * 20_000,
+    "comments in tables": "<table>" + f"{'x' * 32} <!-- x -->x" * 20_000,
+    "declarations": "<p>" + f"{'x' * 32}<!doctype abc>" * 20_000,
+    "options": "<select>" + "<option>x" * 100_000,
+    "ruby": "<rp>" * 150_000,
+    "unknown end tags": "<span></x>" * 150_000,
+    "links in cells": "<table><tr><td><a href=x><b><p>" * 20_000,
+    "names": "".join(f"<x{i}></x{i}>" for i in range(150_000)),
+    "body again": "".join(f"<body a{i}=x>" for i in range(50_000)),
+    "marks": "<" * 1_000_000,
+    "drawings": "<svg><desc><p><b><svg>" * 20_000,
+}
+BOUNDED = """
+import resource
+import numpy as np
+from dedup_middleware.text.extraction import blocks, tree, trim
+from tests.text.test_extract_hostile import BOMBS
+blocks.read("<p>x</p>")
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + 300_000_000,) * 2)
+for name, page in BOMBS.items():
+    blocks.read(page)
+    verdict, rest, *_ = trim.trimmed(np.frombuffer(page.encode(), np.uint8))
+    if verdict == trim.FINE and tree.well_formed(rest.tobytes()) is None:
+        print(name)
+print("whole", tree.well_formed(BOMBS["formatting"].encode()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
+def test_no_page_takes_the_parser_much_memory() -> None:
+    """With 300 MB left the parser does what it is given to do; of a whole bomb it makes no tree."""
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("whole None\n", 0), done.stderr

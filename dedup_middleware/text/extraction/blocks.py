@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from html import unescape
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from dedup_middleware.text.extraction import markup
+from dedup_middleware.text.extraction import markup, trim
 from dedup_middleware.text.extraction.names import (
     ARTICLE,
     BODY_NAME,
@@ -22,6 +22,7 @@ from dedup_middleware.text.extraction.names import (
     FURNITURE,
     flags_of,
 )
+from dedup_middleware.text.extraction.tree import well_formed
 
 HEADINGS = frozenset(markup.HEADINGS)
 _P = markup.TAGS.index("p")
@@ -36,6 +37,8 @@ _FURNITURE_ROLES = frozenset(
 _ATTRIBUTE = re.compile(
     r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
 )
+# All that a parser escapes in a text, in the order in which it is to be undone.
+_WRITTEN = (("&nbsp;", "\u00a0"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 # Bytes of a title.
 _TITLE_SIZE = 4_000
 # Most tags have one attribute.
@@ -58,6 +61,35 @@ class Block(NamedTuple):
     tag: str
 
 
+class Flags:
+    """Flags of the containers of a page, each found when it is asked for: most never are.
+
+    ``tags`` are numbers into `markup.TAGS`, ``attributes`` gives those of a container.
+    """
+
+    def __init__(self, tags: list[int], attributes: Callable[[int], bytes]) -> None:
+        self._tags = tags
+        self._attributes = attributes
+        self._known: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def __getitem__(self, index: int) -> int:
+        flags = self._known.get(index)
+        if flags is None:
+            attributes = self._attributes(index)
+            tag = self._tags[index]
+            if len(attributes) > _ATTRIBUTES_SIZE:
+                attributes = b""
+            flags = _flags(markup.TAGS[tag], attributes)
+            if tag == _P and not flags & (FURNITURE | COMMENT):
+                # A paragraph is a box of its own only when its name says so.
+                flags = 0
+            self._known[index] = flags
+        return flags
+
+
 @attrs.define
 class Blocks:
     """Blocks in document order, and containers in document order, each before what it holds.
@@ -69,7 +101,7 @@ class Blocks:
 
     blocks: list[Block]
     parent: list[int]
-    flags: list[int]
+    flags: Flags
     last: list[int]
     title: str = ""
     body: str = ""
@@ -82,48 +114,77 @@ def ancestors(page: Blocks, container: int) -> Iterator[int]:
         container = page.parent[container]
 
 
-def read(html: str) -> Blocks:
-    """Blocks and containers of a page."""
-    data = html.encode("utf-8")
+def read(html: str | bytes) -> Blocks:
+    """Blocks and containers of a page, by a parser where that is safe (see `trim`).
+
+    ``html`` is the page or its UTF-8.
+    """
+    data = html if isinstance(html, bytes) else html.encode("utf-8")
+    verdict, rest, places, spans = trim.trimmed(np.frombuffer(data, np.uint8))
+    whole = well_formed(rest.tobytes()) if verdict == trim.FINE else None
+    if whole is None:
+        return read_directly(data)
+
+    def attributes(written: bytes) -> bytes:
+        number = trim.reference(written)
+        if not 0 <= number < len(places):
+            return b""
+        start, end = places[number]
+        return data[start:end]
+
+    page = read_directly(whole, attributes)
+    (start, end), (first, last) = spans.tolist()
+    page.title = _title(data[start:end])
+    page.body = data[first:last].decode("utf-8", "replace")
+    return page
+
+
+def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = None) -> Blocks:
+    """The same in one pass over UTF-8 as it is: for what a parser wrote, or must not see.
+
+    ``attributes`` turns those that the parser wrote into those of the page.
+    """
     text, rows, boxes, title = markup.read_markup(np.frombuffer(data, np.uint8))
     parent, tags, last, starts, ends = boxes.T.tolist()
-    flags = [
-        _flags(markup.TAGS[tag], data[start:end] if end - start <= _ATTRIBUTES_SIZE else b"")
-        for tag, start, end in zip(tags, starts, ends, strict=True)
-    ]
-    # A paragraph is a box of its own only when its name says so.
-    boxed = list(range(len(parent)))
-    for index, tag in enumerate(tags):
-        if tag == _P and not flags[index] & (FURNITURE | COMMENT):
-            boxed[index] = boxed[parent[index]]
-            flags[index] = 0
-    lines = text.tobytes().decode("utf-8", "replace").split("\n")
+
+    def of_container(index: int) -> bytes:
+        written = data[starts[index] : ends[index]]
+        return attributes(written) if attributes is not None else written
+
+    flags = Flags(tags, of_container)
+    whole = text.tobytes().decode("utf-8", "replace")
+    is_written = attributes is not None
+    if is_written and "&" in whole:
+        for entity, character in _WRITTEN:
+            whole = whole.replace(entity, character)
     blocks: list[Block] = []
-    for line, container, tag, linked in zip(lines, *rows.T.tolist(), strict=False):
-        plain, weight = _squeezed(line)
+    for line, box, tag, linked in zip(whole.split("\n"), *rows.T.tolist(), strict=False):
+        if not is_written and "&" in line:
+            plain = " ".join(unescape(line).split())
+            weight = len(plain.encode("utf-8", "replace"))
+        elif line.isascii():
+            # The white space of ASCII is squeezed already.
+            plain, weight = line, len(line)
+        else:
+            plain = " ".join(line.split())
+            weight = len(plain.encode("utf-8"))
         if weight:
+            container = box
+            while tags[container] == _P and not flags[container]:
+                container = parent[container]
             share = min(1.0, linked / weight) if linked else 0.0
-            blocks.append(Block(plain, weight, share, boxed[container], markup.TAGS[tag]))
+            blocks.append(Block(plain, weight, share, container, markup.TAGS[tag]))
     start, end = title.tolist()
-    # An element that is never closed holds the page.
-    name = data[start : min(end, start + _TITLE_SIZE)].decode("utf-8", "replace").split("<", 1)[0]
-    name = " ".join(unescape(name).split())
     body = ""
     if len(tags) > 1 and tags[1] == _BODY:
         body = data[starts[1] : ends[1]].decode("utf-8", "replace")
-    return Blocks(blocks, parent, flags, last, name, body)
+    return Blocks(blocks, parent, flags, last, _title(data[start:end]), body)
 
 
-def _squeezed(line: str) -> tuple[str, int]:
-    """A line of `markup.read_markup` as plain text, and its weight."""
-    if "&" in line:
-        line = " ".join(unescape(line).split())
-        return line, len(line.encode("utf-8", "replace"))
-    if line.isascii():
-        # The white space of ASCII is squeezed already.
-        return line, len(line)
-    line = " ".join(line.split())
-    return line, len(line.encode("utf-8"))
+def _title(content: bytes) -> str:
+    """Content of a title element as one line; an element that is never closed holds the page."""
+    name = content[:_TITLE_SIZE].decode("utf-8", "replace").split("<", 1)[0]
+    return " ".join(unescape(name).split())
 
 
 @lru_cache(maxsize=4096)

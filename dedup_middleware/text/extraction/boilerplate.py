@@ -27,6 +27,7 @@ _LEGAL = (
     *("subscribe", "unsubscribe", "log in", "your email", "contact us", "about us"),
     *("without permission", "written consent", "registered office", "trademark"),
 )
+_LEGAL_ASCII = tuple(word for word in _LEGAL if word.isascii())
 # UTF-8 bytes of a notice for each of the words.
 _LEGAL_RATE = 120
 _LEGAL_LEAST = 2
@@ -49,7 +50,8 @@ def is_notice(text: str, weight: int) -> bool:
         return False
     lowered = text.lower()
     words = 0
-    for word in _LEGAL:  # a generator would take twice the time, and all blocks come by here
+    # A generator would take twice the time, and all blocks come by here.
+    for word in _LEGAL_ASCII if lowered.isascii() else _LEGAL:
         if word in lowered:
             words += 1
     return words >= _LEGAL_LEAST and weight <= _LEGAL_RATE * words

@@ -77,9 +77,14 @@ def vetted(text: str, page: Blocks) -> str:
         for line in text.split("\n")
         if letters(line) not in links and len(line.encode()) <= longest
     ]
+    return "\n".join(lines) if is_prose(lines) else ""
+
+
+def is_prose(lines: list[str]) -> bool:
+    """Whether a quarter of some lines are sentences and paragraphs."""
     total = sum(len(line.encode()) for line in lines)
     texts = sum(len(line.encode()) for line in lines if _is_text(line))
-    return "\n".join(lines) if texts > _TEXT_SHARE * total else ""
+    return texts > _TEXT_SHARE * total
 
 
 def _is_text(line: str) -> bool:

@@ -2,10 +2,11 @@
 # ruff: noqa: PLR1714, SIM109 - compiled comparisons; a set would be built at each of them
 """One pass over the bytes of a page: its text in blocks, and the boxes the blocks stand in.
 
-A parser builds a tree that is then walked and thrown away; here is no tree. A stack of the open
-elements follows the rules of HTML that decide where text belongs: what a start tag closes, what an
-end tag may close, what hides its content. Every step is bounded: the work is linear in the page,
-the stack has `MAX_DEPTH` places as in browsers, and what is deeper counts as part of the last one.
+It reads what a parser has written out (see `tree`), and pages that would harm one as they are. For
+these a stack of the open elements follows the rules of HTML that decide where text belongs: what a
+start tag closes, what an end tag may close, what hides its content. Every step is bounded: the work
+is linear in the page, the stack has `MAX_DEPTH` places as in browsers, and what is deeper counts as
+part of the last one.
 """
 
 from typing import Any, Final
@@ -18,15 +19,19 @@ from dedup_middleware.kernels import kernel, subkernel
 MAX_DEPTH: Final = 512
 MAX_CONTAINERS: Final = 50_000
 MAX_BLOCKS: Final = 100_000
+# A tag with more bytes than this behind its name has attributes.
+LEAST_ATTRIBUTES: Final = 3
 
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
+BOXES: Final = (
+    *("body", "div", "section", "article", "main", "table", "tr", "td", "th", "ul", "ol"),
+    *("menu", "dl", "li", "dd", "form", "center", "blockquote", "header", "details"),
+    *("fieldset", "nav", "footer", "aside", "noscript"),
+)
+# Elements that readers do not see, and no markup is inside.
+RAW: Final = ("script", "style", "textarea", "title", "iframe", "noembed", "noframes", "xmp")
 _KINDS: Final = (
-    (
-        # Boxes.
-        *("body", "div", "section", "article", "main", "table", "tr", "td", "th", "ul", "ol"),
-        *("menu", "dl", "li", "dd", "form", "center", "blockquote", "header", "details"),
-        *("fieldset", "nav", "footer", "aside", "noscript"),
-    ),
+    BOXES,
     # Lines: a block of their own without being a box.
     ("p", *HEADINGS, "pre", "dt", "address", "summary", "legend"),
     ("br", "hr"),
@@ -36,8 +41,7 @@ _KINDS: Final = (
         *("svg", "template", "object", "applet", "select", "option", "button", "audio", "video"),
         *("canvas", "map", "figcaption", "picture", "math", "dialog", "rt", "rp"),
     ),
-    # The same, and no markup is inside.
-    ("script", "style", "textarea", "title", "iframe", "noembed", "noframes", "xmp"),
+    RAW,
     # Nothing but the end of what is open inside.
     ("ruby",),
 )
@@ -59,28 +63,29 @@ CONTAINER, TAG, LINKED = 0, 1, 2
 PARENT, LAST, ATTRIBUTES, ATTRIBUTES_END = 0, 2, 3, 4
 
 # Keys stay small: compiled arithmetic on 64 bits is free to assume that it never overflows.
-_BASE: Final = 257
-_MASK: Final = 0xFFFFFFFF
-_SLOTS: Final = 1024
+BASE: Final = 257
+MASK: Final = 0xFFFFFFFF
+SLOTS: Final = 1024
 _LONGEST_NAME: Final = 10
+_LONGEST_ENTITY: Final = 8
 
 
-def _slots() -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Hash table from the key of a tag name to its number in `TAGS`."""
-    keys = np.zeros(_SLOTS, np.int64)
-    numbers = np.zeros(_SLOTS, np.uint8)
-    for name in TAGS[1:]:
+def slots(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Hash table from the key of a name to its number among the names; number 0 is none."""
+    keys = np.zeros(SLOTS, np.int64)
+    numbers = np.zeros(SLOTS, np.uint8)
+    for number, name in enumerate(names[1:], 1):
         key = 0
         for byte in name.encode():
-            key = (key * _BASE + byte) & _MASK
-        slot = (key ^ key >> 10) % _SLOTS
+            key = (key * BASE + byte) & MASK
+        slot = (key ^ key >> 10) % SLOTS
         while numbers[slot]:
-            slot = (slot + 1) % _SLOTS
-        keys[slot], numbers[slot] = key, _ID[name]
+            slot = (slot + 1) % SLOTS
+        keys[slot], numbers[slot] = key, number
     return keys, numbers
 
 
-_KEYS, _NUMBERS = _slots()
+_KEYS, _NUMBERS = slots(TAGS)
 
 
 @subkernel
@@ -99,16 +104,30 @@ def _name(data: Any, start: int) -> tuple[int, int]:
             break
         if 65 <= byte <= 90:
             byte += 32
-        key = (key * _BASE + byte) & _MASK
+        key = (key * BASE + byte) & MASK
         position += 1
     if position - start > _LONGEST_NAME:
         return 0, position
-    slot = (key ^ key >> 10) % _SLOTS
+    slot = (key ^ key >> 10) % SLOTS
     while _NUMBERS[slot]:
         if _KEYS[slot] == key:
             return np.int64(_NUMBERS[slot]), position
-        slot = (slot + 1) % _SLOTS
+        slot = (slot + 1) % SLOTS
     return 0, position
+
+
+@subkernel
+def _entity_rest(data: Any, start: int) -> int:
+    """Bytes of an entity behind its "&", whose place is before ``start``; 0 if it is none."""
+    for length in range(_LONGEST_ENTITY):
+        if start + length >= data.size:
+            break
+        byte = data[start + length]
+        if byte == 59:
+            return length + 1
+        if not (_is_letter(byte) or byte == 35 or 48 <= byte <= 57):
+            break
+    return 0
 
 
 @subkernel
@@ -253,6 +272,8 @@ def read_markup(data: Any) -> Any:
                 end += 1
                 if links:
                     linked += 1
+                    if byte == 38:
+                        linked -= _entity_rest(data, position)
                 continue
             following = data[position + 1] if position + 1 < size else np.uint8(32)
             is_end = following == 47
@@ -363,7 +384,7 @@ def read_markup(data: Any) -> Any:
             links += 1
         if not is_end and not self_closed and kind != _BREAK and depth < MAX_DEPTH:
             own = -1
-            has_attributes = attributes_end - attributes > 3
+            has_attributes = attributes_end - attributes > LEAST_ATTRIBUTES
             if (
                 (kind == _BOX or (tag == _P and has_attributes))
                 and not unseen

@@ -2,7 +2,11 @@
 
 import re
 from html import unescape
+from typing import Any, Final
 
+import numpy as np
+
+from dedup_middleware.kernels import kernel
 from dedup_middleware.text.extraction.blocks import Blocks
 
 # Meta data stand in the head; some pages put long scripts before them.
@@ -24,7 +28,13 @@ _THREAD_TITLE = re.compile(
     r"\bforums?\b|\bbbs\b|discuz|phpbb|vbulletin|论坛|論壇|贴吧|问答|掲示板", re.IGNORECASE
 )
 _THREAD_BODY = re.compile(r"\b(?:forum|thread|topic|viewthread|question)", re.IGNORECASE)
-_THREAD_TYPES = ("DiscussionForumPosting", "QAPage", "schema.org/Question", "schema.org/Answer")
+_THREAD_TYPES: Final = (
+    *(b"DiscussionForumPosting", b"QAPage", b"schema.org/Question", b"schema.org/Answer"),
+)
+# Places of two bytes in each that seldom stand together: a search for the words one after the
+# other takes ten times as long.
+_PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11))
+_STEP: Final = 64
 _SITE_SUFFIX = re.compile(r"\s*(?:[_|｜–—»«]+|\s[-·:]\s|-{2,}|(?<=[\u3400-\u9fff])-)\s*")
 
 
@@ -44,13 +54,39 @@ def language(html: str) -> str:
     return found[1] if found else ""
 
 
-def is_thread(html: str, page: Blocks) -> bool:
-    """Whether the page says that it is a forum thread, where comments are the content."""
-    return (
-        _THREAD_TITLE.search(page.title) is not None
-        or _THREAD_BODY.search(page.body) is not None
-        or any(name in html for name in _THREAD_TYPES)
+def is_thread(data: bytes, page: Blocks) -> bool:
+    """Whether a page, in UTF-8, says it is a forum thread, where comments are the content."""
+    if _THREAD_TITLE.search(page.title) is not None or _THREAD_BODY.search(page.body) is not None:
+        return True
+    markup = np.frombuffer(data, np.uint8)
+    return any(
+        _holds(markup, np.frombuffer(word, np.uint8), first, second)
+        for word, (first, second) in zip(_THREAD_TYPES, _PLACES, strict=True)
     )
+
+
+@kernel
+def _holds(data: Any, word: Any, first: Any, second: Any) -> bool:
+    """Whether uint8[n] holds a word; the bytes at two places of it are looked for first."""
+    one, two = word[first], word[second]
+    last = data.size - word.size
+    start = 0
+    while start <= last:
+        stop = min(start + _STEP, last + 1)
+        found = False
+        for place in range(start, stop):
+            found |= (data[np.uint64(place + first)] == one) & (
+                data[np.uint64(place + second)] == two
+            )
+        if found:
+            for place in range(start, stop):
+                length = 0
+                while length < word.size and data[place + length] == word[length]:
+                    length += 1
+                if length == word.size:
+                    return True
+        start = stop
+    return False
 
 
 def _meta(head: str, name: str) -> str:

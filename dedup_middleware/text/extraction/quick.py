@@ -8,9 +8,9 @@ from dedup_middleware.text.extraction.cleanup import is_note
 from dedup_middleware.text.extraction.names import ARTICLE, BODY_NAME, COMMENT, FIXED, FURNITURE
 from dedup_middleware.text.extraction.weights import (
     FURNITURE_LEAST,
+    Dropped,
     after_headline,
     direct_weights,
-    dropped,
     long_weight,
     prose_weights,
     spared,
@@ -61,17 +61,17 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
     everything = direct_weights(page, prose)
     totals = sums(page, everything)
-    commented = dropped(page, totals, COMMENT, frozenset())
-    comments = sum(w for w, gone in zip(everything, commented, strict=True) if gone)
+    commented = Dropped(page, totals, COMMENT)
+    comments = sum(w for index, w in enumerate(everything) if w and commented[index])
     spare = frozenset[int]() if thread else spared(page, everything)
     mask = FIXED | (0 if thread else COMMENT)
-    out = dropped(page, totals, mask | FURNITURE, spare, 0 if thread else FURNITURE_LEAST)
-    kept = [0 if out[b.container] else w for b, w in zip(blocks, prose, strict=True)]
+    out = Dropped(page, totals, mask | FURNITURE, spare, 0 if thread else FURNITURE_LEAST)
+    kept = [w if w and not out[b.container] else 0 for b, w in zip(blocks, prose, strict=True)]
     misnamed = sum(kept) < _NAMES_LIE * (totals[0] - comments) - _NAMES_LEAST
     if misnamed:
         # Nearly all text is in boxes named like furniture: the names mean something else here.
-        out = dropped(page, totals, mask, spare)
-        kept = [0 if out[b.container] else w for b, w in zip(blocks, prose, strict=True)]
+        out = Dropped(page, totals, mask, spare)
+        kept = [w if w and not out[b.container] else 0 for b, w in zip(blocks, prose, strict=True)]
     if thread:
         direct = direct_weights(page, kept)
         return _thread(page, _core(page, direct), sums(page, direct), out)
@@ -102,7 +102,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     return Found("\n".join(lines), sure, comments > _DISCUSSION * weight)
 
 
-def _thread(page: Blocks, core: int, good: list[int], out: list[bool]) -> Found:
+def _thread(page: Blocks, core: int, good: list[int], out: Dropped) -> Found:
     """All posts of a thread: the core, and around it every container that adds a post."""
     node = core
     for index in ancestors(page, core):
@@ -115,13 +115,13 @@ def _thread(page: Blocks, core: int, good: list[int], out: list[bool]) -> Found:
 
 def _has(page: Blocks, good: list[int], flag: int) -> bool:
     """Whether any container with the flag holds prose."""
-    return any(flags & flag and good[i] > 0 for i, flags in enumerate(page.flags))
+    return any(weight > 0 and page.flags[i] & flag for i, weight in enumerate(good))
 
 
 def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
     """Whether the frame holds several articles."""
     inside = range(chosen + 1, page.last[chosen] + 1)
-    return sum(page.flags[i] & ARTICLE != 0 and good[i] >= 300 for i in inside) > 1
+    return sum(good[i] >= 300 and page.flags[i] & ARTICLE != 0 for i in inside) > 1
 
 
 def _rich(page: Blocks, kept: list[int], direct: list[int]) -> list[int]:
@@ -167,7 +167,7 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
     return node, False
 
 
-def _caption(page: Blocks, first: int, out: list[bool]) -> list[str]:
+def _caption(page: Blocks, first: int, out: Dropped) -> list[str]:
     """The sentences behind the headline of a page that has no prose."""
     lines: list[str] = []
     container = -1
@@ -186,13 +186,13 @@ def _caption(page: Blocks, first: int, out: list[bool]) -> list[str]:
     return lines
 
 
-def _inside(page: Blocks, chosen: int, out: list[bool]) -> list[Block]:
+def _inside(page: Blocks, chosen: int, out: Dropped) -> list[Block]:
     """The blocks inside a container that are not dropped."""
     last = page.last[chosen]
     return [b for b in page.blocks if chosen <= b.container <= last and not out[b.container]]
 
 
-def _lines(page: Blocks, chosen: int, out: list[bool], kept: list[int], first: int) -> list[str]:
+def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int) -> list[str]:
     """Lines of the body inside the chosen container."""
     last = page.last[chosen]
     inside = [

@@ -48,14 +48,24 @@ class Survey:
 
 def clean(text: str) -> str:
     """Markup that every parser takes: cut to `MAX_SIZE`, no NUL, no lone surrogate."""
+    return cleaned(text)[0]
+
+
+def cleaned(text: str) -> tuple[str, bytes]:
+    """The same and its UTF-8, which it takes to know."""
     text = text[:MAX_SIZE]
     try:
-        text.encode("utf-8")
+        data = text.encode("utf-8")
     except UnicodeEncodeError:
         # Pairs of surrogates are one character each; lone ones become U+FFFD.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = text.replace("\x00", "")
-    return _with_cdata_escaped(text) if text[:64].lstrip().startswith("<?xml") else text
+        data = text.encode("utf-8")
+    if b"\x00" in data:
+        text, data = text.replace("\x00", ""), data.replace(b"\x00", b"")
+    if text[:64].lstrip().startswith("<?xml"):
+        text = _with_cdata_escaped(text)
+        data = text.encode("utf-8")
+    return text, data
 
 
 def _with_cdata_escaped(text: str) -> str:

@@ -70,22 +70,45 @@ def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
     return frozenset(ancestors(page, direct.index(most)))
 
 
-def dropped(
-    page: Blocks, totals: list[int], mask: int, spare: frozenset[int], least: int = FURNITURE_LEAST
-) -> list[bool]:
+class Dropped:
     """For each container whether it has one of the flags, or is inside one that has.
 
     ``totals`` are the `sums` of the prose; a container that holds most of it, and more than
-    ``least``, is never dropped; one in ``spare`` not as furniture.
+    ``least``, is never dropped; one in ``spare`` not as furniture. The page itself never is.
     """
-    limit = max(totals[0] * _FURNITURE_LIMIT, least)
-    out = [False] * len(page.parent)
-    for index, flags in enumerate(page.flags):
-        if flags & mask and totals[index] <= limit:
-            out[index] = index > 0 and (flags & mask & COMMENT != 0 or index not in spare)
-        if index and out[page.parent[index]]:
-            out[index] = True
-    return out
+
+    def __init__(
+        self,
+        page: Blocks,
+        totals: list[int],
+        mask: int,
+        spare: frozenset[int] = frozenset(),
+        least: int = FURNITURE_LEAST,
+    ) -> None:
+        self._page = page
+        self._totals = totals
+        self._mask = mask
+        self._spare = spare
+        self._limit = max(totals[0] * _FURNITURE_LIMIT, least)
+        self._known = {0: False}
+
+    def __getitem__(self, index: int) -> bool:
+        # Few of the containers are ever asked for, so that most names need no look.
+        path: list[int] = []
+        known, parent = self._known, self._page.parent
+        while index not in known:
+            path.append(index)
+            index = parent[index]
+        out = known[index]
+        for index in reversed(path):
+            out = known[index] = out or self._is_named(index)
+        return out
+
+    def _is_named(self, index: int) -> bool:
+        if self._totals[index] > self._limit:
+            return False
+        named = self._page.flags[index] & self._mask
+        return named & COMMENT != 0 or (named != 0 and index not in self._spare)
 
 
 def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
