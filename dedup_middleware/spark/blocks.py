@@ -94,32 +94,37 @@ def records(pages: DataFrame) -> DataFrame:
 
     :param pages: with columns order, last, simhash, crowded, slots and probes
     """
-    slot, empty = F.col("slot"), F.array().cast(_PLACES)
-    # The lowest first: bands, and the key last.
-    bands = F.filter("slots", lambda one: ~_is_wide(one) & ~_is_key(one))
-    narrow = F.concat(F.array_sort(bands), F.filter("slots", _is_key))
-    wide = F.filter("slots", _is_wide)
-    flags = F.when(F.size(wide) > 0, SIGNED).otherwise(0)
-    base = pages.select(
-        *_OF_PAGE, _probes().alias("probes"), narrow.alias("narrow"), wide.alias("wide"),
-        flags.alias("flags"),
-    )  # fmt: skip
-    crowded = F.col("crowded").bitwiseAND(_bit(slot)) != 0
-    every = F.concat("probes", "narrow")
+    # The lowest first: SimHash tables, of which a page is in all or in none, bands, and the key.
+    ascending = F.array_sort("slots")
+    slots = F.concat(
+        F.filter(ascending, lambda one: ~_is_key(one)), F.filter(ascending, _is_key)
+    ).alias("slots")
+    base = pages.select(*_OF_PAGE, slots, _probes().alias("probes"))
+    signed = _is_wide(F.col("slots")[0])
+    wide = F.when(signed, len(SIMHASH_TABLES)).otherwise(0).alias("wide")
+    flags = F.when(signed, SIGNED).otherwise(0).alias("flags")
+    base = base.select("*", wide, flags)
+    slot, number = F.col("slot"), F.col("number")
+
+    def narrow(count: Column) -> Column:
+        """The probes, and some of the places in narrow tables."""
+        return F.concat("probes", F.slice("slots", F.col("wide") + 1, count))
 
     def of(kind: str, flags: Column, lower: Column) -> DataFrame:
-        exploded = base.select("*", F.posexplode(kind).alias("number", "slot"))
+        exploded = base.where(F.size(kind) > 0).select(
+            "*", F.posexplode(kind).alias("number", "slot")
+        )
         own = flags.cast("bigint").alias("flags")
         return exploded.select(_key(slot), *_OF_PAGE, own, lower.alias("lower"))
 
-    flags, number = F.col("flags"), F.col("number")
-    before = F.concat("probes", F.slice("narrow", F.lit(1), number))
-    probing = flags.bitwiseOR(F.lit(PROBE)).bitwiseOR(F.shiftleft(number, NUMBER_SHIFT))
-    return (
-        of("wide", flags, F.when(crowded, every).otherwise(empty))
-        .union(of("narrow", flags, F.when(crowded, every).otherwise(before)))
-        .union(of("probes", probing, every))
+    every = narrow(F.size("slots"))
+    lower = (
+        F.when(F.col("crowded").bitwiseAND(_bit(slot)) != 0, every)
+        .when(number < F.col("wide"), F.array().cast(_PLACES))
+        .otherwise(narrow(number - F.col("wide")))
     )
+    probing = F.col("flags").bitwiseOR(F.lit(PROBE)).bitwiseOR(F.shiftleft(number, NUMBER_SHIFT))
+    return of("slots", F.col("flags"), lower).union(of("probes", probing, every))
 
 
 def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
