@@ -29,7 +29,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
             + "\n  ".join(lines)
-            + "\nRestore these settings, or use another index (DEDUP_NAMESPACE or "
+            + "\nRestore these settings (what is none of them belongs to the version of "
+            "dedup-middleware that made the index), or use another index (DEDUP_NAMESPACE or "
             "DEDUP_INDEX_URL), or remove the index."
         )
     return dict(stored)

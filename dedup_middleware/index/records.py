@@ -114,7 +114,7 @@ def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray
 
 def places_parameter() -> dict[str, str]:
     """How hashes become places, as a parameter: indexes that differ in it can't be compared."""
-    return {"prefix": f"{PREFIX_BITS}"}
+    return {"bucket_prefix": f"{PREFIX_BITS} bits"}
 
 
 def numbers_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:

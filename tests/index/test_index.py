@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.fingerprint import Fingerprinter
 from dedup_middleware.index.base import Claim, Entry, Index, Reading
 from dedup_middleware.index.layout import ADDRESS_LIMIT, PAYLOAD_LIMIT
 from dedup_middleware.index.record_layout import RECORD, WHOLE, RecordLayout
 from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.options import Options
 from tests.index.claiming import LEASE, SLOTS, claimed, states
 from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry
 
@@ -162,6 +164,20 @@ async def test_given_hash_key_is_used(harness: Harness) -> None:
     index = harness.connect()
     harness.clients.append(index)
     assert (await index.open({**PARAMETERS, "hash_key": "00"}))["hash_key"] == "00"
+
+
+async def test_index_with_other_buckets_is_refused(harness: Harness) -> None:
+    """One made before narrow tables had 15 bits of prefix would be searched in the wrong places."""
+    today = Fingerprinter(Options()).parameters
+    before = {name: value for name, value in today.items() if name != "bucket_prefix"}
+    index = harness.connect()
+    harness.clients.append(index)
+    await index.open(before)
+    other = harness.connect()
+    harness.clients.append(other)
+    with pytest.raises(IndexRefusedError, match="bucket_prefix: the index has None") as caught:
+        await other.open(today)
+    assert "belongs to the version of dedup-middleware that made the index" in str(caught.value)
 
 
 async def test_other_parameters_are_refused(harness: Harness, index: Index) -> None:
