@@ -19,8 +19,8 @@ from datasketch import MinHash
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Entry
-from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of, wide_slots
-from dedup_middleware.index.records import CONTENT, PREFIX_BITS, REMAINDER_BITS
+from dedup_middleware.index.pages import Pages, starts_of, wide_slots
+from dedup_middleware.index.records import CONTENT
 from dedup_middleware.index.tables import (
     SIMHASH_TABLES,
     Slots,
@@ -34,7 +34,6 @@ PERMUTATIONS = BANDS * ROWS
 LOWEST = 0.85  # Jaccard index of a copy with its original
 _SKETCH = 512
 _FIRST_BAND = SIMHASH_TABLES[-1] + 1
-_BEHIND = np.uint64(64 - PREFIX_BITS - REMAINDER_BITS)  # bits of a hash that no place knows
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 Words = NDArray[np.uint64]
 
@@ -85,12 +84,12 @@ class Fingerprints:
     def pages(self) -> Pages:
         """As an index takes them in bulk."""
         count = len(self)
-        columns = [self.keys >> _BEHIND]
+        columns = [self.keys >> np.uint64(24)]
         columns += [
             wide_slots(self.simhashes, np.full(count, table, np.uint64)) for table in SIMHASH_TABLES
         ]
         columns += [
-            np.uint64(_FIRST_BAND + i << TABLE_SHIFT) | band >> _BEHIND
+            np.uint64(_FIRST_BAND + i << 40) | band >> np.uint64(24)
             for i, band in enumerate(self.bands.T)
         ]
         return Pages(

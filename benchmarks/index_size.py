@@ -26,9 +26,9 @@ from rich.table import Table
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of, wide_slots
+from dedup_middleware.index.pages import Pages, starts_of, wide_slots
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.index.records import CONTENT, PREFIX_BITS, REMAINDER_BITS
+from dedup_middleware.index.records import CONTENT
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
@@ -74,8 +74,8 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
             if table in SIMHASH_TABLES:
                 slots[:, i] = wide_slots(content["simhash"], numbers)
             else:
-                hashes = rng.integers(0, 1 << PREFIX_BITS + REMAINDER_BITS, count, np.uint64)
-                slots[:, i] = numbers << np.uint64(TABLE_SHIFT) | hashes
+                hashes = rng.integers(0, 1 << 40, count, np.uint64)
+                slots[:, i] = numbers << np.uint64(40) | hashes
         addresses: list[bytes | None] = [None] * count
         if options.keep_address:
             addresses = [

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.index.records import places_parameter
 from dedup_middleware.methods.reading import Signature
 from dedup_middleware.options import Options
 
@@ -242,7 +241,6 @@ class Fingerprinter:
             "bands": f"{self.options.bands}x{self.options.rows}",
             "min_features": str(self.options.min_features),
             "method": self.options.method if self._signer is None else self._signer.parameters,
-            **places_parameter(),
         }
 
     def __call__(self, document: Document) -> Fingerprint:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.tables import Slot, prefix_bits, table_name
+from dedup_middleware.index.tables import Slot, table_name
 
 _LARGEST = 10
 _EVERY = 1000
@@ -19,7 +19,7 @@ class Skew:
 
     ``largest`` is the number in the fullest bucket. ``met`` is the mean number of records in the
     bucket of a record, itself left out: what a decision has to look at in each table. ``skew`` is
-    ``met`` over what it were if all buckets of each table were alike (1: no skew).
+    ``met`` over what it were if all 65,536 buckets of each table were alike (1: no skew).
     ``fullest`` names the fullest buckets: table, prefix, records.
     """
 
@@ -53,9 +53,7 @@ async def measure(index: Index, progress: Callable[[float], None]) -> Skew:
             progress(seen)
     progress(seen)
     total = sum(records.values())
-    even = sum(
-        number * max(number - 1, 0) / (1 << prefix_bits(table)) for table, number in records.items()
-    )
+    even = sum(number * max(number - 1, 0) / 65536 for number in records.values())
     return Skew(
         records=total,
         largest=largest,

@@ -1,17 +1,18 @@
--- KEYS: leases, counters, generations, then the newest buckets of the reading.
+-- KEYS: leases, counters, generations, then of the newest buckets of the reading the hash of each.
 -- ARGV: prefix, token, lease in ms, content, text_length of the row and text; then, of all buckets in one string each
 -- (many arguments are dear): lengths (4 bytes each), last bytes (at most GUARD each), sizes of
 -- the heads of the new records (a digit each, 0: no record), heads; then ms of a generation (0: it
--- never ends) and the generation of the reading.
+-- never ends), the generation of the reading, and the fields of all buckets (2 bytes each).
 -- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}, or
 -- the generation of now if it is another one.
 local TOKEN, TEXT_LENGTH, TEXT = ARGV[2], string.sub(ARGV[5], 1, 2), string.sub(ARGV[5], 3)
 local FIRST = 3 -- keys before the buckets
 local BUCKETS = #KEYS - FIRST
 local LENGTHS = { struct.unpack('<' .. string.rep('I4', BUCKETS), ARGV[6]) }
--- Up to here a bucket is fetched and written anew, all such buckets in two commands and each at
--- its exact size; beyond, it is appended to, which doubles its room but copies less.
-local EXACT = 4096
+local FIELDS = {}
+for i = 1, BUCKETS do
+  FIELDS[i] = string.sub(ARGV[12], 2 * i - 1, 2 * i)
+end
 
 -- Somebody may have emptied the server: nothing is written before the index is opened again.
 local counters = redis.call('GET', KEYS[2])
@@ -29,25 +30,16 @@ end
 -- Whole buckets where they are small, else false; and of all buckets what stands where their last
 -- bytes stood.
 local values, ends, same = {}, {}, true
-local small = {}
 for i = 1, BUCKETS do
-  if LENGTHS[i] <= EXACT then
-    small[#small + 1] = KEYS[FIRST + i]
-  end
-end
-local fetched = #small > 0 and redis.call('MGET', unpack(small)) or {}
-local taken = 0
-for i = 1, BUCKETS do
-  local length = LENGTHS[i]
+  local length, hash = LENGTHS[i], KEYS[FIRST + i]
   if length <= EXACT then
-    taken = taken + 1
-    local value = fetched[taken] or ''
+    local value = bucket(hash, FIELDS[i]) or ''
     values[i] = value
     same = same and #value == length
     ends[i] = string.sub(value, -GUARD)
   else
     values[i] = false
-    ends[i] = redis.call('GETRANGE', KEYS[FIRST + i], length - GUARD, -1)
+    ends[i] = redis.call('GETRANGE', hash .. FIELDS[i], length - GUARD, -1)
   end
 end
 
@@ -64,7 +56,7 @@ if not same or table.concat(ends) ~= ARGV[7] then
     elseif string.sub(tail, 1, size) == guard then
       changes[i] = { 0, string.sub(tail, size + 1) }
     else
-      changes[i] = { 1, value or redis.call('GET', KEYS[FIRST + i]) or '' }
+      changes[i] = { 1, value or bucket(KEYS[FIRST + i], FIELDS[i]) or '' }
     end
   end
   -- A repeated call whose first answer got lost finds its own page in what has changed.
@@ -92,21 +84,16 @@ if number > LAST_NUMBER then
 end
 local page = struct.pack('<I5', number)
 
-local writes, appends, at, n = {}, {}, 1, 0
+local records, at = {}, 1
 for i = 1, BUCKETS do
   local size = string.byte(ARGV[8], i) - 48
   if size > 0 then
     local head = string.sub(ARGV[9], at, at + size - 1)
     at = at + size
-    local value = values[i]
     if LENGTHS[i] + 5 + size > BUCKET_LIMIT then
       overflow = overflow + 1
-    elseif value then
-      writes[n + 1] = KEYS[FIRST + i]
-      writes[n + 2] = value .. page .. head
-      n = n + 2
     else
-      appends[KEYS[FIRST + i]] = page .. head
+      records[i] = page .. head
     end
     if LENGTHS[i] == 0 then
       filled = filled + 1
@@ -122,11 +109,14 @@ redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, text_end, filled, overf
 if SPAN > 0 and redis.call('HEXISTS', KEYS[3], GENERATION) == 0 then
   redis.call('HSET', KEYS[3], GENERATION, struct.pack('<I6I6', number, start))
 end
-if n > 0 then
-  redis.call('MSET', unpack(writes))
-end
-for key, record in pairs(appends) do
-  redis.call('APPEND', key, record)
+for i, record in pairs(records) do
+  local hash, value, fields = KEYS[FIRST + i], values[i], {}
+  if value then
+    put(hash, FIELDS[i], value .. record, fields)
+    redis.call('HSET', hash, unpack(fields))
+  else
+    redis.call('APPEND', hash .. FIELDS[i], record)
+  end
 end
 write_text(start, TEXT)
 write_rows(number, { pending_row(ARGV[4], TEXT_LENGTH, start) })

@@ -3,15 +3,19 @@
 -- Returns for each 1: committed; 2: it is already, by whom is no longer known; 0: the claim is gone.
 local CLAIMS = ARGV[2]
 local time = now()
-local answers, ours, is_ours = {}, {}, {}
+local answers, ours, is_ours, pages = {}, {}, {}, {}
 for at = 1, #CLAIMS, 13 do
-  local page = string.sub(CLAIMS, at, at + 4)
+  pages[#pages + 1] = string.sub(CLAIMS, at, at + 4)
+end
+local leases = redis.call('HMGET', LEASES, unpack(pages))
+for i = 1, #pages do
+  local page = pages[i]
   local answer
   if is_ours[page] then -- twice in one call
     answer = 2
   else
-    local token = token_of(page, time)
-    if token == string.sub(CLAIMS, at + 5, at + 12) then
+    local token = live_token(page, leases[i], time)
+    if token == string.sub(CLAIMS, 13 * i - 7, 13 * i) then
       ours[#ours + 1] = page
       is_ours[page] = true
       answer = 1
@@ -19,7 +23,7 @@ for at = 1, #CLAIMS, 13 do
       answer = not token and state_of(page) == COMMITTED and 2 or 0
     end
   end
-  answers[#answers + 1] = answer
+  answers[i] = answer
 end
 if #ours > 0 then
   -- HDEL goes first, see finish().

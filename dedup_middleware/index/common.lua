@@ -4,11 +4,30 @@
 -- and holds only 53 bits. Page numbers (40 bits) and milliseconds (41) fit.
 
 local LEASES = KEYS[1]
+-- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
+-- its own, named by hash and field, and its field is empty: what is appended to has twice its room.
+local EXACT = 4096
 local PREFIX = ARGV[1]
 
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A bucket; false if there is none.
+local function bucket(hash, field)
+  local value = redis.call('HGET', hash, field)
+  return value == '' and redis.call('GET', hash .. field) or value
+end
+
+-- Writes a bucket anew. "fields" gathers what is still to be set in the hash.
+local function put(hash, field, value, fields)
+  if #value > EXACT then
+    redis.call('SET', hash .. field, value)
+    value = ''
+  end
+  fields[#fields + 1] = field
+  fields[#fields + 1] = value
 end
 
 -- The chunk that holds a page's row, and the row's first byte in it.
@@ -83,8 +102,10 @@ end
 
 -- The row of a page that is claimed. Where an index keeps no text, rows do not speak of it.
 local function pending_row(content, text_length, text_start)
-  local row = content .. struct.pack('<I4', PENDING)
-  return TAIL_SIZE > 0 and row .. text_length .. struct.pack('<I5', text_start) or row
+  if TAIL_SIZE > 0 then
+    return content .. struct.pack('<I4', PENDING) .. text_length .. struct.pack('<I5', text_start)
+  end
+  return content .. struct.pack('<I4', PENDING)
 end
 
 -- Writes the rows of new pages whose numbers follow each other.
@@ -108,10 +129,9 @@ local function finish(page, state, time)
   set_state(page, state, time)
 end
 
--- The token of a page's live lease. One that has run out is ended for good, so that a clock that
+-- The token of a lease if that is live. One that has run out is ended for good, so that a clock that
 -- jumps back can't bring it to life after others have seen its end.
-local function token_of(page, time)
-  local lease = redis.call('HGET', LEASES, page)
+local function live_token(page, lease, time)
   if not lease then
     return nil
   end
@@ -120,6 +140,10 @@ local function token_of(page, time)
     return nil
   end
   return string.sub(lease, 1, 8)
+end
+
+local function token_of(page, time)
+  return live_token(page, redis.call('HGET', LEASES, page), time)
 end
 
 -- The row of a page; one whose lease has run out reads as released.

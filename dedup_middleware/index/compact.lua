@@ -1,29 +1,42 @@
--- KEYS: leases, counters, committed, then buckets. ARGV: prefix, lengths of the buckets (4 bytes
--- each), then for each of them its last bytes, and what is to stand there instead.
+-- KEYS: leases, counters, committed, the hash of the buckets. ARGV: prefix, their fields (2 bytes each),
+-- their lengths (4 bytes each), then for each of them its last bytes, and what is to stand there instead.
 -- Writes those that have not changed since; returns for each a byte, '1': written, '0': not.
-local FIRST = 3 -- keys before the buckets
-local held = redis.call('MGET', unpack(KEYS, FIRST + 1))
-local flags, writes, emptied = {}, {}, {}
-for i = 1, #held do
-  local value, guard, data = held[i], ARGV[2 * i + 1], ARGV[2 * i + 2]
+local HASH = KEYS[4]
+local FIRST = 3 -- arguments before those of the buckets
+local fields, flags, writes, emptied, unused = {}, {}, {}, {}, {}
+for i = 1, #ARGV[2] / 2 do
+  fields[i] = string.sub(ARGV[2], 2 * i - 1, 2 * i)
+end
+local held = redis.call('HMGET', HASH, unpack(fields))
+for i = 1, #fields do
+  local field, guard, data = fields[i], ARGV[FIRST + 2 * i - 1], ARGV[FIRST + 2 * i]
+  local value, own = held[i], held[i] == ''
+  if own then
+    value = redis.call('GET', HASH .. field)
+  end
   flags[i] = '0'
-  if value and #value == struct.unpack('<I4', ARGV[2], 4 * i - 3)
+  if value and #value == struct.unpack('<I4', ARGV[3], 4 * i - 3)
     and string.sub(value, -#guard) == guard then
     flags[i] = '1'
     if data == '' then
-      emptied[#emptied + 1] = KEYS[FIRST + i]
+      emptied[#emptied + 1] = field
     else
-      writes[#writes + 1] = KEYS[FIRST + i]
-      writes[#writes + 1] = data
+      put(HASH, field, data, writes)
+    end
+    if own and #data <= EXACT then
+      unused[#unused + 1] = HASH .. field
     end
   end
 end
 if #writes > 0 then
-  redis.call('MSET', unpack(writes))
+  redis.call('HSET', HASH, unpack(writes))
 end
 local counters = redis.call('GET', KEYS[2])
 if #emptied > 0 then
-  redis.call('UNLINK', unpack(emptied))
+  redis.call('HDEL', HASH, unpack(emptied))
+end
+if #unused > 0 then
+  redis.call('UNLINK', unpack(unused))
 end
 if #emptied > 0 and counters then
   local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)

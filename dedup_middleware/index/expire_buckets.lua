@@ -1,9 +1,10 @@
--- KEYS: leases, counters, committed, then buckets of an expired generation. ARGV: prefix. Removes them.
-local names = {}
-for i = 4, #KEYS do
-  names[#names + 1] = KEYS[i]
+-- KEYS: leases, counters, committed, then hashes of buckets of an expired generation, or keys of large
+-- ones. ARGV: prefix, number of the hashes, which come first. Removes them.
+local removed = 0
+for i = 4, 3 + tonumber(ARGV[2]) do
+  removed = removed + redis.call('HLEN', KEYS[i])
 end
-local removed = redis.call('UNLINK', unpack(names))
+redis.call('UNLINK', unpack(KEYS, 4))
 local counters = redis.call('GET', KEYS[2])
 if removed > 0 and counters then
   local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)

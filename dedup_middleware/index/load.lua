@@ -1,10 +1,11 @@
 -- A step of loading pages, see loading.py. KEYS: leases, counters, committed, generations, loads, and
--- for "add" buckets.
+-- for "add" the hash of the buckets.
 -- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
 -- (0: it never ends), generation of the load, step; then
 --   "enter": rows without the offset of their text, lengths of the texts (4 bytes each), the texts;
 --            returns the first page number
---   "add": width of a record, lengths of what each bucket gets (4 bytes each), the records
+--   "add": width of a record, lengths of what each bucket gets (4 bytes each), the records, the fields of
+--          the buckets (2 bytes each)
 --   "commit": page numbers (5 bytes each), stamps (4 bytes each)
 --   "end": nothing
 -- The hash of loads: token -> first page number (5) .. end of the lease in ms (6) .. last call (4) ..
@@ -12,9 +13,7 @@
 -- nothing is entered yet, the generation of now where it is another one.
 local TOKEN, CALL, STEP = ARGV[2], ARGV[3], ARGV[7]
 local SPAN, GENERATION = tonumber(ARGV[5]), tonumber(ARGV[6])
-local FIRST = 5 -- keys before the buckets
--- Up to here a bucket is written anew, at its exact size; beyond, it is appended to (see claim.lua).
-local EXACT = 4096
+local HASH = KEYS[6]
 
 local counters = redis.call('GET', KEYS[2])
 if not counters then
@@ -78,12 +77,18 @@ end
 local first = string.sub(lease, 1, 5)
 if STEP == 'add' then
   local width = tonumber(ARGV[8])
-  local writes, appends, n, at = {}, {}, 0, 1
-  for i = 1, #KEYS - FIRST do
-    local key = KEYS[FIRST + i]
+  local fields, values, appends, at = {}, {}, {}, 1
+  for i = 1, #ARGV[11] / 2 do
+    fields[i] = string.sub(ARGV[11], 2 * i - 1, 2 * i)
+  end
+  local held = redis.call('HMGET', HASH, unpack(fields))
+  for i = 1, #fields do
     local size = struct.unpack('<I4', ARGV[9], 4 * i - 3)
-    local value = redis.call('GETRANGE', key, 0, EXACT)
-    local length = #value <= EXACT and #value or redis.call('STRLEN', key)
+    local value = held[i] or ''
+    local length = #value
+    if held[i] == '' then
+      length = redis.call('STRLEN', HASH .. fields[i])
+    end
     local fit = math.min(size, math.max(0, math.floor((BUCKET_LIMIT - length) / width) * width))
     local records = string.sub(ARGV[10], at, at + fit - 1)
     at = at + size
@@ -91,20 +96,23 @@ if STEP == 'add' then
     if length == 0 then
       filled = filled + 1
     end
-    if length <= EXACT then
-      writes[n + 1] = key
-      writes[n + 2] = value .. records
-      n = n + 2
+    if length == #value then
+      values[i] = value .. records
     elseif fit > 0 then
-      appends[key] = records
+      appends[i] = records
     end
   end
   done(first, '')
-  if n > 0 then
-    redis.call('MSET', unpack(writes))
+  local writes = {}
+  for i = 1, #fields do
+    if values[i] then
+      put(HASH, fields[i], values[i], writes)
+    elseif appends[i] then
+      redis.call('APPEND', HASH .. fields[i], appends[i])
+    end
   end
-  for key, records in pairs(appends) do
-    redis.call('APPEND', key, records)
+  if #writes > 0 then
+    redis.call('HSET', HASH, unpack(writes))
   end
   return ''
 end

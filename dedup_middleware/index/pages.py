@@ -39,8 +39,7 @@ class Pages:
     * ``payloads``: whatever else a method keeps of a page
     * ``times``: uint32[n], seconds since 1970 at which a page was stored; 0: not known
     * ``slots``: uint64[m], the places of the first page, of the second and so on, each
-      ``table << 40 | first bits of the hash``, 40 of a SimHash and 39 of another one (so
-      ``slot >> 24`` is the bucket)
+      ``table << 40 | first 40 bits of the hash`` (so ``slot >> 24`` is the bucket)
     * ``starts``: int64[n + 1], the slots of page i are ``slots[starts[i]:starts[i + 1]]``
 
     :raises ValueError: names the column that does not fit the others
@@ -145,7 +144,7 @@ def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def pack_slot(slot: Slot) -> int:
-    """A place as one number of 48 bits: its table, and the first 39 or 40 bits of the hash.
+    """A place as one number of 48 bits: its table, and the first 40 bits of the hash.
 
     >>> hex(pack_slot(Slot(7 << 16 | 0x1234, 0x56789A)))
     '0x7123456789a'

@@ -40,22 +40,23 @@ def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name != HASH_KEY}
 
 
-def check_schema(found: str, where: str) -> None:
+def check_schema(found: str, where: str, known: int = SCHEMA) -> None:
     """Refuse an index laid out in a way this version does not know.
 
+    :param known: the schema of this version
     :raises IndexRefusedError: names both versions and the way out
     """
     if found in MIGRATED:
         raise IndexRefusedError(
             f"the index at {where} has schema {found!r}, this version of dedup-middleware has "
-            f"schema {SCHEMA}: copy it into a new one with "
+            f"schema {known}: copy it into a new one with "
             "dedup_middleware.index.migration.migrate, or use the version that made it, or begin a "
             "new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
-    if found != str(SCHEMA):
+    if found != str(known):
         raise IndexRefusedError(
             f"the index at {where} has schema {found!r}, this version of dedup-middleware knows "
-            f"schema {SCHEMA}: use the version that made it, or another index (DEDUP_NAMESPACE "
+            f"schema {known}: use the version that made it, or another index (DEDUP_NAMESPACE "
             "or DEDUP_INDEX_URL)."
         )
 

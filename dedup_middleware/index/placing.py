@@ -8,21 +8,16 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import (
-    PREFIX_BITS,
-    REMAINDER_BITS,
-    WIDE_PREFIX_BITS,
-    WIDE_REMAINDER_BITS,
-)
+from dedup_middleware.index.records import REMAINDER_BITS, WIDE_REMAINDER_BITS
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.signature._jit import R64, U64, inlined, kernel
 
 _TABLES = np.uint64(len(SIMHASH_TABLES))
 _FIRST_WIDE, _FIRST_BAND = np.uint64(SIMHASH_TABLES[0]), np.uint64(FIRST_BAND_TABLE)
 _KEY = np.uint64(KEY_TABLE)
-_PREFIX = np.uint64(WIDE_PREFIX_BITS)
-_PREFIX_SHIFT, _NARROW_SHIFT = np.uint64(64 - WIDE_PREFIX_BITS), np.uint64(64 - PREFIX_BITS)
-_REMAINDER_SHIFT = np.uint64(64 - PREFIX_BITS - REMAINDER_BITS)
+_PREFIX = np.uint64(16)
+_PREFIX_SHIFT = np.uint64(48)
+_REMAINDER_SHIFT = np.uint64(48 - REMAINDER_BITS)
 _REMAINDER = np.uint64((1 << REMAINDER_BITS) - 1)
 _MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
 _ONE = np.uint64(1)
@@ -43,7 +38,7 @@ def whole_page(key: int, simhash: int, bands: NDArray[np.uint64]) -> NDArray[np.
 
 @inlined
 def _narrow(words: Any, at: Any, table: Any, value: Any) -> None:
-    words[at] = table << _PREFIX | value >> _NARROW_SHIFT
+    words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
     words[at + _ONE] = value >> _REMAINDER_SHIFT & _REMAINDER
 
 

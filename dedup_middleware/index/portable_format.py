@@ -8,7 +8,7 @@ column      type           what
 =========== ============== ==========================================================
 address     string or null key of the document, as far as the index keeps it (UTF-8)
 time        timestamp, UTC when the page was stored; null: not known
-slots       list of int64  where it stands: ``table << 40 | first 39 or 40 bits of the hash``
+slots       list of int64  where it stands: ``table << 40 | first 40 bits of the hash``
 payload     binary         whatever else the method keeps of a page
 key         int64          keyed hash of the document key
 exact       int64          keyed hash of the normalised text
@@ -19,7 +19,7 @@ sketch      binary         512 bits, of the MinHash signature
 =========== ============== ==========================================================
 
 and any other field of CONTENT (see :mod:`.records`) under its name: numbers as ``int64``, arrays
-as ``binary``, little-endian. An equal slot is a common bucket with 39 equal bits of the hash, so a
+as ``binary``, little-endian. An equal slot is a common bucket with 40 equal bits of the hash, so a
 join on ``slots`` finds candidates. Fields that an index does not keep are 0.
 
 The file's own metadata hold, as text under ``dedup.`` and the name: ``format`` (of the file),

@@ -26,7 +26,7 @@ from dedup_middleware.index.tables import SIMHASH_TABLES
 
 RANGE = 1 << 18  # page numbers
 _BYTES = 4 << 20  # of buckets taken in at once
-# The hash is that of the record: 39 bits of it, or in a SimHash table all 64, rotated.
+# The hash is that of the record: 40 bits of it, or in a SimHash table all 64, rotated.
 _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 

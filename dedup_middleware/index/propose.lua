@@ -1,9 +1,11 @@
--- KEYS: leases, counters, generations, then for each page the buckets of its records in the newest
--- generation, then the same of the older live ones.
+-- KEYS: leases, counters, generations, then the hashes of all tables in the newest generation, then
+-- the same of the older live ones.
 -- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
--- knows it, number of live generations; then for each page: token and content, sizes of the heads
--- of its records (a digit each; TWIN more in the first: an exact copy settles the page), heads,
--- text_length of the row and text.
+-- knows it, number of live generations, which tables are those of the key and of the first band (a
+-- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); then for
+-- each page: token and text_length of the row, content, sizes of the heads of its records (a digit each;
+-- TWIN more in the first: an exact copy settles the page), heads, places of its buckets (2 bytes each),
+-- text; then the fields of all buckets, table by table, each once: a place is one of these.
 -- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
 -- the pages they stand beside are returned. Records of wide tables are returned as they were before,
 -- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
@@ -20,8 +22,7 @@ local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis
 local KEYS, ARGV = KEYS, ARGV
 local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
-local FIRST, FIRST_ARGUMENT = 3, 5 -- keys and arguments before those of the pages
-local EXACT = 4096 -- see claim.lua
+local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 6, 6 -- keys and arguments before the rest, and of a page
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
@@ -44,29 +45,67 @@ end
 local last, text_end, filled, overflow, gone = read(COUNTERS, counters)
 local before, first_text = last, text_end
 
--- All buckets as they stand, each asked for once, then with what the pages of this call add to them.
-local names, places, values = {}, {}, {} -- of the buckets; of each key its bucket; of the buckets
-local known, wanted, fetched = {}, 0, 0
-local function fetch()
-  if fetched == 0 and wanted > 0 then
-    values = call('MGET', unpack(names))
-  elseif wanted > fetched then
-    local more = call('MGET', unpack(names, fetched + 1))
-    for i = 1, wanted - fetched do
-      values[fetched + i] = more[i]
+local TABLES = (#KEYS - FIRST) / GENERATIONS
+local KEY, BAND = byte(ARGV[6], 1, 2)
+-- Of each table the place before its first one; then the last place of all.
+local starts = { 0, read('<' .. string.rep('I2', TABLES), ARGV[6], 3) }
+for i = 2, TABLES + 1 do
+  starts[i] = starts[i] + starts[i - 1]
+end
+local FIELDS = #ARGV - starts[TABLES + 1]
+
+-- By generation, newest first, and place: the buckets as they stand, each asked for once; then, in the
+-- newest one, with what the pages of this call add to them.
+local held = {}
+for generation = 1, GENERATIONS do
+  held[generation] = {}
+end
+local newest = held[1]
+
+-- Fetches the buckets of a table, in all generations; only those that are wanted, if that is given.
+local function fetch(number, wanted)
+  local start, stop = starts[number] + 1, starts[number + 1]
+  local places, fields = nil, ARGV
+  if wanted then
+    places, fields = {}, {}
+    for place = start, stop do
+      if wanted[place] then
+        places[#places + 1], fields[#fields + 1] = place, ARGV[FIELDS + place]
+      end
+    end
+    if #places == 0 then
+      return
     end
   end
-  fetched = wanted
+  for generation = 1, GENERATIONS do
+    local hash, values = KEYS[FIRST + (generation - 1) * TABLES + number], held[generation]
+    local found
+    if places then
+      found = call('HMGET', hash, unpack(fields))
+    else
+      found = call('HMGET', hash, unpack(ARGV, FIELDS + start, FIELDS + stop))
+    end
+    for i = 1, #found do
+      local value = found[i]
+      if value then
+        local place = places and places[i] or start + i - 1
+        if value == '' then -- a key of its own
+          value = call('GET', hash .. ARGV[FIELDS + place])
+        end
+        values[place] = value
+      end
+    end
+  end
 end
 
 -- Of a full wide bucket only the newest records are returned, so that a page crafted into it costs
 -- no more than this. A copy that it hides is found by the other tables, or else is stored once more.
 local shown = {}
-local function newest(at, value)
-  if not shown[at] then
-    shown[at] = sub(value, -SHOWN)
+local function newest_of(value)
+  if not shown[value] then
+    shown[value] = sub(value, -SHOWN)
   end
-  return shown[at]
+  return shown[value]
 end
 local appends = {}
 local rows, texts, leases = {}, {}, {}
@@ -95,26 +134,29 @@ local function neighbour(page, token)
   return row, read_text(start, length % PAYLOAD_BIT)
 end
 
--- Splits what is the same for most pages once: where each head is, and which places get a record.
+-- Splits what is the same for most pages once: how their heads are read, which places get a record.
 local shapes = {}
 local function shape_of(sizes)
   local shape = shapes[sizes]
   if not shape then
-    shape = { written = 0, narrow = {}, wide = {}, from = {}, to = {}, mark = {} }
-    local at = 1
+    shape = { written = 0, narrow = {}, wide = {}, mark = {} }
+    shape.places = '<' .. string.rep('I2', #sizes)
+    local heads, at, starts = {}, 1, {}
     for i = 1, #sizes do
       local size = byte(sizes, i) - 48
       if size % TWIN < PROBE then
         shape.written = i
       end
       size = size % PROBE
-      shape.from[i], shape.to[i], shape.mark[i] = at, at + size - 1, char(i)
-      at = at + size
+      shape.mark[i], heads[i] = char(i), 'c' .. size
+      starts[i], at = at, at + size
       local kind = size == WIDE_HEAD and shape.wide or shape.narrow
       kind[#kind + 1] = i
     end
     -- The first narrow place is that of the key, the second one that of a band.
+    shape.heads = '<' .. concat(heads)
     shape.twin = byte(sizes, 1) - 48 >= TWIN and shape.narrow[2]
+    shape.band = starts[shape.twin]
     shapes[sizes] = shape
   end
   return shape
@@ -123,13 +165,13 @@ end
 -- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
 -- all tables are looked into, where another page might be named instead: the page itself, or where
 -- it takes the rest to know, since the copy has another title on the same host.
-local function twin(key, count, shape, argument)
-  local oldest, head
-  local i = shape.twin
-  for bucket = key + i, key + i + (GENERATIONS - 1) * count, count do
-    local value = values[places[bucket]]
+local function twin(places, heads, shape, content)
+  local oldest
+  local at = read('<I2', places, 2 * shape.twin - 1)
+  local head = sub(heads, shape.band, shape.band + 2)
+  for generation = 1, GENERATIONS do
+    local value = held[generation][at]
     if value then
-      head = head or sub(ARGV[argument + 2], shape.from[i], shape.to[i])
       local place, met = find(value, head, 6, true), 0
       if place and (#value % NARROW ~= 0 or #value > FULL_BUCKET) then
         return nil
@@ -140,16 +182,16 @@ local function twin(key, count, shape, argument)
           if met >= MOST then
             return nil
           end
-          local page, content = sub(value, place - 5, place - 1), ARGV[argument]
+          local page = sub(value, place - 5, place - 1)
           local row = stored[page] or row_of(page, time)
           stored[page] = row
-          if sub(row, EXACT_AT, EXACT_AT + 7) == sub(content, 8 + EXACT_AT, 15 + EXACT_AT)
+          if sub(row, EXACT_AT, EXACT_AT + 7) == sub(content, EXACT_AT, EXACT_AT + 7)
             and #row == ROW_SIZE and read('<I4', row, CONTENT_SIZE + 1) > RELEASED
-            and sub(row, 1, HOST - 1) == sub(content, 9, 7 + HOST)
-            and sub(row, SIMHASH, SIMHASH + 7) == sub(content, 8 + SIMHASH, 15 + SIMHASH)
-            and sub(row, FIGURES, CONTENT_SIZE) == sub(content, 8 + FIGURES) then
-            if sub(row, HOST, HOST + 1) == sub(content, 8 + HOST, 9 + HOST)
-              and sub(row, TITLE, TITLE + 1) ~= sub(content, 8 + TITLE, 9 + TITLE) then
+            and sub(row, 1, HOST - 1) == sub(content, 1, HOST - 1)
+            and sub(row, SIMHASH, SIMHASH + 7) == sub(content, SIMHASH, SIMHASH + 7)
+            and sub(row, FIGURES, CONTENT_SIZE) == sub(content, FIGURES) then
+            if sub(row, HOST, HOST + 1) == sub(content, HOST, HOST + 1)
+              and sub(row, TITLE, TITLE + 1) ~= sub(content, TITLE, TITLE + 1) then
               return nil
             end
             if not oldest or read('<I5', page) < read('<I5', oldest) then
@@ -162,9 +204,9 @@ local function twin(key, count, shape, argument)
     end
   end
   if oldest then
-    head = sub(ARGV[argument + 2], shape.from[1], shape.to[1])
-    for bucket = key + 1, key + 1 + (GENERATIONS - 1) * count, count do
-      local value = values[places[bucket]]
+    at, head = read('<I2', places), sub(heads, 1, 3)
+    for generation = 1, GENERATIONS do
+      local value = held[generation][at]
       if value and (find(value, head, 6, true) or #value % NARROW ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
@@ -174,76 +216,59 @@ local function twin(key, count, shape, argument)
 end
 
 -- First, what may settle pages; what is settled needs nothing else.
-local key = FIRST
-for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
-  local sizes = ARGV[argument + 1]
-  local shape, count = shape_of(sizes), #sizes
+if KEY > 0 then
+  fetch(KEY)
+  fetch(BAND)
+end
+local twins, heads_of, places_of, wanted = {}, {}, {}, nil
+for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
+  local shape = shape_of(ARGV[argument + 2])
+  local heads, places = ARGV[argument + 3], ARGV[argument + 4]
   if shape.twin then
-    for base = key, key + (GENERATIONS - 1) * count, count do
-      for i = base + 1, base + shape.twin, shape.twin - 1 do
-        local name = KEYS[i]
-        local at = known[name]
-        if not at then
-          at = wanted + 1
-          wanted, known[name], names[at] = at, at, name
-        end
-        places[i] = at
-      end
-    end
-  end
-  key = key + GENERATIONS * count
-end
-fetch()
-local twins = {}
-key = FIRST
-for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
-  local sizes = ARGV[argument + 1]
-  local shape, count = shape_of(sizes), #sizes
-  local page = shape.twin and twin(key, count, shape, argument)
-  if page then
+    local page = twin(places, heads, shape, ARGV[argument + 1])
     twins[argument] = page
-  else
-    for i = key + 1, key + GENERATIONS * count do
-      local name = KEYS[i]
-      local at = known[name]
-      if not at then
-        at = wanted + 1
-        wanted, known[name], names[at] = at, at, name
-      end
-      places[i] = at
+    wanted = wanted or page and {}
+  end
+  if not twins[argument] then
+    heads_of[argument] = { read(shape.heads, heads) }
+    places_of[argument] = { read(shape.places, places) }
+  end
+end
+if wanted then
+  for _, places in pairs(places_of) do
+    for i = 1, #places - 1 do -- behind the last one, where reading ended
+      wanted[places[i]] = true
     end
   end
-  key = key + GENERATIONS * count
 end
-fetch()
+for number = 1, TABLES do
+  if KEY == 0 or number ~= KEY and number ~= BAND then
+    fetch(number, wanted)
+  end
+end
 
 local answers, wides, beside = {}, {}, {}
 local told, met = 0, 0 -- lengths of the last two
-local written, is_written, writes = {}, {}, 0 -- buckets written anew
-local met_at, seen_at, own_heads = {}, {}, {} -- of one page, used again for the next one
-key = FIRST
-for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
-  local heads = ARGV[argument + 2]
-  local shape, count = shape_of(ARGV[argument + 1]), #ARGV[argument + 1]
-  local from, to = shape.from, shape.to
+local is_written = {} -- places of buckets that are written anew
+local met_at, seen_at = {}, {} -- of one page, used again for the next one
+for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
+  local heads, places = heads_of[argument], places_of[argument]
+  local shape = shape_of(ARGV[argument + 2])
   local odd, full, hits, others = false, 0, 0, 0
-  local newer = key + (GENERATIONS - 1) * count
   local first_told = told
 
   local settled = twins[argument]
   local some = shape.wide
   for j = 1, settled and 0 or #some do
-    own_heads[some[j]] = nil
-    for base = key, newer, count do
-      local at = places[base + some[j]]
-      local value = values[at]
+    for generation = 1, GENERATIONS do
+      local value = held[generation][places[some[j]]]
       told = told + 1
       if value then
         local length = #value
         odd = odd or length % WIDE ~= 0
         if length > FULL_BUCKET then
           full = full + 1
-          value = newest(at, value)
+          value = newest_of(value)
         end
         wides[told] = value
       else
@@ -256,15 +281,10 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
   local known
   for j = 1, settled and 0 or #some do
     local i = some[j]
-    local head
-    own_heads[i] = nil
-    for base = key, newer, count do
-      local value = values[places[base + i]]
+    local head = heads[i]
+    for generation = 1, GENERATIONS do
+      local value = held[generation][places[i]]
       if value then
-        if not head then
-          head = sub(heads, from[i], to[i])
-          own_heads[i] = head
-        end
         local place = find(value, head, 6, true)
         while place do
           if place % NARROW == 6 then
@@ -330,8 +350,8 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
     last = last + 1
     page = pack('<I5', last)
     for i = 1, shape.written do
-      local at = places[key + i]
-      local value, head = values[at], own_heads[i] or sub(heads, from[i], to[i])
+      local at = places[i]
+      local value, head = newest[at], heads[i]
       if not value then
         filled = filled + 1
         value = ''
@@ -340,20 +360,19 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
       if length + 5 + #head > BUCKET_LIMIT then
         overflow = overflow + 1
       else
-        if length > EXACT or appends[at] then
+        if length > EXACT then
           appends[at] = (appends[at] or '') .. page .. head
-        elseif not is_written[at] then
+        else
           is_written[at] = true
-          writes = writes + 1
-          written[writes] = at
         end
-        values[at] = value .. page .. head
+        newest[at] = value .. page .. head
       end
     end
-    local text = ARGV[argument + 3]
-    rows[last - before] = pending_row(sub(ARGV[argument], 9), sub(text, 1, 2), text_end)
-    texts[last - before] = sub(text, 3)
-    text_end = text_end + #text - 2
+    local text = ARGV[argument + 5]
+    rows[last - before] =
+      pending_row(ARGV[argument + 1], sub(ARGV[argument], 9), text_end)
+    texts[last - before] = text
+    text_end = text_end + #text
     leases[#leases + 1] = page
     leases[#leases + 1] = sub(ARGV[argument], 1, 8) .. till
   end
@@ -364,7 +383,6 @@ for argument = FIRST_ARGUMENT + 1, #ARGV, 4 do
   end
   answers[#answers + 1] = (page or NOT_CLAIMED)
     .. char(row_count, settled and 2 or odd and not page and 1 or 0, full < 255 and full or 255)
-  key = key + count * GENERATIONS
 end
 
 if last > before then
@@ -373,18 +391,25 @@ if last > before then
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
-  local pairs_written = {}
-  for i = 1, writes do
-    local at = written[i]
-    local value, records = values[at], appends[at]
-    pairs_written[2 * i - 1] = names[at]
-    pairs_written[2 * i] = records and sub(value, 1, -1 - #records) or value
-  end
-  if writes > 0 then
-    call('MSET', unpack(pairs_written))
-  end
-  for at, records in pairs(appends) do
-    call('APPEND', names[at], records)
+  for number = 1, TABLES do
+    local hash, fields, n = KEYS[FIRST + number], {}, 0
+    for at = starts[number] + 1, starts[number + 1] do
+      local field = ARGV[FIELDS + at]
+      if is_written[at] then
+        local value = newest[at]
+        if #value > EXACT then
+          call('SET', hash .. field, value)
+          value = ''
+        end
+        fields[n + 1], fields[n + 2] = field, value
+        n = n + 2
+      elseif appends[at] then
+        call('APPEND', hash .. field, appends[at])
+      end
+    end
+    if n > 0 then
+      call('HSET', hash, unpack(fields))
+    end
   end
   write_text(first_text, concat(texts))
   write_rows(before + 1, rows)

@@ -1,13 +1,13 @@
 """The bytes an index keeps: bucket records and satellites.
 
 A **bucket** is an append-only byte string of records of one width, each
-``page number (5) | remainder``. The remainder is what follows the prefix of the hash that names
-the bucket:
+``page number (5) | remainder``. The remainder is what follows the 16-bit prefix of the hash that
+names the bucket:
 
-* *wide* records (the four SimHash tables), 11 bytes: behind a prefix of 16 bits the other 48 of the
-  rotated SimHash, so that prefix and remainder are the whole of it
-* *narrow* records (key, exact and band tables), 8 bytes: behind a prefix of 15 bits 24 more of the
-  64-bit hash, so that equal prefix and equal remainder mean 39 equal bits
+* *wide* records (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash, so
+  that prefix and remainder are the whole of it
+* *narrow* records (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
+  prefix and equal remainder mean 40 equal bits
 
 All integers are little-endian. A **satellite** is what is known of one page: enough to judge it
 without its text.
@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 NUMBER_BITS = 40
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
-PREFIX_BITS = 15  # of a narrow table: half as many buckets, whose names take as much as records
-WIDE_PREFIX_BITS = 16
 REMAINDER_BITS = 24
 WIDE_REMAINDER_BITS = 48
 WIDE = (NUMBER_BITS + WIDE_REMAINDER_BITS) // 8
@@ -110,11 +108,6 @@ def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray
     committed = stamps > State.RELEASED
     states = np.where(committed, np.uint32(State.COMMITTED), stamps).astype(np.uint8)
     return states, np.where(committed, stamps, np.uint32(0)).astype(np.uint32)
-
-
-def places_parameter() -> dict[str, str]:
-    """How hashes become places, as a parameter: indexes that differ in it can't be compared."""
-    return {"bucket_prefix": f"{PREFIX_BITS} bits"}
 
 
 def numbers_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:

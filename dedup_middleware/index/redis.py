@@ -2,7 +2,8 @@
 
 Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
-* ``table (1 byte) prefix (2)``, and with a window ``generation (4)``: a bucket
+* ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
+* the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
 * ``s chunk (4)``: rows of satellites (see :data:`.redis_scripts.ROW`)
 * ``a chunk (4)``: text, which is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
@@ -40,6 +41,7 @@ from dedup_middleware.index.layout import head
 from dedup_middleware.index.loading import load
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.records import NUMBER_MASK, Satellites, split_stamps
+from dedup_middleware.index.redis_buckets import end_of, field_of, hash_of
 from dedup_middleware.index.redis_expiry import first_numbers
 from dedup_middleware.index.redis_forget import (
     committed_addresses,
@@ -84,13 +86,14 @@ class RedisIndex(RedisNamespace):
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
-    def _buckets(self, slots: Iterable[Slot], generation: int) -> list[bytes]:
-        prefix = self.prefix
-        names = [prefix + slot.bucket.to_bytes(3, "big") for slot in slots]
-        if not self._window.seconds:
-            return names
-        end = generation.to_bytes(4, "big")
-        return [name + end for name in names]
+    def _places(self, slots: Iterable[Slot], generation: int) -> tuple[list[bytes], bytes]:
+        """The hash of each bucket, and the fields of all."""
+        end = end_of(generation) if self._window.seconds else b""
+        hashes, fields = [], []
+        for slot in slots:
+            hashes.append(hash_of(self.prefix, slot.table, end))
+            fields.append(field_of(slot.bucket))
+        return hashes, b"".join(fields)
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. Claims stay as they are."""
@@ -103,9 +106,11 @@ class RedisIndex(RedisNamespace):
         if not slots:
             return first_reading((), ())
         moment = self._moment()
-        names = [name for one in moment.live for name in self._buckets(slots, one)]
-        answer = await self._link.submit(Call((b"MGET", *names)))
-        data = [raw or b"" for raw in answer.reply]
+        places = [self._places(slots, one) for one in moment.live]
+        names = [name for hashes, _ in places for name in hashes]
+        fields = b"".join(fields for _, fields in places)
+        call = self._script("read", ("leases",), fields, more_keys=names)
+        data = (await self._link.submit(call)).reply
         if not self._window.seconds:
             return first_reading(slots, data)
         # All slots of the oldest generation, then all of the next one.
@@ -179,8 +184,8 @@ class RedisIndex(RedisNamespace):
             generation_of(reading),
         )
         names = ("leases", "counters", "generations")
-        buckets = self._buckets(reading.slots, generation_of(reading))
-        call = self._script("claim", names, *arguments, more_keys=buckets)
+        hashes, fields = self._places(reading.slots, generation_of(reading))
+        call = self._script("claim", names, *arguments, fields, more_keys=hashes)
 
         def outcome(answer: Answer) -> Claim | Reading:
             if isinstance(answer.reply, bytes):
@@ -340,7 +345,7 @@ class RedisIndex(RedisNamespace):
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and chunks of only such."""
-        return await compact(self, progress)
+        return await compact(self, progress, windowed=bool(self._window.seconds))
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
@@ -354,7 +359,9 @@ class RedisIndex(RedisNamespace):
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(self, issued - gone, text, buckets),
+            bytes=await estimate_bytes(
+                self, issued - gone, text, windowed=bool(self._window.seconds)
+            ),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.index.redis_buckets import held_by
 from dedup_middleware.index.redis_scripts import TEXT_CHUNK, RowLayout
 from dedup_middleware.index.redis_servers import Reply
 
 _SCAN = 1000  # keys looked at, and at most removed, by one call
-_BUCKET_NAME = 7  # bytes behind the prefix: table, prefix of the hash, generation
 
 
 class Server(Protocol):
@@ -90,12 +90,12 @@ async def remove_expired(server: Server, oldest: int) -> None:
 
 
 async def _remove_buckets(server: Server, expired: Callable[[int], bool]) -> None:
-    length = len(server.prefix) + _BUCKET_NAME
     async for names in scan(server):
-        old = [
-            name
-            for name in names
-            if len(name) == length and expired(int.from_bytes(name[-4:], "big"))
-        ]
-        if old:
-            await server.run("expire_buckets", more_keys=old)
+        hashes: list[bytes] = []
+        large: list[bytes] = []
+        for name in names:
+            held = held_by(name, server.prefix, windowed=True)
+            if held is not None and expired(held.generation):
+                (large if held.field else hashes).append(name)
+        if hashes or large:
+            await server.run("expire_buckets", len(hashes), more_keys=[*hashes, *large])

@@ -37,32 +37,26 @@ _LONGEST_PAUSE = 2.0
 class Call:
     """A command, or a script with its keys and arguments.
 
-    A script may have ``packed_count`` further keys, which are ready to send.
+    A script may have ``packed_count`` further arguments, which are ready to send.
     """
 
     arguments: Sequence[bytes | int]
     keys: Sequence[bytes] = ()
     script: Script | None = None
-    packed_keys: bytes = b""
+    packed: bytes = b""
     packed_count: int = 0
 
-    def packed(self, *, in_full: bool) -> bytes:
+    def bytes_to_send(self, *, in_full: bool) -> bytes:
         """The bytes to send. ``in_full``: with the text of the script."""
         if self.script is None:
             return pack(self.arguments)
         how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
-        head: tuple[bytes | int, ...] = (*how, len(self.keys) + self.packed_count, *self.keys)
+        words = (*how, len(self.keys), *self.keys, *self.arguments)
         if not self.packed_count:
-            return pack((*head, *self.arguments))
-        count = len(head) + self.packed_count + len(self.arguments)
-        parts = (_words(head), self.packed_keys, _words(self.arguments))
-        return b"*%d\r\n%s%s%s" % (count, *parts)
-
-
-def _words(arguments: Sequence[bytes | int]) -> bytes:
-    """Packed arguments without the line before them, which says how many there are."""
-    packed = pack(arguments)
-    return packed[packed.index(b"\n") + 1 :]
+            return pack(words)
+        raw = pack(words)
+        behind = raw.index(b"\n") + 1  # the line that says how many words there are
+        return b"*%d\r\n%s%s" % (len(words) + self.packed_count, raw[behind:], self.packed)
 
 
 @attrs.frozen(eq=False)
@@ -142,7 +136,7 @@ class RedisLink:
             async with self._servers.connection() as connection:
                 self.on_round_trip()
                 replies, failure = await self._servers.exchange(
-                    connection, [one.call.packed(in_full=one.in_full) for one in todo]
+                    connection, [one.call.bytes_to_send(in_full=one.in_full) for one in todo]
                 )
         except IndexRefusedError as error:
             _trouble(todo, Complaint(str(error), refused=True))
@@ -175,7 +169,7 @@ class RedisLink:
         call = self.introduce()
         if call is not None:
             try:
-                self.check_introduction(await ask(connection, call.packed(in_full=True)))
+                self.check_introduction(await ask(connection, call.bytes_to_send(in_full=True)))
             except IndexRefusedError:
                 await connection.disconnect(nowait=True)
                 raise

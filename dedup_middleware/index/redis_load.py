@@ -13,6 +13,7 @@ from dedup_middleware.index.loading import LEASE, Pace, Steps, lapsed
 from dedup_middleware.index.pages import Pages, Records
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.records import State
+from dedup_middleware.index.redis_buckets import end_of, field_of, hash_of
 from dedup_middleware.index.redis_expiry import Server
 from dedup_middleware.index.redis_scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
 from dedup_middleware.index.window import Moment
@@ -67,14 +68,16 @@ class RedisSteps(Steps):
 
     async def add(self, records: Records) -> None:
         """Add records; see :meth:`.Steps.add`."""
-        end = self._generation.to_bytes(4, "big") if self._span_ms else b""
-        prefix = self._server.prefix
+        if not records.buckets:
+            return
+        end = end_of(self._generation) if self._span_ms else b""
+        hashes = [hash_of(self._server.prefix, records.buckets[0] >> 16, end)]
         sizes = np.diff(records.cuts)
         for start, stop in cuts(sizes.tolist(), _BYTES, len(sizes)):
             part = records.part(start, stop)
-            names = [prefix + bucket.to_bytes(3, "big") + end for bucket in part.buckets]
             raw = sizes[start:stop].astype("<u4").tobytes()
-            await self._step("add", records.width, raw, part.data, buckets=names)
+            fields = b"".join(map(field_of, part.buckets))
+            await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
 
     async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages seen; see :meth:`.Steps.commit`."""
@@ -87,7 +90,7 @@ class RedisSteps(Steps):
         await self._step("end")
 
     async def _step(
-        self, name: str, *arguments: bytes | int, buckets: Sequence[bytes] = ()
+        self, name: str, *arguments: bytes | int, hashes: Sequence[bytes] = ()
     ) -> bytes:
         self._calls += 1
         prefix = self._server.prefix
@@ -103,7 +106,7 @@ class RedisSteps(Steps):
                 self._generation,
                 name.encode(),
                 *arguments,
-                more_keys=[prefix + b"generations", prefix + _LOADS, *buckets],
+                more_keys=[prefix + b"generations", prefix + _LOADS, *hashes],
             )
             if isinstance(reply, bytes):
                 return reply

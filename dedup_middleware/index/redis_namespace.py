@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dedup_middleware.index.base import (
-    SCHEMA,
     Index,
     Parameters,
 )
@@ -26,6 +25,7 @@ from dedup_middleware.index.redis_servers import Reply
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.options import Options
 
+SCHEMA = 3  # of Redis: since 3 the buckets of a table are fields of a hash
 _SCHEMA = str(SCHEMA).encode()
 
 
@@ -102,7 +102,7 @@ class RedisNamespace(Index):
     def _agreed(self, reply: Any, parameters: Parameters | None) -> dict[str, str]:
         schema, fields, milliseconds = reply
         where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
-        check_schema(schema.decode("utf-8", "replace"), where)
+        check_schema(schema.decode("utf-8", "replace"), where, SCHEMA)
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
         stored = dict(zip(texts[::2], texts[1::2], strict=True))

@@ -19,6 +19,7 @@ from dedup_middleware.index.records import (
     Satellites,
     split_stamps,
 )
+from dedup_middleware.index.redis_buckets import FIELD, end_of, hash_of
 from dedup_middleware.index.redis_link import Call, RedisLink
 from dedup_middleware.index.redis_scripts import RowLayout, script, strange_stamps, text_of
 from dedup_middleware.index.tables import (
@@ -49,9 +50,10 @@ _ROWS, _HOW, _FULL = 5, 6, 7
 class Request:
     """Keys and arguments for some pages, and what it takes to understand the answers."""
 
-    keys: bytes  # of the buckets, packed
-    key_count: int
-    arguments: list[bytes]
+    keys: list[bytes]  # the hashes of the buckets
+    arguments: list[bytes]  # of all pages
+    fields: bytes  # of the buckets, packed
+    field_count: int
     heads: NDArray[np.uint64]  # of every wide bucket: its head, its table as one bit
     wide_counts: NDArray[np.int64]  # wide buckets of every page
     tables: NDArray[np.uint64]  # of every slot of all pages: its table, as one bit
@@ -80,8 +82,13 @@ def request(
     sizes = (widths + _ZERO).astype(np.uint8).tobytes()
     tables = _ONE << table_numbers
     bits = tables.tolist()
+    held, places = np.unique(buckets, return_inverse=True)  # each bucket once, table by table
+    raw_places = (places + 1).astype("<u2").tobytes()
+    held_tables, table_counts = np.unique(held >> _TABLE, return_counts=True)
+    own_tables = held_tables.tolist()
     tokens = secrets.token_bytes(TOKEN * len(pages))
-    arguments: list[bytes] = []
+    settles = False
+    pages_sent: list[bytes] = []
     start = 0
     for i, (page, count) in enumerate(zip(pages, counts, strict=True)):
         entry = page.entry
@@ -92,22 +99,29 @@ def request(
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
         if entry.exact and layout.settles_exact and _is_whole(bits[start:stop]):
             size = bytes((size[0] + _TWIN,)) + size[1:]
-        arguments += (
-            tokens[TOKEN * i : TOKEN * (i + 1)] + layout.record.pack_one(entry.content),
+            settles = True
+        text = text_of(entry, layout.record)
+        pages_sent += (
+            tokens[TOKEN * i : TOKEN * (i + 1)] + text[:2],
+            layout.record.pack_one(entry.content),
             size,
             heads_raw[cuts[start] : cuts[stop]],
-            text_of(entry, layout.record),
+            raw_places[2 * start : 2 * stop],
+            text[2:],
         )
         start = stop
-    live = moment.live if windowed else None
-    keys = _packed_keys(buckets, counts, prefix, live)
-    generations = len(moment.live)
+    live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
+    generations = len(live)
+    # Which of the tables, counted from 1, settle exact copies.
+    settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
+    told = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
     ends = np.cumsum(counts)
     wide_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
-        keys,
-        len(buckets) * generations,
-        arguments,
+        [hash_of(prefix, table, end) for end in live for table in own_tables],
+        [told + table_counts.astype("<u2").tobytes(), *pages_sent],
+        _packed_fields(held),
+        len(held),
         np.repeat(np.column_stack((heads[wide], tables[wide])), generations, 0).ravel(),
         np.diff(wide_before[ends], prepend=0) * generations,
         tables,
@@ -116,37 +130,13 @@ def request(
     )
 
 
-def _packed_keys(
-    buckets: NDArray[np.uint64], counts: Sequence[int], prefix: bytes, live: range | None
-) -> bytes:
-    """The names of buckets as Redis takes them in a command.
-
-    Of each page those of the newest generation, then those of the older ones. All names are of one
-    length, so all are made in one go: to pack them one by one is a sixth of what a page costs.
-
-    :param live: the generations whose names are wanted; None: names have none
-    """
-    name = len(prefix) + 3 + (4 if live else 0)
-    frame = b"$%d\r\n%s%s\r\n" % (name, prefix, bytes(name - len(prefix)))
-    at = len(frame) - 2 - (name - len(prefix))
-    # Big-endian numbers of 4 bytes, of which the last three are the name.
-    raw = np.ascontiguousarray(buckets, ">u4").view(np.uint8).reshape(-1, 4)
-    if live is not None:
-        generations = [one.to_bytes(4, "big") for one in reversed(live)]
-        starts = np.cumsum([0, *counts]).tolist()
-        raw = np.concatenate(
-            [
-                raw[start : start + count]
-                for start, count in zip(starts, counts, strict=False)
-                for _ in generations
-            ]
-        )
-        ends = b"".join([end * count for count in counts for end in generations])
-    frames = np.empty((len(raw), len(frame)), np.uint8)
+def _packed_fields(buckets: NDArray[np.uint64]) -> bytes:
+    """The fields of buckets as Redis takes them in a command, all made in one go."""
+    frame = b"$%d\r\n%s\r\n" % (FIELD, bytes(FIELD))
+    at = frame.index(b"\n") + 1
+    frames = np.empty((len(buckets), len(frame)), np.uint8)
     frames[:] = np.frombuffer(frame, np.uint8)
-    frames[:, at : at + 3] = raw[:, 1:]
-    if live is not None:
-        frames[:, at + 3 : at + 7] = np.frombuffer(ends, np.uint8).reshape(-1, 4)
+    frames[:, at : at + FIELD] = buckets.astype(">u2").view(np.uint8).reshape(-1, FIELD)
     return frames.tobytes()
 
 
@@ -175,10 +165,10 @@ async def propose(
     keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
     call = Call(
         (prefix, *ours, *sent.arguments),
-        keys,
+        [*keys, *sent.keys],
         script("propose", layout),
-        packed_keys=sent.keys,
-        packed_count=sent.key_count,
+        packed=sent.fields,
+        packed_count=sent.field_count,
     )
     try:
         answer = await link.submit(call)
@@ -274,19 +264,19 @@ def _described(
     return describe
 
 
-KEYS = 2000  # named by one call: twice as many values must fit on Lua's stack
+BUCKETS = 2000  # read by one call: as many values and their fields must fit on Lua's stack
 
 
 def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]:
-    """Pages in groups of one lease, one distance and at most so many keys."""
+    """Pages in groups of one lease, one distance and so many buckets."""
     groups: list[list[Proposed]] = []
     room = 0
     alike: tuple[float, int] | None = None
     for page in pages:
-        keys = len(page.slots) * generations
-        if keys > room or (page.lease, page.distance) != alike:
+        buckets = len(page.slots) * generations
+        if buckets > room or (page.lease, page.distance) != alike:
             groups.append([])
-            room, alike = KEYS, (page.lease, page.distance)
+            room, alike = BUCKETS, (page.lease, page.distance)
         groups[-1].append(page)
-        room -= keys
+        room -= buckets
     return groups

@@ -13,9 +13,11 @@ from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import PAYLOAD_LIMIT
 from dedup_middleware.index.records import Satellites, State, chosen, split_stamps
 from dedup_middleware.index.redis_ahead import in_order
+from dedup_middleware.index.redis_buckets import field_of, held_by
 from dedup_middleware.index.redis_expiry import Server, scan
 from dedup_middleware.index.redis_load import cuts, settled
 from dedup_middleware.index.redis_scripts import PAYLOAD_BIT, TEXT_CHUNK, RowLayout, strange_stamps
+from dedup_middleware.index.redis_walk import fields_of, held_in
 from dedup_middleware.index.tables import SIMHASH_TABLES
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ _READ = 512  # buckets read by one call
 _REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
 _BYTES = 1 << 18  # the same, as far as they are not small
 _UNLINKS = 256  # chunks of text removed by one call
-_BUCKET_NAMES = (3, 7)  # bytes behind the prefix, without and with a generation
 
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
 
@@ -116,7 +117,7 @@ class _Texts:
         return found
 
 
-async def compact(server: Server, progress: Progress | None = None) -> int:
+async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
     """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
 
     Chunks of satellites and of text that hold nothing else are removed.
@@ -141,7 +142,7 @@ async def compact(server: Server, progress: Progress | None = None) -> int:
                 stripped.append(_packed(numbers[gone]))
         tell("pages", done)
     await _run_all(server, "strip", stripped)
-    removed = await _compact_buckets(server, living, tell)
+    removed = await _compact_buckets(server, living, tell, windowed=windowed)
     await _run_all(server, "expire_chunk", empty)
     unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
     for start in range(0, len(unused), _UNLINKS):
@@ -165,18 +166,26 @@ async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) 
         pass
 
 
-async def _compact_buckets(server: Server, living: Living, tell: Progress) -> int:
+async def _compact_buckets(
+    server: Server, living: Living, tell: Progress, *, windowed: bool
+) -> int:
     """Rewrite all buckets that hold records of pages that are gone; returns how many records.
 
     A bucket that changes in the meantime is left as it is.
     """
     seen = removed = 0
+    hashes: dict[bytes, int] = {}
+    async for names in scan(server):
+        for name in names:
+            held = held_by(name, server.prefix, windowed=windowed)
+            if held is not None and not held.field:
+                hashes[name] = held.table
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
-        async for names in scan(server):
-            buckets = sorted({n for n in names if len(n) - len(server.prefix) in _BUCKET_NAMES})
-            for start in range(0, len(buckets), _READ):
-                yield _compact_some(server, living, buckets[start : start + _READ])
+        for name, table in sorted(hashes.items()):
+            fields = await fields_of(server, name)
+            for start in range(0, len(fields), _READ):
+                yield _compact_some(server, living, name, table, fields[start : start + _READ])
 
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone
@@ -184,27 +193,23 @@ async def _compact_buckets(server: Server, living: Living, tell: Progress) -> in
     return removed
 
 
-async def _compact_some(server: Server, living: Living, names: list[bytes]) -> tuple[int, int]:
+async def _compact_some(
+    server: Server, living: Living, name: bytes, table: int, prefixes: Sequence[int]
+) -> tuple[int, int]:
     """Number of buckets that were looked at, and of records taken out of them."""
-    reply: list[bytes | None] = await server.ask(b"MGET", *names)
+    reply = await held_in(server, name, prefixes)
+    held = [(field_of(prefix), raw) for prefix, raw in zip(prefixes, reply, strict=True) if raw]
     removed = 0
-    for wide in (False, True):
-        held = [
-            (name, raw)
-            for name, raw in zip(names, reply, strict=True)
-            if raw and (name[len(server.prefix)] in SIMHASH_TABLES) is wide
-        ]
-        changed = compacted([raw for _, raw in held], living, wide=wide)
-        before = [held[position] for position in changed.positions]
-        for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
-            part = before[start:stop]
-            lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
-            words = [b""] * (2 * len(part))
-            words[::2] = [raw[-GUARD:] for _, raw in part]
-            words[1::2] = changed.data[start:stop]
-            flags = await server.run(
-                "compact", lengths, *words, more_keys=[name for name, _ in part]
-            )
-            done = np.frombuffer(flags, np.uint8) == ord("1")
-            removed += int(np.array(changed.removed[start:stop])[done].sum())
-    return len(names), removed
+    changed = compacted([raw for _, raw in held], living, wide=table in SIMHASH_TABLES)
+    before = [held[position] for position in changed.positions]
+    for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
+        part = before[start:stop]
+        fields = b"".join(field for field, _ in part)
+        lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
+        words = [b""] * (2 * len(part))
+        words[::2] = [raw[-GUARD:] for _, raw in part]
+        words[1::2] = changed.data[start:stop]
+        flags = await server.run("compact", fields, lengths, *words, more_keys=[name])
+        done = np.frombuffer(flags, np.uint8) == ord("1")
+        removed += int(np.array(changed.removed[start:stop])[done].sum())
+    return len(held), removed

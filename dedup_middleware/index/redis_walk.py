@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
-import numpy as np
-
 from dedup_middleware.index.redis_ahead import in_order
+from dedup_middleware.index.redis_buckets import end_of, field_of, hash_of, held_by
 from dedup_middleware.index.redis_expiry import Server, scan
 
 _AHEAD = 3  # calls under way
 _BYTES = 1 << 20  # of buckets that one call should read
 _MOST = 512  # buckets read by one call
-_PLACES = np.array([1 << 16, 1 << 8, 1])  # of the bytes of a bucket's number
-# Buckets, their bytes in all live generations one after the other, number of these generations.
-_Part = tuple[list[int], list[bytes | None], int]
-_PLAIN, _TIMED = 3, 7  # bytes of a bucket's name behind the prefix: without and with a generation
+# Of a table with more buckets than these all that may exist are asked for: the names of them all
+# would keep the server for some milliseconds.
+_FEW = 1 << 12
+_PREFIXES = 1 << 16
+# Buckets, and their bytes in all live generations one after the other.
+_Part = tuple[list[int], list[bytes]]
 
 
 async def walk_buckets(
@@ -24,47 +25,73 @@ async def walk_buckets(
 ) -> AsyncIterator[tuple[int, bytes]]:
     """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
 
-    ``SCAN`` gives names in no order, some of them twice, and each generation by itself: a map of
-    the 2^24 possible buckets brings them into order.
-
     :param live: the generations that are alive at this moment; None: the index has no window
     """
-    length = len(server.prefix) + (_PLAIN if live is None else _TIMED)
-    known = np.zeros(1 << 24, np.bool_)
+    found = set()
     async for names in scan(server):
-        raw = b"".join([name for name in names if len(name) == length])
-        found = np.frombuffer(raw, np.uint8).reshape(-1, length)[:, len(server.prefix) :]
-        known[found[:, :_PLAIN].astype(np.int64) @ _PLACES] = True
-    buckets = np.flatnonzero(known).tolist()
-    del known
+        for name in names:
+            held = held_by(name, server.prefix, windowed=live is not None)
+            if held is not None:
+                found.add(held.table)
     size = 64
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
-        at = 0
-        while at < len(buckets):
-            part = buckets[at : at + size]
-            at += len(part)
-            yield _read(server, part, [b""] if live is None else [_end(one) for one in live()])
+        for table in sorted(found):
+            buckets = await _buckets_of(server, table, live)
+            at = 0
+            while at < len(buckets):
+                part = buckets[at : at + size]
+                at += len(part)
+                yield _read(server, part, _hashes(server, table, live))
 
-    async for part, reply, count in in_order(calls(), _AHEAD):
+    async for part, data in in_order(calls(), _AHEAD):
         total = 0
-        for i, bucket in enumerate(part):
-            data = (
-                (reply[i] or b"")
-                if count == 1
-                else b"".join([raw or b"" for raw in reply[i * count : (i + 1) * count]])
-            )
-            total += len(data)
-            if data:
-                yield bucket, data
+        for bucket, raw in zip(part, data, strict=True):
+            total += len(raw)
+            if raw:
+                yield bucket, raw
         size = max(1, min(_MOST, _BYTES * len(part) // max(1, total)))
 
 
-async def _read(server: Server, buckets: list[int], ends: list[bytes]) -> _Part:
-    stems = [server.prefix + bucket.to_bytes(3, "big") for bucket in buckets]
-    reply = await server.ask(b"MGET", *[stem + end for stem in stems for end in ends])
-    return buckets, reply, len(ends)
+def _hashes(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
+    ends = [b""] if live is None else [end_of(one) for one in live()]
+    return [hash_of(server.prefix, table, end) for end in ends]
 
 
-def _end(generation: int) -> bytes:
-    return generation.to_bytes(4, "big")
+async def _buckets_of(
+    server: Server, table: int, live: Callable[[], range] | None
+) -> Sequence[int]:
+    """The buckets of a table that may hold a record, ascending."""
+    fields: set[int] = set()
+    for name in _hashes(server, table, live):
+        own = await fields_of(server, name)
+        if len(own) > _FEW:
+            return range(table << 16, (table << 16) + _PREFIXES)
+        fields.update(own)
+    return [table << 16 | field for field in sorted(fields)]
+
+
+async def fields_of(server: Server, name: bytes) -> Sequence[int]:
+    """The prefixes of the buckets that a hash may hold, ascending."""
+    if int(await server.ask(b"HLEN", name)) > _FEW:
+        return range(_PREFIXES)
+    names = await server.ask(b"HKEYS", name)
+    return sorted(int.from_bytes(one, "big") for one in names if len(one) == 2)
+
+
+async def held_in(server: Server, name: bytes, buckets: Sequence[int]) -> list[bytes | None]:
+    """Some buckets of a hash."""
+    fields = list(map(field_of, buckets))
+    values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
+    large = [i for i, value in enumerate(values) if value == b""]
+    if large:
+        found = await server.ask(b"MGET", *[name + fields[i] for i in large])
+        for i, value in zip(large, found, strict=True):
+            values[i] = value
+    return values
+
+
+async def _read(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
+    generations = [await held_in(server, name, buckets) for name in hashes]
+    data = [b"".join(raw or b"" for raw in one) for one in zip(*generations, strict=True)]
+    return list(buckets), data

@@ -1,10 +1,10 @@
 """Reading an index of schema 1, which version 0.1 wrote, as if it were one of today.
 
 What has changed since: records of SimHash tables held the whole SimHash and a page number of 8
-bytes; other tables had a prefix of 16 bits; satellites had a smaller sketch of the figures and no
-time. The new sketch of the figures can't be made from the old one. A page without numerals has the
-empty sketch. Of others it is not known, so nothing may be dropped because of them: their size is
-set to 0, which makes them too short to be compared.
+bytes; satellites had a smaller sketch of the figures and no time. The new sketch of the figures
+can't be made from the old one. A page without numerals has the empty sketch. Of others it is not
+known, so nothing may be dropped because of them: their size is set to 0, which makes them too short
+to be compared.
 """
 
 from __future__ import annotations
@@ -20,17 +20,10 @@ from numpy.typing import NDArray
 
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index.record_layout import record_parameter
-from dedup_middleware.index.records import (
-    CONTENT,
-    NARROW,
-    NUMBER_MASK,
-    Satellites,
-    State,
-    places_parameter,
-)
+from dedup_middleware.index.records import CONTENT, NUMBER_MASK, Satellites, State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_expiry import first_numbers
-from dedup_middleware.index.redis_walk import walk_buckets
+from dedup_middleware.index.schema1_walk import walk_buckets
 from dedup_middleware.index.tables import SIMHASH_TABLES, rotate_left
 from dedup_middleware.options import Options
 
@@ -80,31 +73,11 @@ def content_of(old: NDArray[np.void], *, by_figures: bool = True) -> NDArray[np.
     return content
 
 
-async def buckets_of(old: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[tuple[int, bytes]]:
-    """Buckets of today from those of old, both ascending; see :func:`bucket_of`."""
-    last, records = -1, b""
-    async for bucket, raw in old:
-        wide = bucket >> 16 in SIMHASH_TABLES
-        # Two old buckets of a narrow table are one today.
-        own = bucket if wide else bucket >> 16 << 16 | (bucket & 0xFFFF) >> 1
-        if own != last and last >= 0:
-            yield last, records
-            records = b""
-        last, records = own, records + bucket_of(bucket, raw)
-    if last >= 0:
-        yield last, records
-
-
 def bucket_of(bucket: int, raw: bytes) -> bytes:
     """A bucket with its records as they are written today; bytes that are none are left out."""
     table = bucket >> 16
     if table not in SIMHASH_TABLES:
-        places = np.frombuffer(raw, "<u8", count=len(raw) // NARROW)
-        first = np.uint64(bucket & 1) << np.uint64(63)  # what was the last bit of the prefix
-        heads = first | places >> np.uint64(1)
-        number = np.uint64(NUMBER_MASK)
-        today: NDArray[np.uint64] = heads & ~number | places & number
-        return today.astype("<u8").tobytes()
+        return raw[: len(raw) // 8 * 8]
     records = np.frombuffer(raw, _WIDE1, count=len(raw) // _WIDE1.itemsize)
     turn = 16 * (table - SIMHASH_TABLES[0])
     numbers = (records["number"] & np.uint64(NUMBER_MASK)).tolist()
@@ -162,7 +135,7 @@ class OldIndex(ABC):
                 f"the index at {where} has schema {schema!r}: only one of schema {SCHEMA1} is "
                 "migrated; this version opens its own ones as they are"
             )
-        self.parameters = record_parameter({**parameters, **places_parameter()})
+        self.parameters = record_parameter(parameters)
         return dict(self.parameters)
 
     def _satellites(
@@ -216,11 +189,8 @@ class OldSQLite(OldIndex):
                 np.array([row[2] for row in rows], np.uint8),
             )
 
-    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """See :meth:`.Index.buckets`."""
-        return buckets_of(self._buckets())
-
-    async def _buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         generations = await self._rows(
             f"SELECT DISTINCT id >> {_GENERATION}, x'', 0 FROM bucket ORDER BY 1"
         )
@@ -234,7 +204,7 @@ class OldSQLite(OldIndex):
                 ):
                     found[number - base] = found.get(number - base, b"") + raw
             for bucket in sorted(found):
-                yield bucket, found[bucket]
+                yield bucket, bucket_of(bucket, found[bucket])
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """See :meth:`.Index.addresses`."""
@@ -293,15 +263,12 @@ class OldRedis(OldIndex):
                         rows["state"][known],
                     )
 
-    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """See :meth:`.Index.buckets`."""
-        return buckets_of(self._buckets())
-
-    async def _buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         firsts = await first_numbers(self._server)
-        live = (lambda: range(min(firsts), max(firsts) + 1)) if firsts else None
+        live = range(min(firsts), max(firsts) + 1) if firsts else None
         async for bucket, raw in walk_buckets(self._server, live):
-            yield bucket, raw
+            yield bucket, bucket_of(bucket, raw)
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """See :meth:`.Index.addresses`."""

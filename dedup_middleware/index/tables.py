@@ -1,9 +1,9 @@
 """Where a page stands in the tables, and who stands beside it.
 
-Every table is the same thing: a prefix of 16 bits, or of 15 in a narrow table, names a bucket, a
-bucket is a byte string of records (see :mod:`.records`). Table 0 holds document keys, table 1 exact
-hashes of pages too short for anything else, tables 2 to 5 the SimHash rotated left by 0, 16, 32 and
-48 bits (Manku, Jain and Das Sarma, WWW 2007), and the tables from 6 on the MinHash bands.
+Every table is the same thing: a 16-bit prefix names a bucket, a bucket is a byte string of
+records (see :mod:`.records`). Table 0 holds document keys, table 1 exact hashes of pages too
+short for anything else, tables 2 to 5 the SimHash rotated left by 0, 16, 32 and 48 bits
+(Manku, Jain and Das Sarma, WWW 2007), and the tables from 6 on the MinHash bands.
 """
 
 from __future__ import annotations
@@ -16,14 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import (
-    NARROW,
-    PREFIX_BITS,
-    REMAINDER_BITS,
-    WIDE,
-    WIDE_PREFIX_BITS,
-    WIDE_REMAINDER_BITS,
-)
+from dedup_middleware.index.records import NARROW, REMAINDER_BITS, WIDE, WIDE_REMAINDER_BITS
 
 KEY_TABLE = 0
 EXACT_TABLE = 1
@@ -51,7 +44,7 @@ class Slot:
 
     @property
     def prefix(self) -> int:
-        """What names the bucket in its table: 16 bits, in a narrow table 15."""
+        """16-bit prefix that names the bucket."""
         return self.bucket & 0xFFFF
 
     @property
@@ -124,11 +117,6 @@ class Slots(Sequence[Slot]):
         return f"Slots({tuple(self)})"
 
 
-def prefix_bits(table: int) -> int:
-    """Bits of a prefix: a table has two to the power of that buckets."""
-    return WIDE_PREFIX_BITS if table in SIMHASH_TABLES else PREFIX_BITS
-
-
 def rotate_left(value: int, bits: int) -> int:
     """A 64-bit value rotated left.
 
@@ -139,13 +127,8 @@ def rotate_left(value: int, bits: int) -> int:
 
 
 def narrow_slot(table: int, value: int) -> Slot:
-    """Place of a 64-bit hash in a narrow table: 15 bits of prefix, 24 of remainder.
-
-    >>> narrow_slot(0, 0xFFFE_0000_0200_0000)
-    Slot(bucket=32767, head=1)
-    """
-    place = value >> (64 - PREFIX_BITS - REMAINDER_BITS)
-    return Slot(table << 16 | place >> REMAINDER_BITS, place & (1 << REMAINDER_BITS) - 1)
+    """Place of a 64-bit hash in a narrow table: 16 bits of prefix, 24 of remainder."""
+    return Slot(table << 16 | value >> 48, value >> (48 - REMAINDER_BITS) & 0xFFFFFF)
 
 
 def simhash_slots(simhash: int) -> tuple[Slot, ...]:

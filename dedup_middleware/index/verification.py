@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dedup_middleware.index.record_layout import layout_of
 from dedup_middleware.index.records import (
     NARROW,
-    PREFIX_BITS,
     REMAINDER_BITS,
     WIDE,
     Satellites,
@@ -234,7 +233,7 @@ def _check(
         right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | remainders
     elif table == KEY_TABLE and "key" in fields:
         hashed = prefixes << np.uint64(REMAINDER_BITS) | remainders
-        right &= pages.keys[rows] >> np.uint64(64 - PREFIX_BITS - REMAINDER_BITS) == hashed
+        right &= pages.keys[rows] >> np.uint64(24) == hashed
     # A page that comes twice gets the same bit twice.
     pages.tables[rows[right]] |= np.uint64(1 << table)
     check = checks[table]

@@ -1,7 +1,7 @@
 """Pages to blocks, and blocks to pairs, on all machines.
 
 Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) and the 39-bit places in the other tables, which are all
+大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit places in the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
 that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and

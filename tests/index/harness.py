@@ -17,6 +17,7 @@ from dedup_middleware.index.base import Entry, Index, Parameters
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import CONTENT
 from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_buckets import field_of, hash_of
 from dedup_middleware.index.redis_scripts import RowLayout
 from dedup_middleware.index.sqlite import SQLiteIndex
 from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
@@ -25,6 +26,7 @@ from tests.servers import RedisServer
 
 PARAMETERS = {"shingle_width": "3", "bands": "2"}
 _names = itertools.count()
+LARGE = 4096  # bytes beyond which a bucket is a key of its own on Redis
 ROW, ROWS = RowLayout().row, RowLayout().rows
 
 
@@ -182,11 +184,15 @@ class RedisHarness(BytesHarness):
         await asyncio.sleep(seconds)
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
-        key = self.prefix + bucket.to_bytes(3, "big")
-        if data:
-            self.admin.set(key, data)
+        name, field = hash_of(self.prefix, bucket >> 16), field_of(bucket)
+        self.admin.delete(name + field)
+        if len(data) > LARGE:
+            self.admin.hset(name, field, b"")
+            self.admin.set(name + field, data)
+        elif data:
+            self.admin.hset(name, field, data)
         else:
-            self.admin.delete(key)
+            self.admin.hdel(name, field)
 
     def damage_page(self, number: int) -> None:
         key = self.prefix + b"s" + (number // ROWS).to_bytes(4, "little")

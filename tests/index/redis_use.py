@@ -16,8 +16,8 @@ LEASE = 60.0
 
 # The smallest set of rights; docs/redis.md lists the same.
 RIGHTS = (
-    "+evalsha +eval +mget +mset +get +set +append +getrange +setrange +exists +incr "
-    "+hget +hset +hdel +hkeys +hgetall +time"
+    "+evalsha +eval +get +set +append +getrange +setrange +exists "
+    "+hget +hmget +hset +hdel +hkeys +hgetall +time"
 )
 
 

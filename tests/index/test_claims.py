@@ -232,7 +232,7 @@ async def test_many_concurrent_calls(index: Index) -> None:
     """Calls of one process that run at the same time get each its own answer."""
 
     async def one(key: int) -> Claim:
-        slots = slots_of(key, key << 48 | key << 32 | key << 16 | key, (key << 49, key << 50))
+        slots = slots_of(key, key << 48 | key << 32 | key << 16 | key, (key << 48, key << 50))
         return await claimed(index, slots, size=key, address=f"https://a/{key}")
 
     claims = await asyncio.gather(*(one(key) for key in range(1, 301)))

@@ -34,7 +34,7 @@ async def stored(index: Index, key: int, address: str) -> int:
     slots = slots_of(key, SIMHASH, (5 << 40, 6 << 50))
     outcome: Claim | Reading = await index.read(slots)
     content = np.zeros(1, CONTENT)
-    content["key"] = slots[0].prefix << 49 | slots[0].head << 25
+    content["key"] = slots[0].prefix << 48 | slots[0].head << 24
     while isinstance(outcome, Reading):
         outcome = await index.claim(
             Entry(slots, content.tobytes(), address, address.encode() * 3), outcome, LEASE
@@ -105,7 +105,7 @@ async def test_expired_chunks_are_removed(harness: Harness) -> None:
     index = await harness.client()
 
     async def one(number: int) -> None:
-        slots = [narrow_slot(0, number << 49)]
+        slots = [narrow_slot(0, number << 48)]
         outcome = await index.claim(entry(slots, address="x" * 99), await index.read(slots), LEASE)
         assert isinstance(outcome, Claim)
         assert await index.commit(outcome)

@@ -167,15 +167,14 @@ async def test_given_hash_key_is_used(harness: Harness) -> None:
 
 
 async def test_index_with_other_buckets_is_refused(harness: Harness) -> None:
-    """One made before narrow tables had 15 bits of prefix would be searched in the wrong places."""
+    """One made while narrow tables had 15 bits of prefix would be searched in the wrong places."""
     today = Fingerprinter(Options()).parameters
-    before = {name: value for name, value in today.items() if name != "bucket_prefix"}
     index = harness.connect()
     harness.clients.append(index)
-    await index.open(before)
+    await index.open({**today, "bucket_prefix": "15 bits"})
     other = harness.connect()
     harness.clients.append(other)
-    with pytest.raises(IndexRefusedError, match="bucket_prefix: the index has None") as caught:
+    with pytest.raises(IndexRefusedError, match="bucket_prefix: the index has '15 bits'") as caught:
         await other.open(today)
     assert "belongs to the version of dedup-middleware that made the index" in str(caught.value)
 

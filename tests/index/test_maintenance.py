@@ -74,7 +74,7 @@ async def test_lookup_by_key(index: Index) -> None:
     await claimed(index, 3)
     assert await index.lookup(hashed(1)) == (one, again)
     assert await index.lookup(hashed(2)) == (two,)
-    assert await index.lookup(hashed(2) ^ 1) == ()  # differs behind the 39 bits of the record
+    assert await index.lookup(hashed(2) ^ 1) == ()  # differs behind the 40 bits of the record
     assert await index.lookup(hashed(3)) == ()
     await index.forget([one])
     assert await index.lookup(hashed(1)) == (again,)

@@ -136,7 +136,7 @@ async def test_only_old_indexes_are_migrated(
         await migrate(current, Options(index_url="memory:"))
     async with open_index(current) as index:
         await index.open({"bands": "1x3"})
-    with pytest.raises(IndexRefusedError, match="has schema '2': only one of schema 1"):
+    with pytest.raises(IndexRefusedError, match=r"has schema '[23]': only one of schema 1"):
         await migrate(current, Options(index_url="memory:"))
     with pytest.raises(OptionsError, match="another index than the old one"):
         await migrate(current, current)

@@ -45,7 +45,7 @@ def test_records_of_pages(values: list[tuple[int, int, int]], first: int) -> Non
 
 
 def test_slots_as_numbers() -> None:
-    """A slot's number holds its table and the first bits of its hash, so its bucket too."""
+    """A slot's number holds its table and the first 40 bits of its hash, so its bucket too."""
     for slot in slots_of(7, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50)):
         assert pack_slot(slot) >> 24 == slot.bucket
         assert (pack_slot(slot) & 0xFFFFFF) == (slot.head >> 24 if slot.wide else slot.head)

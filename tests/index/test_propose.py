@@ -279,13 +279,14 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
     moment = Window().at(0.0)
     sent = request(pages, index.prefix, moment, index.layout, windowed=False)
     names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
+    names += sent.keys
     arguments: tuple[bytes | int, ...] = (index.prefix, 60_000, 0, 0, 1, *sent.arguments)
     call = Call(
         arguments,
         names,
         script("propose", index.layout),
-        packed_keys=sent.keys,
-        packed_count=sent.key_count,
+        packed=sent.fields,
+        packed_count=sent.field_count,
     )
     claims: list[list[Claim | None]] = []
     for _ in range(2):
@@ -319,24 +320,29 @@ def test_calls_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 100.0])
-def test_keys_are_packed_as_the_client_packs_them(seconds: float) -> None:
-    """The names of all buckets, of each page those of the newest generation first, are the bytes
-    that the client makes of them."""
+def test_buckets_are_named_once(seconds: float) -> None:
+    """Each bucket is a field sent once, table by table, as the client packs it; places of a page
+    are those of its buckets; hashes are named for all live generations, newest first."""
     moment = Window(seconds).at(1_000_000.0)
     pages = [
         Proposed(entry(slots_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
     sent = request(pages, b"{some}", moment, RowLayout(), windowed=bool(seconds))
-    names = [
-        b"{some}" + slot.bucket.to_bytes(3, "big") + end
-        for page in pages
-        for end in ([one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""])
-        for slot in page.slots
-    ]
-    assert sent.key_count == len(names)
-    assert pack((b"X", *names)) == b"*%d\r\n$1\r\nX\r\n%s" % (len(names) + 1, sent.keys)
-    call = Call((b"end", 7), (b"first",), script("propose", RowLayout()), sent.keys, len(names))
-    sha = script("propose", RowLayout()).sha
-    whole = pack((b"EVALSHA", sha, len(names) + 1, b"first", *names, b"end", 7))
-    assert call.packed(in_full=False) == whole
+    buckets = sorted({slot.bucket for page in pages for slot in page.slots})
+    tables = sorted({bucket >> 16 for bucket in buckets})
+    ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
+    assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
+    told, counts = sent.arguments[0][:2], np.frombuffer(sent.arguments[0][2:], "<u2").tolist()
+    assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
+    assert told == bytes(2)  # exact copies of none of these settle a page
+    fields = [(bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets]
+    assert sent.field_count == len(fields)
+    assert pack((b"X", *fields)) == b"*%d\r\n$1\r\nX\r\n%s" % (len(fields) + 1, sent.fields)
+    for i, page in enumerate(pages):
+        places = np.frombuffer(sent.arguments[1 + 6 * i + 4], "<u2")
+        assert [buckets[place - 1] for place in places] == [slot.bucket for slot in page.slots]
+    proposing = script("propose", RowLayout())
+    call = Call((b"end", 7), (b"first",), proposing, sent.fields, len(fields))
+    whole = pack((b"EVALSHA", proposing.sha, 1, b"first", b"end", 7, *fields))
+    assert call.bytes_to_send(in_full=False) == whole

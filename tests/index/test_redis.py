@@ -17,6 +17,7 @@ from dedup_middleware.index.base import Claim, Reading
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_buckets import field_of, hash_of
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS, RedisHarness, entry, slots_of
 from tests.index.proxy import Proxy
@@ -251,7 +252,7 @@ async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
     prefix = b"{dedup}"
     with own_server.client() as admin:
         for slot in SLOTS[1:]:
-            admin.set(prefix + slot.bucket.to_bytes(3, "big"), os.urandom(slot.width))
+            admin.hset(hash_of(prefix, slot.table), field_of(slot.bucket), os.urandom(slot.width))
     outcome = await index.claim(entry(SLOTS), reading, LEASE)
     assert isinstance(outcome, Reading)
     await index.close()
@@ -348,7 +349,7 @@ async def test_newer_schema(redis_server: RedisServer) -> None:
     harness.admin.set(harness.prefix + b"schema", "7")
     message = await refusal(redis_server.url, namespace=harness.options.namespace)
     assert "has schema '7'" in message
-    assert "knows schema 2" in message
+    assert "knows schema 3" in message
     await harness.close()
 
 

@@ -51,9 +51,9 @@ async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
 
 
 async def test_rights_for_upkeep(own_server: RedisServer) -> None:
-    """A window, forgetting and compacting need five more rights."""
+    """A window, forgetting and compacting need six more rights."""
     with own_server.client() as admin:
-        rights = [*RIGHTS.split(), "+scan", "+unlink", "+decrby", "+strlen", "+hexists"]
+        rights = [*RIGHTS.split(), "+scan", "+unlink", "+decrby", "+hexists", "+hlen", "+mget"]
         admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *rights)
     url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
     index = RedisIndex(Options(index_url=url), window=1000.0)
@@ -69,14 +69,16 @@ async def test_rights_for_upkeep(own_server: RedisServer) -> None:
 
 
 async def test_rights_for_exact_bytes_and_another_database(own_server: RedisServer) -> None:
-    """Two more rights let the size be measured, and one leads to a database other than 0."""
+    """Four more rights let the size be measured, and one leads to a database other than 0."""
     with own_server.client() as admin:
         rights = [*RIGHTS.split(), "+select"]
         admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *rights)
         index = await opened(f"redis://crawler:pw@127.0.0.1:{own_server.port}/3")
         await claimed(index)
         without = (await index.stats()).bytes
-        admin.execute_command("ACL", "SETUSER", "crawler", "+scan", "+memory|usage")
+        admin.execute_command(
+            "ACL", "SETUSER", "crawler", "+scan", "+hscan", "+hlen", "+memory|usage"
+        )
         assert (await index.stats()).bytes > without > 0
         await index.close()
 
@@ -89,7 +91,7 @@ async def test_user_without_a_right(own_server: RedisServer) -> None:
         )
         url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
         index = await opened(url)
-        admin.execute_command("ACL", "SETUSER", "crawler", "-mset")
+        admin.execute_command("ACL", "SETUSER", "crawler", "-hset")
         with pytest.raises(IndexUnavailableError, match="lacks a right"):
             await claimed(index)
         await index.close()

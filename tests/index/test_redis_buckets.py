@@ -1,0 +1,184 @@
+"""On Redis a bucket is a field of its table's hash, and a key of its own once it is large."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.records import CONTENT, WIDE
+from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis_buckets import field_of, hash_of
+from dedup_middleware.index.redis_expiry import remove_expired
+from dedup_middleware.index.tables import Slot
+from tests.index.bulk import all_buckets
+from tests.index.harness import LARGE, RedisHarness, slots_of
+from tests.servers import RedisServer
+
+LEASE = 60.0
+DISTANCE = 0
+PREFIX = 0xABCD
+FITS = LARGE // WIDE  # records of a bucket that is a field
+
+
+def page(number: int) -> Entry:
+    """A page that shares one bucket with all others, that of its SimHash as it is."""
+    simhash = PREFIX << 48 | (number * 0x9E3779B97F4A7C15 & (1 << 48) - 1)
+    content = np.zeros(1, CONTENT)
+    content["key"], content["simhash"], content["size"] = number, simhash, 9
+    bands = (number * 0xC2B2AE3D27D4EB4F & (1 << 64) - 1, number * 0x165667B19E3779F9 & (1 << 63))
+    return Entry(slots_of(number, simhash, bands[:1]), content.tobytes(), f"https://a/{number}")
+
+
+SHARED = page(1).slots[1]
+
+
+async def by_load(index: Index, pages: list[Entry]) -> None:
+    """Enter pages in bulk."""
+    await index.load(pages_of(pages))
+
+
+async def by_proposal(index: Index, pages: list[Entry]) -> None:
+    """Propose pages, many in a call, and commit them."""
+    told = await asyncio.gather(*(index.propose(one, DISTANCE, LEASE) for one in pages))
+    claims = [one.claim for one in told]
+    assert None not in claims
+    assert all(await asyncio.gather(*(index.commit(one) for one in claims if one)))
+
+
+async def by_claim(index: Index, pages: list[Entry]) -> None:
+    """Read and claim pages one by one."""
+    for one in pages:
+        outcome: Claim | Reading = await index.read(one.slots)
+        while isinstance(outcome, Reading):
+            outcome = await index.claim(one, outcome, LEASE)
+        assert await index.commit(outcome)
+
+
+def raw_of(harness: RedisHarness, slot: Slot) -> tuple[bytes | None, bytes | None]:
+    """What the field of a bucket holds, and the key of a large one."""
+    name, field = hash_of(harness.prefix, slot.table), field_of(slot.bucket)
+    return harness.admin.hget(name, field), harness.admin.get(name + field)
+
+
+def heads(slot: Slot, pages: list[Entry]) -> bytes:
+    """The records of pages, numbered from 1, in the bucket that all share."""
+    return b"".join(
+        record(Slot(slot.bucket, one.slots[1].head), number) for number, one in enumerate(pages, 1)
+    )
+
+
+@pytest.mark.parametrize("enter", [by_load, by_proposal, by_claim])
+async def test_bucket_grows_out_of_its_field(redis_server: RedisServer, enter) -> None:
+    """Up to 4 KB a bucket is a field, of its exact size; beyond that a key, and its field is empty.
+    Nothing of it is lost, whichever way a page comes in, and it is counted once."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    pages = [page(number) for number in range(1, FITS + 11)]
+    await by_load(index, pages[: FITS - 10])
+    await enter(index, pages[FITS - 10 : FITS])
+    assert raw_of(harness, SHARED) == (heads(SHARED, pages[:FITS]), None)
+    before = (await index.stats()).buckets
+    await enter(index, pages[FITS : FITS + 3])
+    assert raw_of(harness, SHARED) == (b"", heads(SHARED, pages[: FITS + 3]))
+    await enter(index, pages[FITS + 3 :])
+    whole = heads(SHARED, pages)
+    assert raw_of(harness, SHARED) == (b"", whole)
+    assert (await all_buckets(index))[SHARED.bucket] == whole
+    assert (await index.read([SHARED])).data == (whole,)
+    counts = {one.bucket for entry in pages[FITS:] for one in entry.slots}
+    known = {one.bucket for entry in pages[:FITS] for one in entry.slots}
+    assert (await index.stats()).buckets == before + len(counts - known)
+    await harness.close()
+
+
+async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> None:
+    """The scan sees all records of a large bucket, those of the same call included."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    pages = [page(number) for number in range(1, FITS + 20)]
+    await by_load(index, pages)
+    last = len(pages)
+    simhash = int(np.frombuffer(pages[-1].content, CONTENT)["simhash"][0])
+    content = np.zeros(1, CONTENT)
+    content["key"], content["simhash"], content["size"] = 10**6, simhash, 9
+    copies = [
+        Entry(slots_of(10**6 + i, simhash, (1 << 40 + i,)), content.tobytes(), None) for i in (0, 1)
+    ]
+    one, two = await asyncio.gather(*(index.propose(copy, DISTANCE, LEASE) for copy in copies))
+    assert one.near.numbers.tolist() == [last]
+    assert two.near.numbers.tolist() == [last, last + 1]
+    await harness.close()
+
+
+async def test_large_bucket_shrinks_into_its_field(redis_server: RedisServer) -> None:
+    """Compaction makes a field of it again, or nothing, and removes its key."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    count = FITS + 20
+    await by_load(index, [page(number) for number in range(1, count + 1)])
+    await index.forget(range(1, 101))
+    await index.compact()
+    field, own = raw_of(harness, SHARED)
+    assert own is None
+    assert field is not None
+    assert len(field) == (count - 100) * WIDE
+    await by_load(index, [page(number) for number in range(1000, 1100)])
+    field, own = raw_of(harness, SHARED)
+    assert field == b""
+    assert own is not None
+    assert len(own) == count * WIDE
+    await index.forget(range(1, 2000))
+    await index.compact()
+    assert raw_of(harness, SHARED) == (None, None)
+    assert (await index.stats()).buckets == 0
+    await harness.close()
+
+
+async def test_large_buckets_expire(redis_server: RedisServer) -> None:
+    """Both the hash of an expired generation and the keys of its large buckets are removed."""
+    harness = RedisHarness(redis_server, 1000.0)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    pages = [page(number) for number in range(1, FITS + 20)]
+    await by_load(index, pages)
+    assert (await index.read([SHARED])).data == (heads(SHARED, pages),)
+    assert len(harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*")) == 7
+    await remove_expired(index, 1 << 31)
+    assert harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*") == []
+    assert (await index.stats()).buckets == 0
+    await harness.close()
+
+
+async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
+    """The estimate of the memory holds what large buckets take, within a fifth."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    before = (await index.stats()).bytes
+    name = hash_of(harness.prefix, SHARED.table)
+    for prefix in range(100):
+        field = prefix.to_bytes(2, "big")
+        harness.admin.hset(name, field, b"")
+        harness.admin.set(name + field, bytes(20_000))
+    assert 0.8 < ((await index.stats()).bytes - before) / (100 * 20_480) < 1.2
+    await harness.close()
+
+
+async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
+    """A large bucket whose key somebody has removed reads as empty, and fills again."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    await by_load(index, [page(number) for number in range(1, FITS + 20)])
+    harness.admin.delete(hash_of(harness.prefix, SHARED.table) + field_of(SHARED.bucket))
+    assert (await index.read([SHARED])).data == (b"",)
+    for first, enter in ((1000, by_proposal), (1001, by_claim), (1002, by_load)):
+        await enter(index, [page(first)])
+    field, own = raw_of(harness, SHARED)
+    assert own is None
+    assert field is not None
+    assert len(field) == 3 * WIDE
+    await harness.close()
