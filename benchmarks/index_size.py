@@ -29,6 +29,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages, starts_of, wide_slots
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.redis_buckets import held_by
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
@@ -98,11 +99,12 @@ async def fill(index: Index, options: Options, total: int) -> None:
 
 def kind_of(name: bytes) -> str:
     """Part of the index that a key belongs to, by what follows the namespace."""
-    rest = name[name.index(b"}") + 1 :]
-    if len(rest) == 3:
-        if rest[0] == KEY_TABLE:
+    end = name.index(b"}") + 1
+    rest, held = name[end:], held_by(name, name[:end], windowed=False)
+    if held is not None:
+        if held.table == KEY_TABLE:
             return "key table"
-        return "SimHash tables" if rest[0] in SIMHASH_TABLES else "bands"
+        return "SimHash tables" if held.table in SIMHASH_TABLES else "bands"
     if len(rest) == 5 and rest[:1] in b"sa":
         return "satellites" if rest[:1] == b"s" else "addresses"
     return "the rest"
@@ -120,7 +122,7 @@ def redis_parts(server: RedisServer, base: int, total: int) -> dict[str, float]:
             chosen = random.Random(1).sample(members, min(SAMPLE, len(members)))
             pipe = client.pipeline(transaction=False)
             for name in chosen:
-                pipe.memory_usage(name)
+                pipe.memory_usage(name, samples=0)  # all fields of a hash
             sizes = [size for size in pipe.execute() if size]
             found[kind] += sum(sizes) / len(sizes) * len(members) / total
     found["all"] = used / total

@@ -43,7 +43,7 @@ class Held:
 
 
 def held_by(name: bytes, prefix: bytes, *, windowed: bool) -> Held | None:
-    """What a key of the namespace holds; None: no buckets.
+    r"""What a key of the namespace holds; None: no buckets.
 
     >>> held_by(hash_of(b"{a}", 2, end_of(7)), b"{a}", windowed=True)
     Held(table=2, generation=7, field=b'')
