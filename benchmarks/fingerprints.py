@@ -152,5 +152,16 @@ def exact_copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Finger
     return Fingerprints(pages.minima[chosen], pages.simhashes[chosen], keys, content)
 
 
+def mixed(parts: Sequence[Fingerprints], seed: int) -> Fingerprints:
+    """The pages of all parts in random order."""
+    order = np.random.default_rng(seed).permutation(sum(map(len, parts)))
+    return Fingerprints(
+        np.concatenate([one.minima for one in parts])[order],
+        np.concatenate([one.simhashes for one in parts])[order],
+        np.concatenate([one.keys for one in parts])[order],
+        np.concatenate([one.content for one in parts])[order],
+    )
+
+
 def _packed(bits: NDArray[np.bool_]) -> Words:
     return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)

@@ -1,5 +1,8 @@
 """Decisions a second on one Redis server, from one process and from four, against datasketch.
 
+Ours and datasketch take turns, each with a server of its own, so that both meet the machine as it
+is. A ``mixed`` stream is half new pages, a quarter edited copies and a quarter exact ones.
+
 ``CPU`` is the processor time of a page in us, of the clients and the server together, ours and that
 of datasketch: its ratio holds whatever else the machine does.
 """
@@ -21,14 +24,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import deciding
-from benchmarks.fingerprints import Fingerprints, copies, exact_copies, fresh
+from benchmarks.fingerprints import Fingerprints, copies, exact_copies, fresh, mixed
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
 from tests.servers import RedisServer, running_redis
 
 PROCESSES = 4
-KINDS = ("unique", "copy", "exact copy")
+KINDS = ("unique", "mixed", "copy", "exact copy")
 OURS, *PEERS = WHO = ["ours", "datasketch", "datasketch, verified"]
 VERIFIED = PEERS[-1]
 _PARAMETERS = {"bands": "8"}
@@ -45,6 +48,10 @@ def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
     """Pages to decide: new ones, or copies of pages in an index of some size."""
     if kind == "unique":
         return fresh(count, 10_000_000 + seed)
+    if kind == "mixed":
+        parts = [sample("unique", seed + 500_000, count - count // 2, size)]
+        parts += [sample(one, seed, count // 4, size) for one in ("copy", "exact copy")]
+        return mixed(parts, seed)
     stored = indexed(0, min(size, _PART))
     which = [(i * 7919 + seed) % len(stored) for i in range(count)]
     return (exact_copies if kind == "exact copy" else copies)(stored, which, seed)
@@ -225,9 +232,9 @@ def measure(
     sizes: list[int], peer_size: int, decisions: int, rounds: int, progress: Progress
 ) -> list[Table]:
     """Tables of the Redis index."""
-    with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
-        peer, memory = _peers(server, peer_size, decisions, rounds, progress)
-    speed = Table(title=f"Redis: decisions a second, datasketch's index holds {peer_size:,} pages")
+    speed = Table(
+        title=f"Redis: decisions a second in turns, datasketch's index holds {peer_size:,} pages"
+    )
     for name in ("pages", "processes", "kind", "of", "a second", "ours", "CPU", "ours", "new"):
         speed.add_column(name, justify="right")
     cost = Table(title="Redis: one page alone, and 64 in flight")
@@ -236,45 +243,62 @@ def measure(
     calls = Table(title="Redis: how long one script call keeps the server, in ms by the clock")
     for name in ("pages", "work", "calls", "mean", "longest", "second"):
         calls.add_column(name, justify="right")
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
-            client: Any = server.client()
-            before = client.info("memory")["used_memory"]
-            watch_calls(client)
-            job = progress.add_task(f"Redis, {size:,} pages: loading", total=size)
-            asyncio.run(_load(server.url, size, lambda n, job=job: progress.advance(job, n)))
-            memory_page = (client.info("memory")["used_memory"] - before) / size
-            calls.add_row(f"{size:,}", "loading", *script_calls(client))
-            for kind in KINDS:
+    with tempfile.TemporaryDirectory() as room, running_redis(Path(room)) as peer_server:
+        memory = _fill_peers(peer_server, peer_size, progress)
+        for size in sizes:
+            with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
+                client: Any = server.client()
+                before = client.info("memory")["used_memory"]
                 watch_calls(client)
-                for processes in (1, PROCESSES):
-                    rates, least = [], []
-                    job = progress.add_task(f"Redis, {size:,}, {kind} x {processes}", total=rounds)
-                    for number in range(rounds):
-                        works = _works(server, kind, processes, number, decisions, size)
-                        rates.append(together(works))
-                        least.append(floor(server))
-                        progress.advance(job)
-                    ours = median(rates)
-                    where = (f"{size:,}", str(processes), kind)
-                    speed.add_row(*where, OURS, *_cells(ours))
-                    for who in PEERS:
-                        theirs = peer[who, kind, processes]
-                        speed.add_row(*where, who, *_cells(theirs, ours))
-                    speed.add_row(*where, "floor", f"{statistics.median(least):,.0f}")
-                    speed.add_section()
-                calls.add_row(f"{size:,}", kind, *script_calls(client))
-                row = commands(server, kind, size)
-                cost.add_row(f"{size:,}", kind, *row, f"{memory_page:.0f} / {memory:.0f}")
-            client.close()
+                job = progress.add_task(f"Redis, {size:,} pages: loading", total=size)
+                asyncio.run(_load(server.url, size, lambda n, job=job: progress.advance(job, n)))
+                memory_page = (client.info("memory")["used_memory"] - before) / size
+                calls.add_row(f"{size:,}", "loading", *script_calls(client))
+                for kind in KINDS:
+                    watch_calls(client)
+                    for processes in (1, PROCESSES):
+                        job = progress.add_task(
+                            f"Redis, {size:,}, {kind} x {processes}", total=rounds
+                        )
+                        told: dict[str, list[Told]] = {who: [] for who in WHO}
+                        least = []
+                        for number in range(rounds):
+                            for who in WHO:
+                                ours = who == OURS
+                                works = _works(
+                                    server if ours else peer_server,
+                                    kind,
+                                    processes,
+                                    number,
+                                    decisions if ours else max(200, decisions // 10),
+                                    size if ours else peer_size,
+                                    who=who,
+                                )
+                                told[who].append(together(works))
+                            least.append(floor(server))
+                            progress.advance(job)
+                        where = (f"{size:,}", str(processes), kind)
+                        speed.add_row(*where, OURS, *_cells(told[OURS]))
+                        for who in PEERS:
+                            speed.add_row(*where, who, *_cells(told[who], told[OURS]))
+                        speed.add_row(*where, "floor", f"{statistics.median(least):,.0f}")
+                        speed.add_section()
+                    calls.add_row(f"{size:,}", kind, *script_calls(client))
+                    row = commands(server, kind, size)
+                    cost.add_row(f"{size:,}", kind, *row, f"{memory_page:.0f} / {memory:.0f}")
+                client.close()
     return [speed, cost, calls]
 
 
-def _cells(told: Told, ours: Told | None = None) -> list[str]:
+def _cells(told: list[Told], ours: list[Told] | None = None) -> list[str]:
+    """Medians; the ratio of each round, its median, least and most."""
+    own = median(told)
     faster = cheaper = ""
     if ours is not None:
-        faster, cheaper = f"{ours.rate / told.rate:.1f} x", f"{told.cpu / ours.cpu:.1f} x"
-    return [f"{told.rate:,.0f}", faster, f"{told.cpu:.0f}", cheaper, f"{told.new:.1%}"]
+        ratios = [one.rate / other.rate for one, other in zip(ours, told, strict=True)]
+        faster = f"{statistics.median(ratios):.1f} x ({min(ratios):.1f} .. {max(ratios):.1f})"
+        cheaper = f"{own.cpu / median(ours).cpu:.1f} x"
+    return [f"{own.rate:,.0f}", faster, f"{own.cpu:.0f}", cheaper, f"{own.new:.1%}"]
 
 
 async def _load(url: str, size: int, tick: Callable[[int], None]) -> None:
@@ -301,10 +325,8 @@ def _works(
     ]
 
 
-def _peers(
-    server: RedisServer, size: int, decisions: int, rounds: int, progress: Progress
-) -> tuple[dict[tuple[str, str, int], Told], float]:
-    """Of datasketch, by its name, kind of page and number of processes; and bytes a page."""
+def _fill_peers(server: RedisServer, size: int, progress: Progress) -> float:
+    """Enter pages into datasketch's index, their minima beside it; bytes a page of the index."""
     client: Any = server.client()
     before = client.info("memory")["used_memory"]
     job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=2 * size)
@@ -313,23 +335,11 @@ def _peers(
         part = indexed(start, min(_PART, size - start))
         deciding.datasketch_index(part, server.port)
         progress.advance(job, len(part))
-    memory = (client.info("memory")["used_memory"] - before) / size
+    memory = float(client.info("memory")["used_memory"] - before) / size
     for start in parts:
         part = indexed(start, min(_PART, size - start))
         names = [part.address(i) for i in range(len(part))]
         deciding.Minima(server.port).keep(names, part.minhashes())
         progress.advance(job, len(part))
     client.close()
-    found = {}
-    few = max(200, decisions // 10)
-    for who in PEERS:
-        for kind in KINDS:
-            for processes in (1, PROCESSES):
-                job = progress.add_task(f"{who}, {kind} x {processes}", total=rounds)
-                rates = []
-                for number in range(rounds):
-                    works = _works(server, kind, processes, number, few, size, who=who)
-                    rates.append(together(works))
-                    progress.advance(job)
-                found[who, kind, processes] = median(rates)
-    return found, memory
+    return memory

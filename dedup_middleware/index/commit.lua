@@ -29,15 +29,18 @@ if #ours > 0 then
   -- HDEL goes first, see finish().
   redis.call('HDEL', LEASES, unpack(ours))
   local stamp = struct.pack('<I4', math.floor(time / 1000))
-  local there = {}
+  local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
   for i = 1, #ours do
-    local chunk, offset = place(ours[i])
-    if there[chunk] == nil then
-      there[chunk] = redis.call('EXISTS', chunk) == 1
+    local number = struct.unpack('<I5', ours[i])
+    local row = number % ROWS
+    local first = number - row
+    if first ~= known then
+      known, chunk = first, prefix .. struct.pack('<I4', first / ROWS)
+      -- A chunk that has expired must not come back as a string of zeros.
+      there = redis.call('EXISTS', chunk) == 1
     end
-    -- A chunk that has expired must not come back as a string of zeros.
-    if there[chunk] then
-      redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, stamp)
+    if there then
+      redis.call('SETRANGE', chunk, row * ROW_SIZE + CONTENT_SIZE, stamp)
     end
   end
   local count = tonumber(redis.call('GET', KEYS[2]) or 0) + #ours

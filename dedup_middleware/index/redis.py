@@ -175,7 +175,7 @@ class RedisIndex(RedisNamespace):
             token,
             _milliseconds(lease),
             self.layout.record.pack_one(entry.content),
-            text_of(entry, self.layout.record),
+            b"".join(text_of(entry, self.layout.record)),
             struct.pack(f"<{len(reading.lengths)}I", *reading.lengths),
             b"".join(guards(reading)),
             bytes(48 + len(raw) for raw in written),
@@ -234,9 +234,10 @@ class RedisIndex(RedisNamespace):
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Proposal | Exception]:
         moment = self._moment()
-        made = await asyncio.gather(
-            *(self._together(group, moment) for group in batches(pages, len(moment.live)))
-        )
+        groups = batches(pages, len(moment.live))
+        if len(groups) == 1:
+            return await self._together(groups[0], moment)
+        made = await asyncio.gather(*(self._together(group, moment) for group in groups))
         return chain.from_iterable(made)
 
     async def _together(

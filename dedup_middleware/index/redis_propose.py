@@ -37,7 +37,7 @@ TOKEN = 8  # bytes
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _NARROW_HEAD, _WIDE_HEAD = REMAINDER_BITS // 8, WIDE_REMAINDER_BITS // 8  # bytes
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
-_KEY, _SHORT, _FIRST_BAND = 1 << KEY_TABLE, 1 << EXACT_TABLE, 1 << FIRST_BAND_TABLE
+_KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _NUMBER = np.uint64(NUMBER_MASK)
 _READ_FOR_YOURSELF, _EXACT = 1, 2
@@ -69,47 +69,48 @@ def request(
     :param prefix: of every key of the namespace
     :param windowed: whether the names of buckets end with a generation
     """
-    slots = [page.slots for page in pages]
-    counts = [len(one) for one in slots]
-    words = np.concatenate([Slots.of(one).words for one in slots])
+    every = [Slots.of(page.slots).words for page in pages]
+    words = np.concatenate(every)
+    counts = [len(one) // 2 for one in every]
     buckets, heads = words[::2], words[1::2]
     table_numbers = buckets >> _TABLE
     wide = (table_numbers >= _FIRST_WIDE) & (table_numbers <= _LAST_WIDE)
     widths = np.where(wide, _WIDE_HEAD, _NARROW_HEAD)
-    cuts = [0, *np.cumsum(widths).tolist()]
     wanted = widths[:, None] > _BYTES
     heads_raw = np.ascontiguousarray(heads, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
-    sizes = (widths + _ZERO).astype(np.uint8).tobytes()
-    tables = _ONE << table_numbers
-    bits = tables.tolist()
-    held, places = np.unique(buckets, return_inverse=True)  # each bucket once, table by table
-    raw_places = (places + 1).astype("<u2").tobytes()
-    held_tables, table_counts = np.unique(held >> _TABLE, return_counts=True)
-    own_tables = held_tables.tolist()
+    kinds = table_numbers.astype(np.uint8).tobytes()
+    held, places = _each_once(buckets)
+    table_counts = np.bincount((held >> _TABLE).astype(np.int64))
+    own_tables = table_counts.nonzero()[0].tolist()
     tokens = secrets.token_bytes(TOKEN * len(pages))
+    record, settles_exact = layout.record, layout.settles_exact
+    shapes: dict[bytes, tuple[bytes, bool]] = {}  # most pages are alike in this
     settles = False
     pages_sent: list[bytes] = []
-    start = 0
+    start = head = 0
     for i, (page, count) in enumerate(zip(pages, counts, strict=True)):
         entry = page.entry
-        stop = start + count
-        size = sizes[start:stop]
+        kind = kinds[start : start + count]
+        if kind not in shapes:
+            shapes[kind] = _sizes(kind), settles_exact and _is_whole(kind)
+        size, whole = shapes[kind]
+        head_end = head + sum(size) - _ZERO * count
         if page.probes:
             written = len(entry.slots)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
-        if entry.exact and layout.settles_exact and _is_whole(bits[start:stop]):
+        if whole and entry.exact:
             size = bytes((size[0] + _TWIN,)) + size[1:]
             settles = True
-        text = text_of(entry, layout.record)
+        length, text = text_of(entry, record)
         pages_sent += (
-            tokens[TOKEN * i : TOKEN * (i + 1)] + text[:2],
-            layout.record.pack_one(entry.content),
+            tokens[TOKEN * i : TOKEN * (i + 1)] + length,
+            record.pack_one(entry.content),
             size,
-            heads_raw[cuts[start] : cuts[stop]],
-            raw_places[2 * start : 2 * stop],
-            text[2:],
+            heads_raw[head:head_end],
+            places[2 * start : 2 * (start + count)],
+            text,
         )
-        start = stop
+        start, head = start + count, head_end
     live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
     generations = len(live)
     # Which of the tables, counted from 1, settle exact copies.
@@ -119,15 +120,34 @@ def request(
     wide_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
         [hash_of(prefix, table, end) for end in live for table in own_tables],
-        [told + table_counts.astype("<u2").tobytes(), *pages_sent],
+        [told + table_counts[own_tables].astype("<u2").tobytes(), *pages_sent],
         _packed_fields(held),
         len(held),
-        np.repeat(np.column_stack((heads[wide], tables[wide])), generations, 0).ravel(),
+        np.repeat(
+            np.column_stack((heads[wide], _ONE << table_numbers[wide])), generations, 0
+        ).ravel(),
         np.diff(wide_before[ends], prepend=0) * generations,
-        tables,
+        _ONE << table_numbers,
         counts,
         tokens,
     )
+
+
+def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], bytes]:
+    """Every bucket once, ascending, and of each its place there, counted from 1, in 2 bytes.
+
+    >>> held, places = _each_once(np.array([7, 3, 7], np.uint64))
+    >>> held.tolist(), np.frombuffer(places, "<u2").tolist()
+    ([3, 7], [2, 1, 2])
+    """
+    order = buckets.argsort()
+    ascending = buckets[order]
+    first = np.empty(len(buckets), np.bool_)
+    first[:1] = True
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    places = np.empty(len(buckets), "<u2")
+    places[order] = first.cumsum()
+    return ascending[first], places.tobytes()
 
 
 def _packed_fields(buckets: NDArray[np.uint64]) -> bytes:
@@ -140,9 +160,15 @@ def _packed_fields(buckets: NDArray[np.uint64]) -> bytes:
     return frames.tobytes()
 
 
-def _is_whole(places: list[int]) -> bool:
-    """Whether the first two narrow tables among these, as bits, are those of the key and a band."""
-    return places[0] == _KEY and _FIRST_BAND in places and _SHORT not in places
+def _sizes(kind: bytes) -> bytes:
+    """The sizes of the heads of some tables, a digit each."""
+    wide = range(_FIRST_WIDE, _LAST_WIDE + 1)
+    return bytes(_ZERO + (_WIDE_HEAD if table in wide else _NARROW_HEAD) for table in kind)
+
+
+def _is_whole(kind: bytes) -> bool:
+    """Whether the first two narrow tables among these are those of the key and of a band."""
+    return kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind
 
 
 async def propose(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -72,17 +72,17 @@ class RowLayout:
 
     record: RecordLayout = WHOLE
 
-    @property
+    @cached_property  # asked for with every page
     def row(self) -> np.dtype[np.void]:
         """What is kept of the page, its stamp, and where its text is."""
         return _row(self.record)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of a chunk."""
         return TEXT_CHUNK // self.row.itemsize
 
-    @property
+    @cached_property
     def settles_exact(self) -> bool:
         """Whether a row says enough of a page to tell an exact copy of it."""
         return self.record.fields == WHOLE.fields
@@ -113,16 +113,17 @@ def _row(record: RecordLayout) -> np.dtype[np.void]:
     return np.dtype(fields)
 
 
-def text_of(entry: Entry, record: RecordLayout) -> bytes:
-    """What a claim says of a page's text: ``text_length`` of its row, then the text."""
+def text_of(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
+    """What a claim says of a page's text: ``text_length`` of its row, and the text."""
     if not record.text:
         record.check(entry.payload)
-        return bytes(2)
+        return bytes(2), b""
     address = cut_address(entry.address or "")
     if not entry.payload:
-        return len(address).to_bytes(2, "little") + address
+        return len(address).to_bytes(2, "little"), address
     size = len(entry.payload).to_bytes(3, "little")
-    return (len(address) | PAYLOAD_BIT).to_bytes(2, "little") + address + size + entry.payload
+    length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
+    return length, address + size + entry.payload
 
 
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
