@@ -23,7 +23,7 @@ FOLDER = Path("build/benchmarks")
 
 def measure(sizes: list[int], decisions: int, rounds: int, progress: Progress) -> Table:
     """One index that grows, in memory and on Redis; the plot goes into ``build/benchmarks``."""
-    table = Table(title="Growth: us a decision of a new page, 64 in flight, one process")
+    table = Table(title="Growth: us a decision of a new page, 100 in flight, one process")
     for name in ("pages", "memory:", "redis:"):
         table.add_column(name, justify="right")
     with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:

@@ -25,17 +25,26 @@ class Batcher(Generic[_Call, _Answer]):
     :param run: carries out a batch; an exception of its own goes to every caller in the batch
     :param limit: the most calls in a batch
     :param lanes: the most batches under way; with more than one, batches may overtake each other
+    :param crowd: so many calls must wait for another batch to begin while one is under way: many
+        small batches cost more than few large ones
     :param portion: so many callers get their answers before they, and all else, have a turn. Where
         ``run`` gives an iterator that works out each answer when asked for it, what the first
         ones do next is on its way while the rest is worked out.
     """
 
     def __init__(
-        self, run: Run[_Call, _Answer], limit: int, *, lanes: int = 1, portion: int = 1 << 30
+        self,
+        run: Run[_Call, _Answer],
+        limit: int,
+        *,
+        lanes: int = 1,
+        crowd: int = 1,
+        portion: int = 1 << 30,
     ) -> None:
         self._run = run
         self._limit = limit
         self._lanes = lanes
+        self._crowd = crowd
         self._portion = portion
         self._waiting: deque[_Waiting[_Call, _Answer]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,7 +73,8 @@ class Batcher(Generic[_Call, _Answer]):
 
     def _start(self) -> None:
         """Begin one more batch in the next turn of the event loop, if there is a lane for it."""
-        if self._waiting and not self._is_starting and self._under_way < self._lanes:
+        wanted = self._crowd if self._under_way else 1
+        if len(self._waiting) >= wanted and not self._is_starting and self._under_way < self._lanes:
             self._is_starting = True
             self._under_way += 1
             task = asyncio.get_running_loop().create_task(self._serve())

@@ -67,12 +67,13 @@ from dedup_middleware.options import Options
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
+_CROWD = 20  # waiting pages for which a second call is begun while one is under way
 _COMMITTED = 256
 _PAYLOADS = 16  # the same where a page may have 64 KiB
 
 
 class RedisIndex(RedisNamespace):
-    """Buckets as strings, satellites packed in chunks, decisions made by Lua scripts.
+    """Buckets in hashes, satellites packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
     :param window: seconds that a page is remembered, 0: for ever
@@ -81,7 +82,7 @@ class RedisIndex(RedisNamespace):
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
         self._proposals: Batcher[Proposed, Proposal] = Batcher(
-            self._propose, _PROPOSED, lanes=LANES, portion=PORTION
+            self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)

@@ -47,6 +47,27 @@ async def test_calls_gather_while_a_batch_is_under_way() -> None:
     assert work.batches == [[1], [2, 3, 4]]
 
 
+async def test_second_lane_opens_for_a_crowd() -> None:
+    """While a batch is under way another begins only for enough calls; fewer wait for its end."""
+    work = Work()
+    batcher = Batcher(work.run, 100, lanes=2, crowd=3)
+    work.proceed.clear()
+    first = batcher.submit(1)
+    await asyncio.sleep(0)
+    others = [batcher.submit(n) for n in (2, 3)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert work.batches == [[1]]
+    others.append(batcher.submit(4))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert work.batches == [[1], [2, 3, 4]]
+    others.append(batcher.submit(5))
+    work.proceed.set()
+    assert await asyncio.gather(first, *others) == [2, 4, 6, 8, 10]
+    assert work.batches == [[1], [2, 3, 4], [5]]
+
+
 async def test_errors_reach_their_callers() -> None:
     """An error of one call is its own, an error of the batch is everybody's."""
     batcher = Batcher(Work().run, 100)
