@@ -87,7 +87,8 @@ async def held_in(server: Server, name: bytes, buckets: Sequence[int]) -> list[b
     if large:
         found = await server.ask(b"MGET", *[name + fields[i] for i in large])
         for i, value in zip(large, found, strict=True):
-            values[i] = value
+            # One that was compacted since the first look is a field again.
+            values[i] = value or await server.ask(b"HGET", name, fields[i])
     return values
 
 

@@ -182,3 +182,24 @@ async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
     assert field is not None
     assert len(field) == 3 * WIDE
     await harness.close()
+
+
+async def test_bucket_that_shrinks_while_it_is_read(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk that finds the key of a large bucket gone looks into the field once more."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    await by_load(index, [page(number) for number in range(1, FITS + 20)])
+    ask = index.ask
+    small = bytes(WIDE)
+
+    async def compacted_before(*command: bytes | int) -> object:
+        if command[0] == b"MGET" and b"b" in bytes(command[1]):
+            harness.put_bucket(SHARED.bucket, small)
+        return await ask(*command)
+
+    monkeypatch.setattr(index, "ask", compacted_before)
+    assert (await all_buckets(index))[SHARED.bucket] == small
+    await harness.close()
