@@ -1,11 +1,11 @@
 -- KEYS: leases, counters, generations, then of the newest buckets of the reading the hash of each.
--- ARGV: prefix, token, lease in ms, content, text_length of the row and text; then, of all buckets in one string each
+-- ARGV: prefix, token, lease in ms, the row but for where its text begins, text; then, of all buckets in one string each
 -- (many arguments are dear): lengths (4 bytes each), last bytes (at most GUARD each), sizes of
 -- the heads of the new records (a digit each, 0: no record), heads; then ms of a generation (0: it
 -- never ends), the generation of the reading, and the fields of all buckets (2 bytes each).
 -- Returns the page number (5 bytes), or for each bucket nil (unchanged) or {rewritten, bytes}, or
 -- the generation of now if it is another one.
-local TOKEN, TEXT_LENGTH, TEXT = ARGV[2], string.sub(ARGV[5], 1, 2), string.sub(ARGV[5], 3)
+local TOKEN, TEXT = ARGV[2], ARGV[5]
 local FIRST = 3 -- keys before the buckets
 local BUCKETS = #KEYS - FIRST
 local LENGTHS = { struct.unpack('<' .. string.rep('I4', BUCKETS), ARGV[6]) }
@@ -119,6 +119,6 @@ for i, record in pairs(records) do
   end
 end
 write_text(start, TEXT)
-write_rows(number, { pending_row(ARGV[4], TEXT_LENGTH, start) })
+write_rows(number, { claimed_row(ARGV[4], start) })
 set_lease(page, TOKEN, ARGV[3])
 return page

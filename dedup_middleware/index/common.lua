@@ -100,12 +100,9 @@ local function write_text(start, text)
   end
 end
 
--- The row of a page that is claimed. Where an index keeps no text, rows do not speak of it.
-local function pending_row(content, text_length, text_start)
-  if TAIL_SIZE > 0 then
-    return content .. struct.pack('<I4', PENDING) .. text_length .. struct.pack('<I5', text_start)
-  end
-  return content .. struct.pack('<I4', PENDING)
+-- The row of a page that is claimed: as it was sent, and where its text begins if the index keeps any.
+local function claimed_row(sent, text_start)
+  return TAIL_SIZE > 0 and sent .. struct.pack('<I5', text_start) or sent
 end
 
 -- Writes the rows of new pages whose numbers follow each other.

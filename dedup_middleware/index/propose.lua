@@ -2,10 +2,11 @@
 -- the same of the older live ones.
 -- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
 -- knows it, number of live generations, which tables are those of the key and of the first band (a
--- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); then for
--- each page: token and text_length of the row, content, sizes of the heads of its records (a digit each;
--- TWIN more in the first: an exact copy settles the page), heads, places of its buckets (2 bytes each),
--- text; then the fields of all buckets, table by table, each once: a place is one of these.
+-- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); fields of all
+-- buckets (2 bytes each), table by table, each once: a place is one of these; of all pages, one after
+-- the other, tokens (8 bytes each), heads of their records, places of their buckets (2 bytes each);
+-- then for each page: row but for where its text begins, sizes of its heads (a digit each; TWIN more in
+-- the first: an exact copy settles the page), text. Many arguments are dear.
 -- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
 -- the pages they stand beside are returned. Records of wide tables are returned as they were before,
 -- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
@@ -20,13 +21,17 @@
 local find, sub, byte, char = string.find, string.sub, string.byte, string.char
 local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis.call
 local KEYS, ARGV = KEYS, ARGV
+local TOKENS, HEADS, PLACES = ARGV[8], ARGV[9], ARGV[10]
 local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
-local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 6, 6 -- keys and arguments before the rest, and of a page
+local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 10, 3 -- keys and arguments before the rest, and of a page
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
 local NARROW, WIDE_HEAD, WIDE = 8, 6, 11 -- bytes of a record; behind its page number
+-- A hash of few and short values is a list, which is searched from its start: far slower with the leases
+-- of some busy processes. Redis makes a table of it for a single value of more than 64 bytes.
+local LONG = string.rep('\0', 65)
 local MOST = 16 -- neighbours of a page that are worth a row each; a caller reads more of them itself
 
 -- Somebody may have emptied the server: nothing is written before the index is opened again.
@@ -46,13 +51,13 @@ local last, text_end, filled, overflow, gone = read(COUNTERS, counters)
 local before, first_text = last, text_end
 
 local TABLES = (#KEYS - FIRST) / GENERATIONS
+local PAGES = (#ARGV - FIRST_ARGUMENT) / ARGUMENTS
 local KEY, BAND = byte(ARGV[6], 1, 2)
 -- Of each table the place before its first one; then the last place of all.
 local starts = { 0, read('<' .. string.rep('I2', TABLES), ARGV[6], 3) }
 for i = 2, TABLES + 1 do
   starts[i] = starts[i] + starts[i - 1]
 end
-local FIELDS = #ARGV - starts[TABLES + 1]
 
 -- By generation, newest first, and place: the buckets as they stand, each asked for once; then, in the
 -- newest one, with what the pages of this call add to them.
@@ -61,38 +66,37 @@ for generation = 1, GENERATIONS do
   held[generation] = {}
 end
 local newest = held[1]
+local fields_of = {} -- by table: the fields of its buckets
 
 -- Fetches the buckets of a table, in all generations; only those that are wanted, if that is given.
 local function fetch(number, wanted)
-  local start, stop = starts[number] + 1, starts[number + 1]
-  local places, fields = nil, ARGV
+  local before_first = starts[number]
+  local count = starts[number + 1] - before_first
+  local fields = { read(string.rep('c2', count), ARGV[7], 2 * before_first + 1) }
+  fields_of[number] = fields
+  local places
   if wanted then
     places, fields = {}, {}
-    for place = start, stop do
-      if wanted[place] then
-        places[#places + 1], fields[#fields + 1] = place, ARGV[FIELDS + place]
+    for i = 1, count do
+      if wanted[before_first + i] then
+        places[#places + 1], fields[#fields + 1] = before_first + i, fields_of[number][i]
       end
     end
-    if #places == 0 then
+    count = #places
+    if count == 0 then
       return
     end
   end
   for generation = 1, GENERATIONS do
     local hash, values = KEYS[FIRST + (generation - 1) * TABLES + number], held[generation]
-    local found
-    if places then
-      found = call('HMGET', hash, unpack(fields))
-    else
-      found = call('HMGET', hash, unpack(ARGV, FIELDS + start, FIELDS + stop))
-    end
-    for i = 1, #found do
+    local found = call('HMGET', hash, unpack(fields, 1, count))
+    for i = 1, count do
       local value = found[i]
       if value then
-        local place = places and places[i] or start + i - 1
         if value == '' then -- a key of its own
-          value = call('GET', hash .. ARGV[FIELDS + place])
+          value = call('GET', hash .. fields[i])
         end
-        values[place] = value
+        values[places and places[i] or before_first + i] = value
       end
     end
   end
@@ -140,7 +144,7 @@ local function shape_of(sizes)
   local shape = shapes[sizes]
   if not shape then
     shape = { written = 0, narrow = {}, wide = {}, mark = {} }
-    shape.places = '<' .. string.rep('I2', #sizes)
+    shape.places, shape.count = '<' .. string.rep('I2', #sizes), #sizes
     local heads, at, starts = {}, 1, {}
     for i = 1, #sizes do
       local size = byte(sizes, i) - 48
@@ -154,7 +158,7 @@ local function shape_of(sizes)
       kind[#kind + 1] = i
     end
     -- The first narrow place is that of the key, the second one that of a band.
-    shape.heads = '<' .. concat(heads)
+    shape.heads, shape.bytes = '<' .. concat(heads), at - 1
     shape.twin = byte(sizes, 1) - 48 >= TWIN and shape.narrow[2]
     shape.band = starts[shape.twin]
     shapes[sizes] = shape
@@ -165,10 +169,10 @@ end
 -- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
 -- all tables are looked into, where another page might be named instead: the page itself, or where
 -- it takes the rest to know, since the copy has another title on the same host.
-local function twin(places, heads, shape, content)
+local function twin(shape, first_place, first_head, content)
   local oldest
-  local at = read('<I2', places, 2 * shape.twin - 1)
-  local head = sub(heads, shape.band, shape.band + 2)
+  local at = read('<I2', PLACES, 2 * (first_place + shape.twin) - 1)
+  local head = sub(HEADS, first_head + shape.band, first_head + shape.band + 2)
   for generation = 1, GENERATIONS do
     local value = held[generation][at]
     if value then
@@ -189,7 +193,7 @@ local function twin(places, heads, shape, content)
             and #row == ROW_SIZE and read('<I4', row, CONTENT_SIZE + 1) > RELEASED
             and sub(row, 1, HOST - 1) == sub(content, 1, HOST - 1)
             and sub(row, SIMHASH, SIMHASH + 7) == sub(content, SIMHASH, SIMHASH + 7)
-            and sub(row, FIGURES, CONTENT_SIZE) == sub(content, FIGURES) then
+            and sub(row, FIGURES, CONTENT_SIZE) == sub(content, FIGURES, CONTENT_SIZE) then
             if sub(row, HOST, HOST + 1) == sub(content, HOST, HOST + 1)
               and sub(row, TITLE, TITLE + 1) ~= sub(content, TITLE, TITLE + 1) then
               return nil
@@ -204,7 +208,7 @@ local function twin(places, heads, shape, content)
     end
   end
   if oldest then
-    at, head = read('<I2', places), sub(heads, 1, 3)
+    at, head = read('<I2', PLACES, 2 * first_place + 1), sub(HEADS, first_head + 1, first_head + 3)
     for generation = 1, GENERATIONS do
       local value = held[generation][at]
       if value and (find(value, head, 6, true) or #value % NARROW ~= 0 or #value > FULL_BUCKET) then
@@ -220,22 +224,24 @@ if KEY > 0 then
   fetch(KEY)
   fetch(BAND)
 end
-local twins, heads_of, places_of, wanted = {}, {}, {}, nil
-for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
+local shape_at, twins, heads_of, places_of, wanted = {}, {}, {}, {}, nil
+local first_place, first_head = 0, 0 -- places and bytes of heads before those of a page
+for i = 1, PAGES do
+  local argument = FIRST_ARGUMENT + ARGUMENTS * (i - 1)
   local shape = shape_of(ARGV[argument + 2])
-  local heads, places = ARGV[argument + 3], ARGV[argument + 4]
-  if shape.twin then
-    local page = twin(places, heads, shape, ARGV[argument + 1])
-    twins[argument] = page
-    wanted = wanted or page and {}
+  local settled = shape.twin and twin(shape, first_place, first_head, ARGV[argument + 1])
+  shape_at[i], twins[i] = shape, settled
+  if settled then
+    wanted = wanted or {}
+    heads_of[i], places_of[i] = false, {}
+  else
+    heads_of[i] = { read(shape.heads, HEADS, first_head + 1) }
+    places_of[i] = { read(shape.places, PLACES, 2 * first_place + 1) }
   end
-  if not twins[argument] then
-    heads_of[argument] = { read(shape.heads, heads) }
-    places_of[argument] = { read(shape.places, places) }
-  end
+  first_place, first_head = first_place + shape.count, first_head + shape.bytes
 end
 if wanted then
-  for _, places in pairs(places_of) do
+  for _, places in ipairs(places_of) do
     for i = 1, #places - 1 do -- behind the last one, where reading ended
       wanted[places[i]] = true
     end
@@ -249,31 +255,36 @@ end
 
 local answers, wides, beside = {}, {}, {}
 local told, met = 0, 0 -- lengths of the last two
-local is_written = {} -- places of buckets that are written anew
+local written = {} -- by place: the buckets that are written anew
 local met_at, seen_at = {}, {} -- of one page, used again for the next one
-for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
-  local heads, places = heads_of[argument], places_of[argument]
-  local shape = shape_of(ARGV[argument + 2])
+for own = 1, PAGES do
+  local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
   local odd, full, hits, others = false, 0, 0, 0
   local first_told = told
 
-  local settled = twins[argument]
+  local settled = twins[own]
   local some = shape.wide
   for j = 1, settled and 0 or #some do
-    for generation = 1, GENERATIONS do
-      local value = held[generation][places[some[j]]]
+    local at = places[some[j]]
+    local value, generation = newest[at], 1
+    while true do
       told = told + 1
       if value then
         local length = #value
-        odd = odd or length % WIDE ~= 0
+        if length % WIDE ~= 0 then
+          odd = true
+        end
         if length > FULL_BUCKET then
           full = full + 1
           value = newest_of(value)
         end
-        wides[told] = value
-      else
-        wides[told] = ''
       end
+      wides[told] = value or ''
+      if generation == GENERATIONS then
+        break
+      end
+      generation = generation + 1
+      value = held[generation][at]
     end
   end
 
@@ -281,9 +292,9 @@ for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
   local known
   for j = 1, settled and 0 or #some do
     local i = some[j]
-    local head = heads[i]
-    for generation = 1, GENERATIONS do
-      local value = held[generation][places[i]]
+    local head, at = heads[i], places[i]
+    local value, generation = newest[at], 1
+    while true do
       if value then
         local place = find(value, head, 6, true)
         while place do
@@ -301,11 +312,18 @@ for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
           place = others < MOST and find(value, head, place + 1, true)
         end
         local length = #value
-        odd = odd or length % NARROW ~= 0
+        if length % NARROW ~= 0 then
+          odd = true
+        end
         if length > FULL_BUCKET then
           full = full + 1
         end
       end
+      if generation == GENERATIONS then
+        break
+      end
+      generation = generation + 1
+      value = held[generation][at]
     end
   end
 
@@ -321,7 +339,7 @@ for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
     beside[met + 2], beside[met + 3] = neighbour(settled)
     met = met + 3
   elseif others > 0 then
-    local token = sub(ARGV[argument], 1, 8)
+    local token = sub(TOKENS, 8 * own - 7, 8 * own)
     local start = met
     met = met + 1
     beside[met] = ''
@@ -350,38 +368,35 @@ for argument = FIRST_ARGUMENT + 1, FIELDS, ARGUMENTS do
     last = last + 1
     page = pack('<I5', last)
     for i = 1, shape.written do
-      local at = places[i]
-      local value, head = newest[at], heads[i]
+      local at, head = places[i], heads[i]
+      local value = newest[at]
       if not value then
         filled = filled + 1
-        value = ''
-      end
-      local length = #value
-      if length + 5 + #head > BUCKET_LIMIT then
-        overflow = overflow + 1
-      else
-        if length > EXACT then
-          appends[at] = (appends[at] or '') .. page .. head
-        else
-          is_written[at] = true
-        end
+        value = page .. head
+        newest[at], written[at] = value, value
+      elseif #value <= EXACT or written[at] then
+        value = value .. page .. head
+        newest[at], written[at] = value, value
+      elseif #value + 5 + #head <= BUCKET_LIMIT then
+        appends[at] = (appends[at] or '') .. page .. head
         newest[at] = value .. page .. head
+      else
+        overflow = overflow + 1
       end
     end
-    local text = ARGV[argument + 5]
-    rows[last - before] =
-      pending_row(ARGV[argument + 1], sub(ARGV[argument], 9), text_end)
-    texts[last - before] = text
+    local claims, argument = last - before, FIRST_ARGUMENT + ARGUMENTS * (own - 1)
+    local text = ARGV[argument + 3]
+    rows[claims], texts[claims] = claimed_row(ARGV[argument + 1], text_end), text
     text_end = text_end + #text
-    leases[#leases + 1] = page
-    leases[#leases + 1] = sub(ARGV[argument], 1, 8) .. till
+    leases[2 * claims - 1] = page
+    leases[2 * claims] = sub(TOKENS, 8 * own - 7, 8 * own) .. till
   end
   if odd then
     for j = first_told + 1, told do
       wides[j] = ''
     end
   end
-  answers[#answers + 1] = (page or NOT_CLAIMED)
+  answers[own] = (page or NOT_CLAIMED)
     .. char(row_count, settled and 2 or odd and not page and 1 or 0, full < 255 and full or 255)
 end
 
@@ -391,28 +406,31 @@ if last > before then
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
+  local changes = {} -- of one table, used again for the next one
   for number = 1, TABLES do
-    local hash, fields, n = KEYS[FIRST + number], {}, 0
-    for at = starts[number] + 1, starts[number + 1] do
-      local field = ARGV[FIELDS + at]
-      if is_written[at] then
-        local value = newest[at]
+    local hash, fields, start, n = KEYS[FIRST + number], fields_of[number], starts[number], 0
+    for at = start + 1, starts[number + 1] do
+      local value = written[at]
+      if value then
+        local field = fields[at - start]
         if #value > EXACT then
           call('SET', hash .. field, value)
           value = ''
         end
-        fields[n + 1], fields[n + 2] = field, value
+        changes[n + 1] = field
         n = n + 2
+        changes[n] = value
       elseif appends[at] then
-        call('APPEND', hash .. field, appends[at])
+        call('APPEND', hash .. fields[at - start], appends[at])
       end
     end
     if n > 0 then
-      call('HSET', hash, unpack(fields))
+      call('HSET', hash, unpack(changes, 1, n))
     end
   end
   write_text(first_text, concat(texts))
   write_rows(before + 1, rows)
-  call('HSET', LEASES, unpack(leases))
+  call('HSET', LEASES, '', LONG, unpack(leases))
+  call('HDEL', LEASES, '')
 end
 return { concat(answers), wides, beside }

@@ -53,8 +53,8 @@ from dedup_middleware.index.redis_load import RedisSteps
 from dedup_middleware.index.redis_namespace import RedisNamespace
 from dedup_middleware.index.redis_propose import PORTION, batches, propose
 from dedup_middleware.index.redis_scripts import (
+    claimed_row,
     strange_stamps,
-    text_of,
 )
 from dedup_middleware.index.redis_size import estimate_bytes
 from dedup_middleware.index.redis_upkeep import compact, pages_of, rows
@@ -175,8 +175,7 @@ class RedisIndex(RedisNamespace):
         arguments = (
             token,
             _milliseconds(lease),
-            self.layout.record.pack_one(entry.content),
-            b"".join(text_of(entry, self.layout.record)),
+            *claimed_row(entry, self.layout.record),
             struct.pack(f"<{len(reading.lengths)}I", *reading.lengths),
             b"".join(guards(reading)),
             bytes(48 + len(raw) for raw in written),
@@ -208,7 +207,7 @@ class RedisIndex(RedisNamespace):
             return await self.read(reading.slots)
         made = outcome(answer)
         if isinstance(made, Claim):
-            self._claimed[made] = arguments[2]
+            self._claimed[made] = self.layout.record.pack_one(entry.content)
         return made
 
     async def load(self, pages: Pages) -> int:

@@ -35,28 +35,18 @@ _LONGEST_PAUSE = 2.0
 
 @attrs.frozen(eq=False)
 class Call:
-    """A command, or a script with its keys and arguments.
-
-    A script may have ``packed_count`` further arguments, which are ready to send.
-    """
+    """A command, or a script with its keys and arguments."""
 
     arguments: Sequence[bytes | int]
     keys: Sequence[bytes] = ()
     script: Script | None = None
-    packed: bytes = b""
-    packed_count: int = 0
 
     def bytes_to_send(self, *, in_full: bool) -> bytes:
         """The bytes to send. ``in_full``: with the text of the script."""
         if self.script is None:
             return pack(self.arguments)
         how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
-        words = (*how, len(self.keys), *self.keys, *self.arguments)
-        if not self.packed_count:
-            return pack(words)
-        raw = pack(words)
-        behind = raw.index(b"\n") + 1  # the line that says how many words there are
-        return b"*%d\r\n%s%s" % (len(words) + self.packed_count, raw[behind:], self.packed)
+        return pack((*how, len(self.keys), *self.keys, *self.arguments))
 
 
 @attrs.frozen(eq=False)

@@ -19,9 +19,9 @@ from dedup_middleware.index.records import (
     Satellites,
     split_stamps,
 )
-from dedup_middleware.index.redis_buckets import FIELD, end_of, hash_of
+from dedup_middleware.index.redis_buckets import end_of, hash_of
 from dedup_middleware.index.redis_link import Call, RedisLink
-from dedup_middleware.index.redis_scripts import RowLayout, script, strange_stamps, text_of
+from dedup_middleware.index.redis_scripts import RowLayout, claimed_row, script, strange_stamps
 from dedup_middleware.index.tables import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,
@@ -51,9 +51,7 @@ class Request:
     """Keys and arguments for some pages, and what it takes to understand the answers."""
 
     keys: list[bytes]  # the hashes of the buckets
-    arguments: list[bytes]  # of all pages
-    fields: bytes  # of the buckets, packed
-    field_count: int
+    arguments: list[bytes]
     heads: NDArray[np.uint64]  # of every wide bucket: its head, its table as one bit
     wide_counts: NDArray[np.int64]  # wide buckets of every page
     tables: NDArray[np.uint64]  # of every slot of all pages: its table, as one bit
@@ -87,30 +85,22 @@ def request(
     shapes: dict[bytes, tuple[bytes, bool]] = {}  # most pages are alike in this
     settles = False
     pages_sent: list[bytes] = []
-    start = head = 0
-    for i, (page, count) in enumerate(zip(pages, counts, strict=True)):
+    start = 0
+    for page, count in zip(pages, counts, strict=True):
         entry = page.entry
         kind = kinds[start : start + count]
         if kind not in shapes:
             shapes[kind] = _sizes(kind), settles_exact and _is_whole(kind)
         size, whole = shapes[kind]
-        head_end = head + sum(size) - _ZERO * count
         if page.probes:
             written = len(entry.slots)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
         if whole and entry.exact:
             size = bytes((size[0] + _TWIN,)) + size[1:]
             settles = True
-        length, text = text_of(entry, record)
-        pages_sent += (
-            tokens[TOKEN * i : TOKEN * (i + 1)] + length,
-            record.pack_one(entry.content),
-            size,
-            heads_raw[head:head_end],
-            places[2 * start : 2 * (start + count)],
-            text,
-        )
-        start, head = start + count, head_end
+        row, text = claimed_row(entry, record)
+        pages_sent += (row, size, text)
+        start += count
     live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
     generations = len(live)
     # Which of the tables, counted from 1, settle exact copies.
@@ -120,9 +110,14 @@ def request(
     wide_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
         [hash_of(prefix, table, end) for end in live for table in own_tables],
-        [told + table_counts[own_tables].astype("<u2").tobytes(), *pages_sent],
-        _packed_fields(held),
-        len(held),
+        [
+            told + table_counts[own_tables].astype("<u2").tobytes(),
+            held.astype(">u2").tobytes(),
+            tokens,
+            heads_raw,
+            places,
+            *pages_sent,
+        ],
         np.repeat(
             np.column_stack((heads[wide], _ONE << table_numbers[wide])), generations, 0
         ).ravel(),
@@ -148,16 +143,6 @@ def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], bytes]:
     places = np.empty(len(buckets), "<u2")
     places[order] = first.cumsum()
     return ascending[first], places.tobytes()
-
-
-def _packed_fields(buckets: NDArray[np.uint64]) -> bytes:
-    """The fields of buckets as Redis takes them in a command, all made in one go."""
-    frame = b"$%d\r\n%s\r\n" % (FIELD, bytes(FIELD))
-    at = frame.index(b"\n") + 1
-    frames = np.empty((len(buckets), len(frame)), np.uint8)
-    frames[:] = np.frombuffer(frame, np.uint8)
-    frames[:, at : at + FIELD] = buckets.astype(">u2").view(np.uint8).reshape(-1, FIELD)
-    return frames.tobytes()
 
 
 def _sizes(kind: bytes) -> bytes:
@@ -193,8 +178,6 @@ async def propose(
         (prefix, *ours, *sent.arguments),
         [*keys, *sent.keys],
         script("propose", layout),
-        packed=sent.fields,
-        packed_count=sent.field_count,
     )
     try:
         answer = await link.submit(call)

@@ -29,6 +29,8 @@ FIRST_SECOND = 1_000_000_000
 COUNTER = 6
 COUNTERS = 5
 
+_PENDING = State.PENDING.to_bytes(4, "little")
+
 # Bytes of a full bucket of a SimHash table that a proposal is told of.
 SHOWN = (16 << 10) // WIDE * WIDE
 
@@ -113,17 +115,18 @@ def _row(record: RecordLayout) -> np.dtype[np.void]:
     return np.dtype(fields)
 
 
-def text_of(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
-    """What a claim says of a page's text: ``text_length`` of its row, and the text."""
+def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
+    """The row of a page that is claimed, but for where its text begins, and that text."""
+    row = record.pack_one(entry.content) + _PENDING
     if not record.text:
         record.check(entry.payload)
-        return bytes(2), b""
+        return row, b""
     address = cut_address(entry.address or "")
     if not entry.payload:
-        return len(address).to_bytes(2, "little"), address
+        return row + len(address).to_bytes(2, "little"), address
     size = len(entry.payload).to_bytes(3, "little")
     length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
-    return length, address + size + entry.payload
+    return row + length, address + size + entry.payload
 
 
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dedup_middleware.index.base import Claim, Index, Proposal, Proposed
+from dedup_middleware.index.layout import head
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_link import Call
 from dedup_middleware.index.redis_propose import batches, proposals, request
-from dedup_middleware.index.redis_scripts import RowLayout, script
-from dedup_middleware.index.redis_servers import pack
+from dedup_middleware.index.redis_scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import Slot, narrow_slot, simhash_slots
 from dedup_middleware.index.window import Window
@@ -285,8 +285,6 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
         arguments,
         names,
         script("propose", index.layout),
-        packed=sent.fields,
-        packed_count=sent.field_count,
     )
     claims: list[list[Claim | None]] = []
     for _ in range(2):
@@ -319,6 +317,22 @@ def test_calls_are_bounded() -> None:
     assert [len(group) for group in groups] == [40, 40, 19, 1]
 
 
+async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
+    """Redis keeps a small hash as a list and searches it from its start; the leases of a busy
+    crawl are kept as a table, and nothing but leases is in it."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    pages = [entry(slots_of(i, i << 60 ^ i << 7, (i << 50, i << 52))) for i in range(1, 9)]
+    told = await asyncio.gather(*(index.propose(page, 0, LEASE) for page in pages))
+    leases = harness.prefix + b"leases"
+    assert harness.admin.object("encoding", leases) == b"hashtable"
+    numbers = [one.claim.number for one in told if one.claim]
+    assert sorted(harness.admin.hkeys(leases)) == sorted(n.to_bytes(5, "little") for n in numbers)
+    await asyncio.gather(*(index.commit(one.claim) for one in told if one.claim))
+    assert not harness.admin.exists(leases)
+    await harness.close()
+
+
 @pytest.mark.parametrize("seconds", [0.0, 100.0])
 def test_buckets_are_named_once(seconds: float) -> None:
     """Each bucket is a field sent once, table by table, as the client packs it; places of a page
@@ -336,13 +350,13 @@ def test_buckets_are_named_once(seconds: float) -> None:
     told, counts = sent.arguments[0][:2], np.frombuffer(sent.arguments[0][2:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
     assert told == bytes(2)  # exact copies of none of these settle a page
-    fields = [(bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets]
-    assert sent.field_count == len(fields)
-    assert pack((b"X", *fields)) == b"*%d\r\n$1\r\nX\r\n%s" % (len(fields) + 1, sent.fields)
-    for i, page in enumerate(pages):
-        places = np.frombuffer(sent.arguments[1 + 6 * i + 4], "<u2")
-        assert [buckets[place - 1] for place in places] == [slot.bucket for slot in page.slots]
-    proposing = script("propose", RowLayout())
-    call = Call((b"end", 7), (b"first",), proposing, sent.fields, len(fields))
-    whole = pack((b"EVALSHA", proposing.sha, 1, b"first", b"end", 7, *fields))
-    assert call.bytes_to_send(in_full=False) == whole
+    _, fields, tokens, heads, places, *rest = sent.arguments
+    assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)
+    slots = [slot for page in pages for slot in page.slots]
+    assert tokens == sent.tokens
+    assert heads == b"".join(map(head, slots))
+    assert [buckets[i - 1] for i in np.frombuffer(places, "<u2")] == [one.bucket for one in slots]
+    record = RowLayout().record
+    for page, row, sizes, text in zip(pages, rest[::3], rest[1::3], rest[2::3], strict=True):
+        assert (row, text) == claimed_row(page.entry, record)
+        assert sizes == bytes(48 + len(head(slot)) for slot in page.slots)
