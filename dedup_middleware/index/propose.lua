@@ -3,10 +3,11 @@
 -- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
 -- knows it, number of live generations, which tables are those of the key and of the first band (a
 -- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); fields of all
--- buckets (2 bytes each), table by table, each once: a place is one of these; of all pages, one after
--- the other, tokens (8 bytes each), heads of their records, places of their buckets (2 bytes each);
--- then for each page: row but for where its text begins, sizes of its heads (a digit each; TWIN more in
--- the first: an exact copy settles the page), text. Many arguments are dear.
+-- buckets (2 bytes each), table by table, each once; of all pages, one after the other, tokens (8 bytes
+-- each), heads of their records, places of their buckets in what is sent of their tables (2 bytes each);
+-- then for each page: row but for where its text begins; sizes of its heads (a digit each; TWIN more in
+-- the first: an exact copy settles the page), then the table of each (a byte); text. Many arguments are
+-- dear.
 -- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
 -- the pages they stand beside are returned. Records of wide tables are returned as they were before,
 -- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
@@ -53,34 +54,29 @@ local before, first_text = last, text_end
 local TABLES = (#KEYS - FIRST) / GENERATIONS
 local PAGES = (#ARGV - FIRST_ARGUMENT) / ARGUMENTS
 local KEY, BAND = byte(ARGV[6], 1, 2)
--- Of each table the place before its first one; then the last place of all.
-local starts = { 0, read('<' .. string.rep('I2', TABLES), ARGV[6], 3) }
-for i = 2, TABLES + 1 do
-  starts[i] = starts[i] + starts[i - 1]
+local counts = { read('<' .. string.rep('I2', TABLES), ARGV[6], 3) }
+local fields_of, first_field = {}, 1 -- by table
+for number = 1, TABLES do
+  fields_of[number] = { read(string.rep('c2', counts[number]), ARGV[7], first_field) }
+  first_field = first_field + 2 * counts[number]
 end
 
--- By generation, newest first, and place: the buckets as they stand, each asked for once; then, in the
--- newest one, with what the pages of this call add to them.
+-- By generation, newest first, table and place: the buckets as they stand, each asked for once; then, in
+-- the newest one, with what the pages of this call add to them.
 local held = {}
 for generation = 1, GENERATIONS do
   held[generation] = {}
 end
 local newest = held[1]
-local fields_of = {} -- by table: the fields of its buckets
+local large = {} -- by table and place: the newest buckets that are keys of their own, and what is added
 
 -- Fetches the buckets of a table, in all generations; only those that are wanted, if that is given.
 local function fetch(number, wanted)
-  local before_first = starts[number]
-  local count = starts[number + 1] - before_first
-  local fields = { read(string.rep('c2', count), ARGV[7], 2 * before_first + 1) }
-  fields_of[number] = fields
-  local places
+  local fields, count, places = fields_of[number], counts[number], nil
   if wanted then
     places, fields = {}, {}
-    for i = 1, count do
-      if wanted[before_first + i] then
-        places[#places + 1], fields[#fields + 1] = before_first + i, fields_of[number][i]
-      end
+    for place in pairs(wanted[number] or {}) do
+      places[#places + 1], fields[#fields + 1] = place, fields_of[number][place]
     end
     count = #places
     if count == 0 then
@@ -88,17 +84,25 @@ local function fetch(number, wanted)
     end
   end
   for generation = 1, GENERATIONS do
-    local hash, values = KEYS[FIRST + (generation - 1) * TABLES + number], held[generation]
-    local found = call('HMGET', hash, unpack(fields, 1, count))
+    local hash = KEYS[FIRST + (generation - 1) * TABLES + number]
+    local values = call('HMGET', hash, unpack(fields, 1, count))
     for i = 1, count do
-      local value = found[i]
-      if value then
-        if value == '' then -- a key of its own
-          value = call('GET', hash .. fields[i])
+      if values[i] == '' then -- a key of its own
+        values[i] = call('GET', hash .. fields[i])
+        if values[i] and generation == 1 then
+          large[number] = large[number] or {}
+          large[number][places and places[i] or i] = ''
         end
-        values[places and places[i] or before_first + i] = value
       end
     end
+    if places then
+      local all = {}
+      for i = 1, count do
+        all[places[i]] = values[i]
+      end
+      values = all
+    end
+    held[generation][number] = values
   end
 end
 
@@ -111,8 +115,7 @@ local function newest_of(value)
   end
   return shown[value]
 end
-local appends = {}
-local rows, texts, leases = {}, {}, {}
+local claimed, rows, texts, leases = {}, {}, {}, {}
 local stored = {} -- rows that were fetched
 
 -- Row and address of a page; nothing if it is the very claim that an earlier try of this call made.
@@ -139,29 +142,32 @@ local function neighbour(page, token)
 end
 
 -- Splits what is the same for most pages once: how their heads are read, which places get a record.
-local shapes = {}
-local function shape_of(sizes)
-  local shape = shapes[sizes]
+local shapes, only_probed = {}, false
+local function shape_of(kind)
+  local shape = shapes[kind]
   if not shape then
-    shape = { written = 0, narrow = {}, wide = {}, mark = {} }
-    shape.places, shape.count = '<' .. string.rep('I2', #sizes), #sizes
+    local count = #kind / 2
+    shape = { written = 0, narrow = {}, wide = {}, mark = {}, count = count }
+    shape.places, shape.tables = '<' .. string.rep('I2', count), { byte(kind, count + 1, -1) }
     local heads, at, starts = {}, 1, {}
-    for i = 1, #sizes do
-      local size = byte(sizes, i) - 48
+    for i = 1, count do
+      local size = byte(kind, i) - 48
       if size % TWIN < PROBE then
         shape.written = i
+      else
+        only_probed = true
       end
       size = size % PROBE
       shape.mark[i], heads[i] = char(i), 'c' .. size
       starts[i], at = at, at + size
-      local kind = size == WIDE_HEAD and shape.wide or shape.narrow
-      kind[#kind + 1] = i
+      local alike = size == WIDE_HEAD and shape.wide or shape.narrow
+      alike[#alike + 1] = i
     end
     -- The first narrow place is that of the key, the second one that of a band.
     shape.heads, shape.bytes = '<' .. concat(heads), at - 1
-    shape.twin = byte(sizes, 1) - 48 >= TWIN and shape.narrow[2]
+    shape.twin = byte(kind, 1) - 48 >= TWIN and shape.narrow[2]
     shape.band = starts[shape.twin]
-    shapes[sizes] = shape
+    shapes[kind] = shape
   end
   return shape
 end
@@ -174,7 +180,7 @@ local function twin(shape, first_place, first_head, content)
   local at = read('<I2', PLACES, 2 * (first_place + shape.twin) - 1)
   local head = sub(HEADS, first_head + shape.band, first_head + shape.band + 2)
   for generation = 1, GENERATIONS do
-    local value = held[generation][at]
+    local value = held[generation][BAND][at]
     if value then
       local place, met = find(value, head, 6, true), 0
       if place and (#value % NARROW ~= 0 or #value > FULL_BUCKET) then
@@ -210,7 +216,7 @@ local function twin(shape, first_place, first_head, content)
   if oldest then
     at, head = read('<I2', PLACES, 2 * first_place + 1), sub(HEADS, first_head + 1, first_head + 3)
     for generation = 1, GENERATIONS do
-      local value = held[generation][at]
+      local value = held[generation][KEY][at]
       if value and (find(value, head, 6, true) or #value % NARROW ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
@@ -241,9 +247,11 @@ for i = 1, PAGES do
   first_place, first_head = first_place + shape.count, first_head + shape.bytes
 end
 if wanted then
-  for _, places in ipairs(places_of) do
+  for own, places in ipairs(places_of) do
     for i = 1, #places - 1 do -- behind the last one, where reading ended
-      wanted[places[i]] = true
+      local number = shape_at[own].tables[i]
+      wanted[number] = wanted[number] or {}
+      wanted[number][places[i]] = true
     end
   end
 end
@@ -253,20 +261,29 @@ for number = 1, TABLES do
   end
 end
 
+-- Of each slot of a shape the newest buckets of its table.
+for _, shape in pairs(shapes) do
+  shape.values = {}
+  for i = 1, shape.count do
+    shape.values[i] = newest[shape.tables[i]]
+  end
+end
+
 local answers, wides, beside = {}, {}, {}
 local told, met = 0, 0 -- lengths of the last two
-local written = {} -- by place: the buckets that are written anew
 local met_at, seen_at = {}, {} -- of one page, used again for the next one
 for own = 1, PAGES do
   local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
+  local values_of, tables = shape.values, shape.tables
   local odd, full, hits, others = false, 0, 0, 0
   local first_told = told
 
   local settled = twins[own]
   local some = shape.wide
   for j = 1, settled and 0 or #some do
-    local at = places[some[j]]
-    local value, generation = newest[at], 1
+    local i = some[j]
+    local at = places[i]
+    local value, generation = values_of[i][at], 1
     while true do
       told = told + 1
       if value then
@@ -284,7 +301,7 @@ for own = 1, PAGES do
         break
       end
       generation = generation + 1
-      value = held[generation][at]
+      value = held[generation][tables[i]][at]
     end
   end
 
@@ -293,7 +310,7 @@ for own = 1, PAGES do
   for j = 1, settled and 0 or #some do
     local i = some[j]
     local head, at = heads[i], places[i]
-    local value, generation = newest[at], 1
+    local value, generation = values_of[i][at], 1
     while true do
       if value then
         local place = find(value, head, 6, true)
@@ -323,7 +340,7 @@ for own = 1, PAGES do
         break
       end
       generation = generation + 1
-      value = held[generation][at]
+      value = held[generation][tables[i]][at]
     end
   end
 
@@ -368,22 +385,26 @@ for own = 1, PAGES do
     last = last + 1
     page = pack('<I5', last)
     for i = 1, shape.written do
-      local at, head = places[i], heads[i]
-      local value = newest[at]
+      local values, at, head = values_of[i], places[i], heads[i]
+      local value = values[at]
       if not value then
         filled = filled + 1
-        value = page .. head
-        newest[at], written[at] = value, value
-      elseif #value <= EXACT or written[at] then
-        value = value .. page .. head
-        newest[at], written[at] = value, value
-      elseif #value + 5 + #head <= BUCKET_LIMIT then
-        appends[at] = (appends[at] or '') .. page .. head
-        newest[at] = value .. page .. head
+        values[at] = page .. head
+      elseif #value <= EXACT then
+        values[at] = value .. page .. head
       else
-        overflow = overflow + 1
+        local grown = large[tables[i]]
+        if #value + 5 + #head > BUCKET_LIMIT then
+          overflow = overflow + 1
+        else
+          if grown and grown[at] then
+            grown[at] = grown[at] .. page .. head
+          end
+          values[at] = value .. page .. head
+        end
       end
     end
+    claimed[own] = true
     local claims, argument = last - before, FIRST_ARGUMENT + ARGUMENTS * (own - 1)
     local text = ARGV[argument + 3]
     rows[claims], texts[claims] = claimed_row(ARGV[argument + 1], text_end), text
@@ -406,22 +427,36 @@ if last > before then
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
+  -- By table and place what is written, unless everything is.
+  local written = (last - before < PAGES or only_probed) and {} or nil
+  for own = 1, written and PAGES or 0 do
+    local shape, places = shape_at[own], places_of[own]
+    for i = 1, claimed[own] and shape.written or 0 do
+      local number = shape.tables[i]
+      written[number] = written[number] or {}
+      written[number][places[i]] = true
+    end
+  end
   local changes = {} -- of one table, used again for the next one
   for number = 1, TABLES do
-    local hash, fields, start, n = KEYS[FIRST + number], fields_of[number], starts[number], 0
-    for at = start + 1, starts[number + 1] do
-      local value = written[at]
-      if value then
-        local field = fields[at - start]
+    local hash, fields, values, n = KEYS[FIRST + number], fields_of[number], newest[number], 0
+    local some, grown = written and (written[number] or {}), large[number]
+    for at = 1, counts[number] do
+      if some and not some[at] then
+        -- of pages that are not claimed
+      elseif grown and grown[at] then
+        if grown[at] ~= '' then
+          call('APPEND', hash .. fields[at], grown[at])
+        end
+      else
+        local value = values[at]
         if #value > EXACT then
-          call('SET', hash .. field, value)
+          call('SET', hash .. fields[at], value)
           value = ''
         end
-        changes[n + 1] = field
+        changes[n + 1] = fields[at]
         n = n + 2
         changes[n] = value
-      elseif appends[at] then
-        call('APPEND', hash .. fields[at - start], appends[at])
       end
     end
     if n > 0 then

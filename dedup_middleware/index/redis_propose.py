@@ -79,10 +79,11 @@ def request(
     kinds = table_numbers.astype(np.uint8).tobytes()
     held, places = _each_once(buckets)
     table_counts = np.bincount((held >> _TABLE).astype(np.int64))
+    places -= (table_counts.cumsum() - table_counts)[table_numbers]
     own_tables = table_counts.nonzero()[0].tolist()
     tokens = secrets.token_bytes(TOKEN * len(pages))
     record, settles_exact = layout.record, layout.settles_exact
-    shapes: dict[bytes, tuple[bytes, bool]] = {}  # most pages are alike in this
+    shapes: dict[bytes, tuple[bytes, bytes, bool]] = {}  # most pages are alike in this
     settles = False
     pages_sent: list[bytes] = []
     start = 0
@@ -90,8 +91,9 @@ def request(
         entry = page.entry
         kind = kinds[start : start + count]
         if kind not in shapes:
-            shapes[kind] = _sizes(kind), settles_exact and _is_whole(kind)
-        size, whole = shapes[kind]
+            own = bytes(own_tables.index(table) + 1 for table in kind)
+            shapes[kind] = _sizes(kind), own, settles_exact and _is_whole(kind)
+        size, own, whole = shapes[kind]
         if page.probes:
             written = len(entry.slots)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
@@ -99,7 +101,7 @@ def request(
             size = bytes((size[0] + _TWIN,)) + size[1:]
             settles = True
         row, text = claimed_row(entry, record)
-        pages_sent += (row, size, text)
+        pages_sent += (row, size + own, text)
         start += count
     live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
     generations = len(live)
@@ -115,7 +117,7 @@ def request(
             held.astype(">u2").tobytes(),
             tokens,
             heads_raw,
-            places,
+            places.astype("<u2").tobytes(),
             *pages_sent,
         ],
         np.repeat(
@@ -128,11 +130,11 @@ def request(
     )
 
 
-def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], bytes]:
-    """Every bucket once, ascending, and of each its place there, counted from 1, in 2 bytes.
+def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Every bucket once, ascending, and of each its place there, counted from 1.
 
     >>> held, places = _each_once(np.array([7, 3, 7], np.uint64))
-    >>> held.tolist(), np.frombuffer(places, "<u2").tolist()
+    >>> held.tolist(), places.tolist()
     ([3, 7], [2, 1, 2])
     """
     order = buckets.argsort()
@@ -140,9 +142,9 @@ def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], bytes]:
     first = np.empty(len(buckets), np.bool_)
     first[:1] = True
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    places = np.empty(len(buckets), "<u2")
+    places = np.empty(len(buckets), np.int64)
     places[order] = first.cumsum()
-    return ascending[first], places.tobytes()
+    return ascending[first], places
 
 
 def _sizes(kind: bytes) -> bytes:

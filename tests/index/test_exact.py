@@ -13,6 +13,7 @@ import pytest
 from dedup_middleware.deduplicator import Deduplicator
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index, Proposal
+from dedup_middleware.index.layout import record
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.records import CONTENT, State
@@ -23,7 +24,8 @@ from dedup_middleware.judging import Judge
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
-from tests.index.harness import PARAMETERS, Harness, RedisHarness, slots_of
+from tests.index.bulk import all_buckets
+from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, slots_of
 from tests.index.redis_use import LEASE
 from tests.index.windows import in_time
 from tests.servers import RedisServer
@@ -292,6 +294,49 @@ async def test_records_of_unlike_pages_in_one_call(
         own = found.tables[found.numbers == np.uint64(one.claim.number)]
         assert own.tolist() == [sum(1 << slot.table for slot in entry.slots)]
     await redis_harness.close()
+
+
+async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> None:
+    """Of calls that mix new pages, exact copies, near copies, copies of one another, short pages,
+    and probes exactly the pages that are claimed get records, each in its order, in crowded buckets
+    and in some that outgrow their field while the call runs."""
+    random.seed(11)
+    index = await harness.client()
+    crowded = 5 << 48
+    expected: dict[int, list[tuple[int, bytes]]] = {}
+    entries: list[Entry] = []
+    key = 0
+    for _ in range(24):
+        call: list[tuple[Entry, tuple[Slot, ...]]] = []
+        for _ in range(40):
+            key += 1
+            kind = random.choice(("new", "new", "new", "copy", "near", "short", "probing"))
+            bands = (crowded | random.getrandbits(48), random.getrandbits(64))
+            entry = page(key, random.getrandbits(64), bands, exact=key)
+            if kind in ("copy", "near") and entries + [one for one, _ in call]:
+                other = random.choice(entries + [one for one, _ in call])
+                exact = other.exact if kind == "copy" else False
+                entry = attrs.evolve(other, slots=(entry.slots[0], *other.slots[1:]), exact=exact)
+            elif kind == "short":
+                slots = (entry.slots[0], narrow_slot(EXACT_TABLE, bands[0]))
+                entry = attrs.evolve(entry, slots=slots, exact=False)
+            probes = simhash_slots(random.getrandbits(64))[:2] if kind == "probing" else ()
+            call.append((entry, probes))
+        made = await asyncio.gather(
+            *(index.propose(entry, 0, LEASE, probes) for entry, probes in call)
+        )
+        for (entry, _), one in zip(call, made, strict=True):
+            if one.claim is not None:
+                entries.append(entry)
+                for slot in entry.slots:
+                    raw = record(slot, one.claim.number)
+                    expected.setdefault(slot.bucket, []).append((one.claim.number, raw))
+        await asyncio.gather(*(index.commit(one.claim) for one in made if one.claim))
+    assert len(entries) > 400
+    buckets = {name: b"".join(raw for _, raw in sorted(some)) for name, some in expected.items()}
+    assert max(map(len, buckets.values())) > LARGE
+    assert await all_buckets(index) == buckets
+    await harness.close()
 
 
 async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> None:
