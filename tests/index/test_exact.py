@@ -302,15 +302,16 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
     and in some that outgrow their field while the call runs."""
     random.seed(11)
     index = await harness.client()
+    crowded = 40_000
     expected: dict[int, list[tuple[int, bytes]]] = {}
     entries: list[Entry] = []
     key = 0
-    for _ in range(32):
+    for _ in range(60):
         call: list[tuple[Entry, tuple[Slot, ...]]] = []
         for _ in range(40):
             key += 1
             kind = random.choice(("new", "new", "new", "copy", "near", "short", "probing"))
-            prefixes = (5, random.choice((5, 5, 5, random.randrange(5))))
+            prefixes = (crowded, random.choice((crowded, crowded, random.randrange(crowded))))
             bands = tuple(one << 48 | random.getrandbits(48) for one in prefixes)
             entry = page(key, random.getrandbits(64), bands, exact=key)
             if kind in ("copy", "near") and entries + [one for one, _ in call]:
