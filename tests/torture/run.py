@@ -19,10 +19,9 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.options import Options
 from tests.torture.articles import number_of, shares
-from tests.torture.spider import BATCH, LEASE
+from tests.torture.spider import BATCH, LEASE, REQUESTS
 
 ROOT = Path(__file__).parent.parent.parent
-_REQUESTS = 2  # batches of a process under way
 
 
 @attrs.frozen(kw_only=True)
@@ -177,7 +176,7 @@ class Torture:
             committed=committed,
             pending=pending,
             kills=self.plan.kills,
-            interrupted=self.plan.kills * BATCH * _REQUESTS,
+            interrupted=self.plan.kills * BATCH * REQUESTS,
             seconds=seconds,
         )
 

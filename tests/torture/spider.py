@@ -20,6 +20,7 @@ from scrapy.crawler import CrawlerProcess
 from tests.torture.articles import HASH_KEY, address, shares, text_of
 
 BATCH = 20  # items of one response, all under way at once
+REQUESTS = 2
 LEASE = 2.0
 
 
@@ -67,7 +68,9 @@ def main(arguments: list[str]) -> None:
             "ADDONS": {"dedup_middleware.Addon": 500},
             "ITEM_PIPELINES": {"crawler.storage.SqliteStorage": 800},
             "NEWS_DB": str(folder / f"stored-{process}.db"),
-            "CONCURRENT_REQUESTS": 2,
+            # No request while a response is at work, so no more than two batches are under way.
+            "CONCURRENT_REQUESTS": REQUESTS,
+            "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
             "DEDUP_INDEX_URL": url,
             "DEDUP_HASH_KEY": HASH_KEY,
             "DEDUP_LEASE": LEASE,
