@@ -13,7 +13,9 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
 from tests.servers import running_redis
 from tests.torture.run import Plan, Torture
-from tests.torture.spider import LEASE
+
+# Much is under way when the end comes.
+PLAN = Plan(articles=2000, processes=1, kills=0, batches=20)
 
 
 async def _pending(url: str) -> int:
@@ -36,7 +38,7 @@ async def test_stopped_in_the_middle(
 ) -> None:
     """A clean stop gives every claim back; a second Ctrl-C or a kill leaves none that lasts
     longer than the lease."""
-    torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, redis_url)
+    torture = Torture(PLAN, tmp_path, redis_url)
     spider = torture.start(0)
     try:
         deadline = time.monotonic() + 120
@@ -52,13 +54,13 @@ async def test_stopped_in_the_middle(
         spider.kill()
         spider.wait()
     if not clean:
-        time.sleep(LEASE)
+        time.sleep(torture.plan.lease)
     assert await _pending(redis_url) == 0
 
 
 async def test_closed_by_scrapy(tmp_path: Path, redis_url: str) -> None:
     """A spider that is closed after so many items gives every claim back and ends well."""
-    torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, redis_url)
+    torture = Torture(PLAN, tmp_path, redis_url)
     spider = torture.start(0, "CLOSESPIDER_ITEMCOUNT=30", "LOG_LEVEL=INFO")
     try:
         assert spider.wait(120) == 0
@@ -75,7 +77,7 @@ async def test_closed_when_the_index_is_gone(tmp_path: Path) -> None:
     keeps what it has fetched."""
     (tmp_path / "redis").mkdir()
     with running_redis(tmp_path / "redis") as server:
-        torture = Torture(Plan(articles=2000, processes=1, kills=0), tmp_path, server.url)
+        torture = Torture(PLAN, tmp_path, server.url)
         spider = torture.start(0, "DEDUP_ON_ERROR=close", "DEDUP_RETRIES=1", "LOG_LEVEL=INFO")
         try:
             deadline = time.monotonic() + 120

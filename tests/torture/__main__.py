@@ -18,11 +18,18 @@ def main() -> None:
     parser.add_argument("--articles", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--batches", type=int, default=2, help="under way in a process")
+    parser.add_argument("--lease", type=float, default=2.0, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="keep databases and logs in this empty folder")
     given = parser.parse_args()
     plan = Plan(
-        articles=given.articles, processes=given.processes, kills=given.kills, seed=given.seed
+        articles=given.articles,
+        processes=given.processes,
+        kills=given.kills,
+        batches=given.batches,
+        lease=given.lease,
+        seed=given.seed,
     )
     with contextlib.ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))

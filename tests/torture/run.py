@@ -19,18 +19,23 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.options import Options
 from tests.torture.articles import number_of, shares
-from tests.torture.spider import BATCH, LEASE, REQUESTS
+from tests.torture.spider import BATCH, RESPONSE
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What to do: numbers of articles, of processes and of kills, and at what pace to look."""
+    """What to do: numbers of articles, of processes and of kills, and how long it may take.
+
+    ``batches`` are under way in a process at once, for a ``lease`` of so many seconds.
+    """
 
     articles: int
     processes: int
     kills: int
+    batches: int = 2
+    lease: float = 2.0
     seed: int = 1
     seconds: float = 3600.0
 
@@ -41,7 +46,8 @@ class Outcome:
 
     ``stored`` and ``committed`` give the addresses of each article, ``pending`` the leases that
     were left after the lease time, ``interrupted`` how many pages may have been between storage
-    and commit when something was killed.
+    and commit when something was killed, ``twice`` how many a process that lived on has stored
+    although a like one was.
     """
 
     stored: dict[int, list[str]]
@@ -49,6 +55,7 @@ class Outcome:
     pending: int
     kills: int
     interrupted: int
+    twice: int
     seconds: float
 
     @property
@@ -68,6 +75,7 @@ class Outcome:
         assert not twice, f"committed more than once: {dict(list(twice.items())[:5])}"
         unknown = {n: self.stored[n] for n in set(range(articles)) - set(self.committed)}
         assert not unknown, f"stored, but not in the index: {dict(list(unknown.items())[:5])}"
+        assert self.twice <= lost, f"{self.twice} stored twice by processes that lived on"
         assert len(self.doubles) <= self.interrupted + lost
         assert self.pending == 0
 
@@ -76,7 +84,8 @@ class Outcome:
         return (
             f"{len(self.stored)} articles, {stored} pages stored, {self.kills} kills, "
             f"{len(self.doubles)} stored by a process that died before its commit "
-            f"(at most {self.interrupted} were under way), {self.pending} leases left, "
+            f"(at most {self.interrupted} were under way), {self.twice} by one that lived on, "
+            f"{self.pending} leases left, "
             f"{self.seconds:.0f} s"
         )
 
@@ -100,6 +109,12 @@ class Torture:
         """
         plan = self.plan
         words = [self.folder, process, plan.processes, plan.articles, plan.seed, self.url]
+        words += [
+            f"DEDUP_LEASE={plan.lease}",
+            # Two more requests while all but two batches are at work, so never more than these.
+            "CONCURRENT_REQUESTS=2",
+            f"SCRAPER_SLOT_MAX_ACTIVE_SIZE={(plan.batches - 2) * RESPONSE + 1}",
+        ]
         with (self.folder / f"errors-{process}").open("ab") as errors:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.torture.spider", *map(str, words), *settings],
@@ -143,7 +158,7 @@ class Torture:
                 process.kill()
                 process.wait()
         assert self.done() >= pages, self._logs()
-        time.sleep(LEASE)
+        time.sleep(plan.lease)
         return asyncio.run(self._outcome(time.monotonic() - started))
 
     def _await(self, pages: float, started: float) -> None:
@@ -176,7 +191,11 @@ class Torture:
             committed=committed,
             pending=pending,
             kills=self.plan.kills,
-            interrupted=self.plan.kills * BATCH * REQUESTS,
+            interrupted=self.plan.kills * BATCH * self.plan.batches,
+            twice=sum(
+                file.read_text(errors="replace").count(" was stored although it is ")
+                for file in self.folder.glob("log-*")
+            ),
             seconds=seconds,
         )
 

@@ -19,9 +19,8 @@ from scrapy.crawler import CrawlerProcess
 
 from tests.torture.articles import HASH_KEY, address, shares, text_of
 
+RESPONSE = 1024  # bytes that Scrapy takes a small response for
 BATCH = 20  # items of one response, all under way at once
-REQUESTS = 2
-LEASE = 2.0
 
 
 class TortureSpider(scrapy.Spider):
@@ -68,16 +67,12 @@ def main(arguments: list[str]) -> None:
             "ADDONS": {"dedup_middleware.Addon": 500},
             "ITEM_PIPELINES": {"crawler.storage.SqliteStorage": 800},
             "NEWS_DB": str(folder / f"stored-{process}.db"),
-            # No request while a response is at work, so no more than two batches are under way.
-            "CONCURRENT_REQUESTS": REQUESTS,
-            "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
             "DEDUP_INDEX_URL": url,
             "DEDUP_HASH_KEY": HASH_KEY,
-            "DEDUP_LEASE": LEASE,
             "DEDUP_TIMEOUT": 10,
             "DEDUP_RETRIES": 30,
             "TELNETCONSOLE_ENABLED": False,
-            "LOG_LEVEL": "WARNING",
+            "LOG_LEVEL": "INFO",  # which tells of pages stored twice by a process that lives
             "LOG_FILE": str(folder / f"log-{process}"),
             **dict(setting.split("=", 1) for setting in arguments[6:]),
         }
