@@ -38,6 +38,8 @@ FEEDS: dict[str, dict[str, Any]] = {
     str(NEWS_DIR / "news.jsonl"): {"format": "jsonlines", "encoding": "utf8", "overwrite": False},
 }
 
+# Before Scrapy's own middleware that need a page's text (580), behind the one that unzips it (590).
+DOWNLOADER_MIDDLEWARES = {"crawler.charset.CharsetMiddleware": 585}
 EXTENSIONS = {"crawler.summary.Summary": 900}
 # They listen on a port, and nobody asked for it. Scrapy 2.18 knows the first one only.
 TELNETCONSOLE_ENABLED = False

@@ -9,7 +9,7 @@ resiliparse's detector for the single-byte encodings.
 """
 
 import re
-from collections.abc import Callable
+from functools import lru_cache
 
 import attrs
 from resiliparse.parse.encoding import detect_encoding
@@ -28,6 +28,11 @@ _DOUBTFUL = 0.75
 _DECLARED_BONUS = 0.2
 # Valid sequences a broken one needs beside it for a page to count as damaged UTF-8.
 _UTF8_GOOD_PER_ERROR = 5
+# Codecs from bytes to text that no page is written in: notations of programs and of host names.
+_NOTATIONS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape"})
+_LONGEST_NAME = 64  # characters of the name of a charset
+_EVERY_BYTE = bytes(range(256))
+_MARKUP = b'<meta name="a" content="b"> &amp; <p>0</p>'
 _WESTERN = frozenset({"cp1252", "ascii", "iso8859-1", "iso8859-15", "latin_1"})
 _ASCII_RUN = re.compile(rb"([\x00-\x7f])[\x00-\x7f]{3,}")
 _HIGH_BYTE = re.compile(rb"[\x80-\xff]")
@@ -45,8 +50,8 @@ class Decoded:
 def decode(data: bytes, charset: str | None = None) -> Decoded:
     """Decode the bytes of a page. Never raises.
 
-    ``charset`` is the one of the Content-Type header, if any; an unknown name is ignored. Bytes
-    that the chosen encoding does not know become U+FFFD.
+    ``charset`` is the one of the Content-Type header, if any; a name that is no charset's is
+    ignored (see :func:`codec_of`). Bytes that the chosen encoding does not know become U+FFFD.
     """
     bom_codec, bom = read_bom(data)
     if bom_codec is not None:
@@ -60,6 +65,31 @@ def decode(data: bytes, charset: str | None = None) -> Decoded:
         return Decoded(text, "utf-8")
     codec = _legacy_codec(data, charset)
     return Decoded(data.decode(codec, "replace"), codec)
+
+
+@lru_cache(maxsize=1024)
+def codec_of(charset: str) -> str | None:
+    """The Python codec of a charset, as the superset that browsers use; None if it is none.
+
+    None for unknown names, for codecs that are no text encodings (base64, zlib, rot13), for those
+    that raise on some bytes whatever the error handler (undefined), and for notations of programs
+    and host names (unicode_escape, idna). Never raises.
+
+    >>> codec_of("gb2312"), codec_of("ISO-8859-1"), codec_of("base64"), codec_of("idna")
+    ('gb18030', 'cp1252', None, None)
+    """
+    charset = charset.strip()
+    if not charset or len(charset) > _LONGEST_NAME:
+        return None
+    try:
+        # w3lib maps gb2312 to gb18030, big5 to big5hkscs, latin-1 to cp1252 and so on.
+        codec = resolve_encoding(charset)
+        if codec is None or codec.replace("-", "_") in _NOTATIONS:
+            return None
+        decoded: object = _EVERY_BYTE.decode(codec, "replace")
+    except Exception:  # the name comes from a page, and a codec may raise whatever it likes
+        return None
+    return codec if isinstance(decoded, str) else None
 
 
 def _wide_codec(data: bytes) -> str | None:
@@ -117,8 +147,7 @@ def _declared(data: bytes, charset: str | None) -> list[str]:
     """Codecs the header and the page name, header first, each as the superset browsers use."""
     names: list[str] = []
     for name in (charset, html_body_declared_encoding(data[:8192])):
-        # w3lib maps gb2312 to gb18030, big5 to big5hkscs, latin-1 to cp1252 and so on.
-        codec = resolve_encoding(name.strip()) if name else None
+        codec = codec_of(name) if name else None
         if codec is not None and codec not in names:
             names.append(codec)
     return names
@@ -170,13 +199,22 @@ def _variant(data: bytes, codec: str) -> str:
 
 def _single_byte(data: bytes, declared: list[str]) -> str:
     """One of the single-byte encodings: the declared one unless it is the default of servers."""
-    trusted: Callable[[str], bool] = lambda codec: codec not in FAMILIES and codec != "utf-8"  # noqa: E731
     for codec in declared:
-        if trusted(codec) and codec not in _WESTERN and not _loses(data, codec):
+        if _is_single_byte(codec) and codec not in _WESTERN and not _loses(data, codec):
             return codec
     guess = detect_encoding(_sample(data), max_len=_SAMPLE)
-    detected = resolve_encoding(guess) if guess else None
-    return detected if detected is not None and trusted(detected) else "cp1252"
+    detected = codec_of(guess) if guess else None
+    return detected if detected is not None and _is_single_byte(detected) else "cp1252"
+
+
+def _is_single_byte(codec: str) -> bool:
+    """Whether a codec may be that of bytes which no East Asian encoding and no Unicode explains.
+
+    EBCDIC and UTF-16 would take the markup of such a page for letters.
+    """
+    if codec in FAMILIES or codec == "utf-8":
+        return False
+    return _MARKUP.decode(codec, "replace") == _MARKUP.decode("ascii")
 
 
 def _loses(data: bytes, codec: str) -> bool:
