@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import attrs
-import tldextract
 from w3lib.url import canonicalize_url
 
 from crawler.discovery import absolute, base_address, split
@@ -71,12 +70,6 @@ _DATE = re.compile(
 )
 _SPACE = re.compile(r"\s+")
 
-# No network: the list of public suffixes that comes with the package.
-# Private suffixes count: two blogs on one blog host belong to different people.
-_suffixes = tldextract.TLDExtract(
-    suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
-)
-
 
 @attrs.frozen
 class Metadata:
@@ -124,15 +117,16 @@ def stated_title(tree: Any) -> str | None:
 def trusted_key(url: str, canonical: str | None, *, any_host: bool = False) -> str:
     """The key of a page: its canonical address when that can be believed, else its own.
 
-    The key decides what is a revisit and which row is replaced. A page that may name any address
-    could take another publisher's key: its text would then replace the real article, or the
-    real one would pass for a revisit. So only an address of the same registrable domain counts,
-    and a front page is nobody's canonical address but its own. ``any_host`` is for the sample
-    site: it is served on loopback, and its canonical addresses are the ones that stay the same.
+    The key decides what is a revisit and what is another version of a page. A page that may name
+    any address could take another publisher's key. So only an address on the same host and port
+    counts, by http or https: subdomains may belong to different people (wordpress.com), which no
+    list knows in full. A front page is nobody's canonical address but its own. ``any_host`` is for
+    the sample site: it is served on loopback, and its canonical addresses are the ones that stay
+    the same.
 
-    >>> trusted_key("https://m.one.example/1?utm_source=x", "https://www.one.example/1")
-    'https://www.one.example/1'
-    >>> trusted_key("https://evil.example.com/1", "https://one.example.org/1")
+    >>> trusted_key("https://one.example/1?utm_source=x", "https://one.example/1")
+    'https://one.example/1'
+    >>> trusted_key("https://evil.example.com/1", "https://www.example.com/1")
     'https://evil.example.com/1'
     """
     own = canonicalize_url(url)
@@ -141,15 +135,15 @@ def trusted_key(url: str, canonical: str | None, *, any_host: bool = False) -> s
         return own
     if parts.path in {"", "/"} and not parts.query and own_parts.path not in {"", "/"}:
         return own
-    if any_host or _owner(own_parts.netloc) == _owner(parts.netloc):
+    if any_host or _host_and_port(own_parts) == _host_and_port(parts):
         return canonicalize_url(canonical)
     return own
 
 
-def _owner(netloc: str) -> str:
-    """The registrable domain of a host; the host itself, with its port, where there is none."""
-    domain = _suffixes(netloc).top_domain_under_public_suffix
-    return domain or netloc.lower().removeprefix("www.").removeprefix("m.")
+def _host_and_port(parts: SplitResult) -> tuple[str, int | None]:
+    """Host and port of an address; None for the port that its scheme has by default."""
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return (parts.hostname or "").rstrip("."), None if parts.port == default else parts.port
 
 
 def find_date(html: str, url: str) -> str | None:

@@ -1,4 +1,9 @@
-"""The storage pipeline: one row an article, in SQLite."""
+"""The storage pipeline: one row for each version of an article, in SQLite.
+
+Rows are never replaced by another text, so the settings say ``DEDUP_VERSIONS = "keep"``: what the
+index calls stored stands in a row, whatever becomes of the page, and a page that takes the address
+of another one stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +37,24 @@ FIELDS = (
 )
 
 _SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS articles (
-    url TEXT PRIMARY KEY NOT NULL,
-    {", ".join(f"{name} TEXT" for name in FIELDS[1:])}
+CREATE TABLE articles (
+    url TEXT NOT NULL,
+    version INTEGER NOT NULL DEFAULT 1,
+    {", ".join(f"{name} TEXT" for name in FIELDS[1:])},
+    PRIMARY KEY (url, version)
 )
 """
-_UPSERT = f"""
-INSERT INTO articles ({", ".join(FIELDS)}) VALUES ({", ".join("?" * len(FIELDS))})
-ON CONFLICT (url) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in FIELDS[1:])}
+# What makes a version another one. Without a text the HTML is all there is to compare.
+_SAME = """
+SELECT version FROM articles WHERE url = ? AND title IS ? AND text IS ?
+AND (coalesce(text, '') <> '' OR html IS ?)
+"""
+_INSERT = f"""
+INSERT INTO articles (version, {", ".join(FIELDS)})
+SELECT coalesce(max(version), 0) + 1, {", ".join("?" * len(FIELDS))} FROM articles WHERE url = ?
+"""
+_UPDATE = f"""
+UPDATE articles SET {", ".join(f"{name} = ?" for name in FIELDS)} WHERE url = ? AND version = ?
 """
 # How long a write waits for another process that writes to the same file, in seconds.
 _BUSY = 30.0
@@ -62,19 +77,47 @@ class ArticleStore:
             # A committed row outlives a power cut: the index will say that it is stored.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._connection:
-                self._connection.execute(_SCHEMA)
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._make_table()
         except BaseException:
             self._connection.close()
             raise
 
+    def _make_table(self) -> None:
+        columns = self._connection.execute("SELECT name FROM pragma_table_info('articles')")
+        names = {name for (name,) in columns}
+        if "version" in names:
+            return
+        if names:  # made when an address had one row
+            self._connection.execute("ALTER TABLE articles RENAME TO articles_without_versions")
+        self._connection.execute(_SCHEMA)
+        if names:
+            fields = ", ".join(FIELDS)
+            self._connection.execute(
+                f"INSERT INTO articles ({fields}) SELECT {fields} FROM articles_without_versions"
+            )
+            self._connection.execute("DROP TABLE articles_without_versions")
+
     def put(self, row: dict[str, Any]) -> None:
-        """Write one article and commit; an older row with its ``url`` is replaced.
+        """Write one article and commit.
+
+        The same title and text under the same ``url`` replace their row. Another title or text is
+        one more version, in a row of its own.
 
         :raises sqlite3.Error: nothing of it is stored
         """
-        values = [None if row.get(name) is None else str(row[name]) for name in FIELDS]
+        values = {name: None if row.get(name) is None else str(row[name]) for name in FIELDS}
+        url, fields = values["url"], list(values.values())
         with self._lock, self._connection:
-            self._connection.execute(_UPSERT, values)
+            # Read and write as one: another process may add a version of the same page.
+            self._connection.execute("BEGIN IMMEDIATE")
+            same = self._connection.execute(
+                _SAME, (url, values["title"], values["text"], values["html"])
+            ).fetchone()
+            if same is None:
+                self._connection.execute(_INSERT, (*fields, url))
+            else:
+                self._connection.execute(_UPDATE, (*fields, url, same[0]))
 
     def close(self) -> None:
         """Close the file."""

@@ -162,16 +162,21 @@ def test_find_date_reads_the_page() -> None:
 @pytest.mark.parametrize(
     ("url", "canonical", "key"),
     [
-        # A tracking parameter goes, another subdomain or scheme is the same publisher.
-        (
-            "https://m.daily.com/1?utm_source=a",
-            "https://www.daily.com/1",
-            "https://www.daily.com/1",
-        ),
+        # A tracking parameter goes; http and https are the same host.
+        ("https://daily.com/1?utm_source=a", "https://daily.com/1", "https://daily.com/1"),
         ("http://daily.com/1", "https://daily.com/1", "https://daily.com/1"),
-        # Another publisher's address is not to be had, nor a neighbour's on a shared host.
+        ("https://DAILY.com:443/1?a=1", "http://daily.com./1", "http://daily.com./1"),
+        # Another host's address is not to be had, be it a subdomain of the same site.
         ("https://evil.com/1", "https://daily.com/1", "https://evil.com/1"),
+        ("https://m.daily.com/1", "https://www.daily.com/1", "https://m.daily.com/1"),
+        ("https://www.daily.com/1", "https://daily.com/1", "https://www.daily.com/1"),
+        # Nor that of a neighbour on a hosting site.
         ("https://a.github.io/1", "https://b.github.io/1", "https://a.github.io/1"),
+        ("https://a.wordpress.com/1", "https://b.wordpress.com/1", "https://a.wordpress.com/1"),
+        ("https://a.substack.com/1", "https://b.substack.com/1", "https://a.substack.com/1"),
+        ("https://a.medium.com/1", "https://medium.com/b/1", "https://a.medium.com/1"),
+        ("https://a.tumblr.com/1", "https://www.tumblr.com/1", "https://a.tumblr.com/1"),
+        ("https://daily.com/1", "https://daily.com:8443/1", "https://daily.com/1"),
         ("http://127.0.0.1:1/1", "http://127.0.0.1:2/1", "http://127.0.0.1:1/1"),
         # All pages of some sites name the front page.
         ("https://daily.com/1", "https://daily.com/", "https://daily.com/1"),
@@ -179,10 +184,10 @@ def test_find_date_reads_the_page() -> None:
         ("https://daily.com/1?b=2&a=1#top", None, "https://daily.com/1?a=1&b=2"),
     ],
 )
-def test_canonical_address_is_trusted_on_its_own_domain(
+def test_canonical_address_is_trusted_on_its_own_host(
     url: str, canonical: str | None, key: str
 ) -> None:
-    """A page can name a canonical address of its own registrable domain, no other."""
+    """A page can name a canonical address of its own host, no other."""
     assert trusted_key(url, canonical) == key
 
 

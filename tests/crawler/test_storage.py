@@ -58,19 +58,100 @@ async def test_html_is_stored_when_asked(tmp_path: Path) -> None:
     assert rows(tmp_path / "news.db")[0][2] == "<p>The bridge was opened."
 
 
-async def test_one_row_an_article(tmp_path: Path) -> None:
-    """The same address again replaces the row, also in a later crawl and from a plain dict."""
+def texts(path: Path) -> list[tuple[Any, ...]]:
+    """Address, version and text of all rows."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(
+            "SELECT url, version, text FROM articles ORDER BY url, version"
+        ).fetchall()
+
+
+async def store(path: Path, *items: Any, store_html: bool = False) -> None:
+    """Store items, as a crawl of their own."""
+    pipeline = SqliteStorage(str(path), store_html=store_html)
+    await pipeline.open_spider()
+    for item in items:
+        await pipeline.process_item(item)
+    await pipeline.close_spider()
+
+
+async def test_one_row_for_the_same_text(tmp_path: Path) -> None:
+    """The same title and text again replace the row, also in a later crawl and from a dict."""
     path = tmp_path / "news.db"
-    for title in ("first", "second"):
-        pipeline = SqliteStorage(str(path), store_html=False)
-        await pipeline.open_spider()
-        await pipeline.process_item(article(title=title))
-        await pipeline.process_item({"url": "https://daily.example/2", "title": title})
-        await pipeline.close_spider()
-    assert [row[:2] for row in rows(path)] == [
-        ("https://daily.example/1", "second"),
-        ("https://daily.example/2", "second"),
+    plain = {"url": "https://daily.example/2", "title": "Bridge opens", "text": "It is open."}
+    for day in ("2024-05-06", "2024-05-07"):
+        await store(path, article(fetched=day), plain | {"fetched": day})
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT url, fetched FROM articles ORDER BY url").fetchall()
+    assert found == [
+        ("https://daily.example/1", "2024-05-07"),
+        ("https://daily.example/2", "2024-05-07"),
     ]
+
+
+async def test_another_text_is_another_version(tmp_path: Path) -> None:
+    """A page that changed has both texts in rows; the earlier one again adds none."""
+    path, url = tmp_path / "news.db", "https://daily.example/1"
+    for text in ("The bridge is open.", "The bridge is closed.", "The bridge is open."):
+        await store(path, article(text=text))
+    await store(path, article(text="The bridge is open.", title="Correction"))
+    assert texts(path) == [
+        (url, 1, "The bridge is open."),
+        (url, 2, "The bridge is closed."),
+        (url, 3, "The bridge is open."),
+    ]
+    assert [row[1] for row in rows(path)] == ["Bridge opens", "Bridge opens", "Correction"]
+
+
+async def test_two_pages_that_name_one_address_are_both_kept(tmp_path: Path) -> None:
+    """A page that takes the canonical address of another one does not replace its row."""
+    path, url = tmp_path / "news.db", "https://daily.example/1"
+    other = article(text="Buy now.", source_url="https://daily.example/advert")
+    await store(path, article(), other, article(), other)
+    assert texts(path) == [(url, 1, "The bridge was opened."), (url, 2, "Buy now.")]
+
+
+async def test_pages_without_text_are_told_apart_by_their_html(tmp_path: Path) -> None:
+    """Where there is no text, the HTML is what a row would lose."""
+    path = tmp_path / "news.db"
+    pages = [article(text="", html=html) for html in ("<p>1", "<p>2", "<p>1")]
+    await store(path, *pages, store_html=True)
+    assert [row[2] for row in rows(path)] == ["<p>1", "<p>2"]
+
+
+async def test_a_database_without_versions_is_taken_over(tmp_path: Path) -> None:
+    """Rows of a file that was made when an address had one row are first versions."""
+    path, url = tmp_path / "news.db", "https://daily.example/1"
+    fields = "title text site author published language source_url fetched html".split()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        columns = ", ".join(f"{name} TEXT" for name in fields)
+        connection.execute(f"CREATE TABLE articles (url TEXT PRIMARY KEY NOT NULL, {columns})")
+        connection.execute(
+            "INSERT INTO articles (url, title, text) VALUES (?, 'Bridge opens', 'Old.')", (url,)
+        )
+    await store(path, article(text="Old."), article(text="New."))
+    assert texts(path) == [(url, 1, "Old."), (url, 2, "New.")]
+
+
+def test_processes_add_versions_of_one_page(tmp_path: Path) -> None:
+    """Two that write the same page at once lose no version and make none twice."""
+    code = (
+        "import sys; from crawler.storage import ArticleStore\n"
+        "store = ArticleStore(sys.argv[1])\n"
+        "for n in range(40):\n"
+        "    store.put({'url': 'u', 'title': 't', 'text': f'{n % 20} {sys.argv[2]}'})\n"
+        "    store.put({'url': 'u', 'title': 't', 'text': f'{n} both'})\n"
+        "store.close()"
+    )
+    path, root = tmp_path / "news.db", Path(__file__).parents[2]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), name], cwd=root)
+        for name in ("one", "two")
+    ]
+    assert [process.wait(60) for process in running] == [0, 0]
+    found = texts(path)
+    assert [version for _, version, _ in found] == list(range(1, 81))
+    assert len({text for _, _, text in found}) == 80
 
 
 async def test_an_item_without_address_is_dropped(tmp_path: Path) -> None:
