@@ -1,8 +1,8 @@
 """The storage pipeline: one row for each version of an article, in SQLite.
 
-Rows are never replaced by another text, so the settings say ``DEDUP_VERSIONS = "keep"``: what the
-index calls stored stands in a row, whatever becomes of the page, and a page that takes the address
-of another one stands beside it.
+Rows are never replaced by another text, so ``settings/base.py`` says ``DEDUP_VERSIONS = "keep"``:
+what the index calls stored stands in a row, whatever becomes of the page, and a page that takes the
+address of another one has a row of its own. Storage with one row an address needs ``"replace"``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import attrs
+
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.availability import Backlog, Breaker, Unsettled
 from dedup_middleware.errors import IndexUnavailableError
@@ -22,6 +24,7 @@ from dedup_middleware.judging import Judge, Ruling
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
+from dedup_middleware.versions import REPLACE, Versions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,6 +65,7 @@ class Deduplicator:
             self._method.fields, text=options.keep_address or self._method.keeps_payload
         )
         self._judge = Judge(self._index, self._method, self._count)
+        self._versions = Versions(self._index, options.versions == REPLACE, self._count)
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
@@ -177,6 +181,7 @@ class Deduplicator:
             page = fingerprinter(document)
             self._count("seconds/fingerprint", time.perf_counter() - started)
             if page.is_empty:
+                await self._make_way(page, dropped=self.options.on_empty == "drop")
                 return Verdict(document.key, fp.EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
@@ -211,10 +216,11 @@ class Deduplicator:
         while claim is None:
             if ruling.match is not None:
                 await self._keep_alive(ruling.match.number, search.slots)
-                return self._dropped(page, ruling)
+                return self._dropped(document, page, ruling)
             if ruling.pending:
                 if time.monotonic() >= deadline:
                     self._count("pending/timeout", 1)
+                    await self._make_way(page, dropped=self.options.on_error == "drop")
                     return self._unchecked(document, PENDING_TIMEOUT)
                 await self._wait(ruling.pending, min(poll, deadline - time.monotonic()))
                 poll = min(poll * 2, _LONGEST_POLL)
@@ -228,6 +234,7 @@ class Deduplicator:
                 self._count("claim/retry", 1)
                 search.extend(outcome)
             ruling = await search.rule()
+        await self._versions.give_way(claim, ruling.earlier)
         self._claims[claim] = None
         return Verdict(
             page.key,
@@ -238,7 +245,37 @@ class Deduplicator:
             claim=claim,
             document=document,
             nearest=ruling.nearest,
+            earlier=ruling.earlier,
         )
+
+    async def _make_way(self, page: Fingerprint, *, dropped: bool) -> None:
+        """Forget what a page replaces that goes to storage without a claim, if it does."""
+        if not dropped or self.options.action == "mark":
+            await self._versions.forget_others(page)
+
+    async def supersede(self, verdict: Verdict) -> Verdict:
+        """Call this before a page is stored although it is a duplicate or a revisit.
+
+        What the index holds under its key is forgotten, unless it is the same text, for storage
+        replaces it (``DEDUP_VERSIONS``). Nothing has to be called for other outcomes.
+
+        :returns: the verdict to commit or release instead: that of a revisit has a claim, if the
+            page could take the place of its earlier version
+        """
+        page, document = verdict.fingerprint, verdict.document
+        if page is None or document is None or not (verdict.is_duplicate or verdict.is_revisit):
+            return verdict
+        try:
+            earlier = await self._versions.forget_others(page)
+            if not earlier:
+                return verdict
+            claim = None
+            if verdict.is_revisit:
+                claim = (await self._place(document, page)).claim
+        except IndexUnavailableError as error:
+            self._failed("The index can't be told that %s is replaced: %s", verdict.key, error)
+            return self._unchecked(document, INDEX_UNAVAILABLE)
+        return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
     async def _keep_alive(self, number: int, slots: Sequence[Slot]) -> None:
         """Enter a stored page anew that was seen again and would be the next to expire."""
@@ -246,9 +283,9 @@ class Deduplicator:
             self._count("renewed", 1)
             await self._index.refresh(number, slots)
 
-    def _dropped(self, page: Fingerprint, ruling: Ruling) -> Verdict:
+    def _dropped(self, document: Document, page: Fingerprint, ruling: Ruling) -> Verdict:
         outcome = fp.REVISIT if ruling.same_key else fp.DUPLICATE
-        return Verdict(page.key, outcome, ruling.reason, ruling.match, page)
+        return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
 
     async def _wait(self, pending: frozenset[int], seconds: float) -> None:
         """Until one of the pages is settled in this process, or the time is over."""
@@ -339,12 +376,27 @@ class Deduplicator:
                 return True
         verdict = await self._decide(document)
         if verdict.claim is not None:
+            if verdict.earlier and self._versions.replaced:
+                # Whether it was stored before or after that version is not known: the row may hold
+                # either, so the index calls neither of them stored.
+                await self.release(verdict)
+                return True
             return await self.commit(verdict)
-        if verdict.outcome == fp.UNCHECKED:
+        if verdict.outcome == fp.UNCHECKED or not await self._replaced(verdict):
             self._remember(Unsettled(document))
         elif verdict.outcome == fp.DUPLICATE:
             self._count("stored-twice", 1)
             logger.info("%s was stored although it is a %s", document.key, verdict)
+            return False
+        return True
+
+    async def _replaced(self, verdict: Verdict) -> bool:
+        """Forget what a page that is stored already may have replaced; False: not possible now."""
+        try:
+            if verdict.fingerprint is not None:
+                await self._versions.forget_others(verdict.fingerprint)
+        except IndexUnavailableError as error:
+            self._failed("The index can't be told that %s is replaced: %s", verdict.key, error)
             return False
         return True
 

@@ -129,7 +129,8 @@ class Verdict:
     ``empty`` (nothing to compare) and ``unchecked`` (the index could not be asked); ``reason``
     is a short name of the rule that decided. ``nearest`` is the most similar stored page that was
     compared with a new one and did not make it a duplicate, its key None where that would have to
-    be asked for.
+    be asked for. ``earlier`` are the page ids under which the index held what the page said before
+    (reason ``changed``); with ``DEDUP_VERSIONS = "replace"`` it has forgotten them.
     """
 
     key: str
@@ -140,6 +141,7 @@ class Verdict:
     claim: Claim | None = attrs.field(default=None, repr=False)
     document: Document | None = attrs.field(default=None, repr=False, eq=False)
     nearest: Match | None = attrs.field(default=None, repr=False)
+    earlier: tuple[int, ...] = ()
 
     @property
     def is_duplicate(self) -> bool:
@@ -345,6 +347,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         **_explained(verdict.match),
         "nearest": None if nearest is None else _explained(nearest),
+        "earlier": list(verdict.earlier),
     }
 
 

@@ -33,7 +33,7 @@ class Ruling:
     ``match``: the stored page that makes it a duplicate, or None. ``same_key``: it is the page
     itself. ``pending``: numbers of like pages on their way to storage, to be awaited. ``nearest``:
     the most similar stored page that does not make a new page a duplicate, named if its address is
-    at hand.
+    at hand. ``earlier``: page ids of stored pages with the same key that say something else.
     """
 
     reason: str
@@ -41,6 +41,7 @@ class Ruling:
     same_key: bool = False
     pending: frozenset[int] = frozenset()
     nearest: Match | None = None
+    earlier: tuple[int, ...] = ()
 
 
 NOTHING_ALIKE = Ruling(FIRST)
@@ -156,7 +157,9 @@ class Search:
         # A flood into one bucket must not cost more than this: those that most tables know.
         self._judge.count("candidates/cut", 1)
         self._ring(f"{len(numbers)} candidates")
-        order = np.lexsort((numbers, -np.bitwise_count(tables).astype(np.int64)))
+        # The page itself is never cut: whoever floods a bucket must not hide an earlier version.
+        others = (tables & np.uint64(_KEY_BIT)) == 0
+        order = np.lexsort((numbers, -np.bitwise_count(tables).astype(np.int64), others))
         best = np.sort(order[:MAX_CANDIDATES])
         return Neighbours(numbers[best], tables[best])
 
@@ -222,8 +225,9 @@ class Search:
         if waiting:
             numbers = frozenset(int(satellites.numbers[i]) for i in waiting)
             return Ruling("pending", pending=numbers)
-        if any(same_key[i] for i in known):
-            return Ruling(CHANGED)
+        earlier = tuple([int(satellites.numbers[i]) for i in known if same_key[i]])
+        if earlier:
+            return Ruling(CHANGED, earlier=earlier)
         if not known:
             return NOTHING_ALIKE
         best = max(known, key=similarity.__getitem__)

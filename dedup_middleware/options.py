@@ -200,6 +200,13 @@ class Options:
         "An unchanged page seen again under its own key: `drop` it or `keep` it.",
         one_of("drop", "keep"),
     )
+    versions: str = option(
+        "replace",
+        "str",
+        "What storage does with the earlier text of a page that changed: `replace` it, so that the "
+        "index forgets it and a copy of it is stored again, or `keep` it, each version for itself.",
+        one_of("replace", "keep"),
+    )
     on_empty: str = option(
         "keep", "str", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
     )

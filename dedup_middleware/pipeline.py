@@ -178,6 +178,7 @@ class DedupPipeline:
                 self._failure(f"checking {key}")
         if verdict is not None and document is not None:
             self._record(verdict, document, item, adapter)
+            verdict = await self._supersede(verdict)
         # Only now: an item that still waits for another of its key must not hold that one up.
         self._inflight.enter(key, verdict)
         return item
@@ -192,6 +193,15 @@ class DedupPipeline:
         if read is not document and self.options.fill_text:
             fill(item, read, self.options)
         return read, await deduplicator.decide(read)
+
+    async def _supersede(self, verdict: Verdict) -> Verdict:
+        """Have the index forget what an item that goes on to storage will replace there."""
+        assert self._deduplicator is not None
+        try:
+            return await self._deduplicator.supersede(verdict)
+        except Exception:
+            self._failure(f"forgetting earlier versions of {verdict.key}")
+            return verdict
 
     def _record(
         self, verdict: Verdict, document: Document, item: Any, adapter: ItemAdapter

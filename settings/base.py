@@ -14,6 +14,9 @@ ADDONS = {"dedup_middleware.Addon": 500}
 # Of a page without text there is nothing to store.
 DEDUP_ON_EMPTY = "drop"
 
+# Neither the database nor the feed replaces what a page said before it changed.
+DEDUP_VERSIONS = "keep"
+
 # Storage comes after the plugin, so that a duplicate never reaches it.
 ITEM_PIPELINES = {"crawler.storage.SqliteStorage": 800}
 # Where the results go: the feed news.jsonl and the database news.db.

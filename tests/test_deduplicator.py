@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -166,14 +167,17 @@ async def test_page_seen_again_is_a_revisit() -> None:
 
 
 async def test_page_that_changed_is_stored_again() -> None:
-    """The same key with another text is new, and then known by both texts."""
-    async with Deduplicator(OPTIONS) as dedup:
-        await stored(dedup, page("a/1", article(1)))
-        changed = await dedup.decide(page("a/1", article(2)))
-        assert (changed.outcome, changed.reason) == (NEW, "changed")
-        await dedup.commit(changed)
-        assert (await dedup.decide(page("b/1", article(2)))).is_duplicate
-        assert (await dedup.decide(page("b/2", article(1)))).is_duplicate
+    """The same key with another text is new, and then known by that text; by both if storage keeps
+    versions."""
+    for versions, known in (("replace", False), ("keep", True)):
+        async with Deduplicator(attrs.evolve(OPTIONS, versions=versions)) as dedup:
+            await stored(dedup, page("a/1", article(1)))
+            changed = await dedup.decide(page("a/1", article(2)))
+            assert (changed.outcome, changed.reason) == (NEW, "changed")
+            assert changed.earlier == (1,)
+            await dedup.commit(changed)
+            assert (await dedup.decide(page("b/1", article(2)))).is_duplicate
+            assert (await dedup.decide(page("b/2", article(1)))).is_duplicate is known
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "。！？——", "\u200b\ufeff"])

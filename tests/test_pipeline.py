@@ -160,6 +160,50 @@ async def test_revisit_policy(policy: str, passes: bool) -> None:
     await crawl.pipeline.close_spider()
 
 
+@pytest.mark.parametrize(
+    ("changes", "settings"),
+    [
+        ({"text": article(2)}, {}),
+        ({"text": article(1, 28)}, {"DEDUP_REVISIT": "keep"}),
+        ({"text": article(1, 28)}, {"DEDUP_ACTION": "mark"}),
+        ({"text": article(9)}, {"DEDUP_ACTION": "mark"}),
+        ({"text": ""}, {}),
+    ],
+    ids=["changed", "kept revisit", "marked revisit", "marked duplicate", "empty"],
+)
+async def test_what_replaces_a_row_is_known_before_it_goes_on(
+    changes: dict[str, str], settings: dict[str, str]
+) -> None:
+    """When an item with the key of a stored page goes on to storage, the index has forgotten the
+    earlier text, whatever becomes of the item; with DEDUP_VERSIONS=keep it has not."""
+    for versions in ("replace", "keep"):
+        crawl = Crawl(make_crawler(DEDUP_VERSIONS=versions, DEDUP_HASH_KEY="5eed", **settings))
+        await crawl.pipeline.open_spider()
+        await crawl.item({"url": "https://c/9", "text": article(9)})
+        await crawl.item({"url": "https://a/1", "text": article(1, 40)})
+        assert crawl.stat("new") == 2
+        again = {"url": "https://a/1", **changes}
+        assert await crawl.item(again, then="under way") is again
+        assert crawl.stat("replaced") == (versions == "replace")
+        await crawl.signal(signals.item_scraped, again)
+        copy = {"url": "https://b/1", "text": article(1, 40)}
+        await crawl.item(copy)
+        assert crawl.stat("new") - crawl.stat("reason/changed") == 2 + (versions == "replace")
+        await crawl.pipeline.close_spider()
+
+
+async def test_a_kept_revisit_is_known_by_its_new_text() -> None:
+    """The text that takes the place of the earlier one is stored, so a copy of it is dropped."""
+    crawl = Crawl(make_crawler(DEDUP_REVISIT="keep", DEDUP_HASH_KEY="5eed"))
+    await crawl.pipeline.open_spider()
+    for text in (article(1, 40), article(1, 28)):
+        await crawl.item({"url": "https://a/1", "text": text})
+    assert (crawl.stat("revisit"), crawl.stat("replaced"), crawl.stat("committed")) == (1, 1, 2)
+    error = await crawl.item({"url": "https://b/1", "text": article(1, 28)})
+    assert isinstance(error, NearDuplicate)
+    await crawl.pipeline.close_spider()
+
+
 @pytest.mark.parametrize(("policy", "passes"), [("drop", False), ("keep", True)])
 async def test_policy_for_empty_pages(policy: str, passes: bool) -> None:
     """Pages without text are kept or dropped, and never duplicates."""

@@ -184,6 +184,7 @@ async def test_a_verdict_explains_itself() -> None:
         "tables": list(match.tables),
         "rule": "near-duplicate",
         "nearest": None,
+        "earlier": [],
     }
     assert match.tables
 

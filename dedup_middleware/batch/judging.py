@@ -14,9 +14,16 @@ HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide a
 
 
 def batch_options(options: Options) -> Options:
-    """Options of a run: the rule of the crawl on an index of its own in memory."""
+    """Options of a run: the rule of the crawl on an index of its own in memory.
+
+    A row that is written stays, whatever comes later under its key.
+    """
     return attrs.evolve(
-        options, index_url="memory:", hash_key=options.hash_key or HASH_KEY, window=0.0
+        options,
+        index_url="memory:",
+        hash_key=options.hash_key or HASH_KEY,
+        window=0.0,
+        versions="keep",
     )
 
 

@@ -263,10 +263,11 @@ class Index(ABC):
         """Enter a committed page anew, so that it lives for a whole window from now.
 
         It gets a new number; satellite, address and payload are copied. The old one expires as it
-        would.
+        would. Not while another page with its key is on its way to storage: that may be a later
+        version, before which this one is forgotten, and would come back as another number.
 
         :param slots: places of the page that hit it; the key of the stored page replaces theirs
-        :returns: False: it has expired or is not committed
+        :returns: False: it has expired or is not committed, or a page with its key is pending
         """
         found = await self.fetch(np.array([number], np.uint64))
         if found.states[0] != State.COMMITTED:
@@ -276,10 +277,14 @@ class Index(ABC):
         own = narrow_slot(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        outcome: Claim | Reading = await self.read(places)
-        while isinstance(outcome, Reading):
-            outcome = await self.claim(entry, outcome, _REFRESH_LEASE)
-        return await self.commit(outcome)
+        while True:
+            reading = await self.read(places)
+            # After the reading: a claim made of it tells of any page that has come since.
+            if not await maintenance.may_be_entered_anew(self, number, own, reading):
+                return False
+            outcome = await self.claim(entry, reading, _REFRESH_LEASE)
+            if isinstance(outcome, Claim):
+                return await self.commit(outcome)
 
     @abstractmethod
     def pages(self) -> AsyncIterator[Satellites]:

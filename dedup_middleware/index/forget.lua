@@ -68,6 +68,8 @@ for i = 1, #KEYS - FIRST do
   end
 end
 if forgotten > 0 then
-  redis.call('DECRBY', KEYS[3], forgotten)
+  -- With the rights of a crawl alone, which forgets what storage replaces.
+  local count = tonumber(redis.call('GET', KEYS[3]) or 0) - forgotten
+  redis.call('SET', KEYS[3], string.format('%.0f', count))
 end
 return forgotten

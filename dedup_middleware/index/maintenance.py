@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dedup_middleware.index.records import Satellites, State, chosen, joined
-from dedup_middleware.index.tables import KEY_TABLE, narrow_slot
+from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot
 
 if TYPE_CHECKING:
-    from dedup_middleware.index.base import Index
+    from dedup_middleware.index.base import Index, Reading
 
 _DRAWN = 1_000  # numbers asked for at once
 _RARE = 0.05  # share of numbers that belong to committed pages, below which all are read
@@ -26,6 +26,20 @@ async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
     found = await index.fetch(near.numbers)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
     return tuple(found.numbers[same].tolist())
+
+
+async def may_be_entered_anew(index: Index, number: int, own: Slot, reading: Reading) -> bool:
+    """Whether a page is committed and no page with its key is pending; see :meth:`.Index.refresh`.
+
+    :param own: its place in the key table, the first of ``reading``
+    """
+    from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+    near = neighbours([own], reading.data[:1], 0)
+    found = await index.fetch(np.append(near.numbers, np.uint64(number)))
+    same = found.content["key"] == found.content["key"][-1]
+    pending = bool(np.any(same & (found.states == State.PENDING)))
+    return bool(found.states[-1] == State.COMMITTED) and not pending
 
 
 async def sample(index: Index, count: int, seed: int) -> Satellites:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sqlite3
@@ -310,6 +311,42 @@ def test_a_second_crawl_adds_nothing(servers: tuple[Any, Any], tmp_path: Path) -
     third = crawl(tmp_path, servers[0].url, overrides)
     assert third.stats["item_scraped_count"] == stored
     assert third.rows == first.rows
+
+
+def test_no_page_takes_the_place_of_another(tmp_path: Path) -> None:
+    """A page that names another one as canonical, and a page that changes, are stored beside it."""
+    server = serve()
+    path, advert = "/2024/05/06/bridge.html", "/2024/05/06/advert.html"
+    head = f'<link rel="canonical" href="{path}">'
+    other = (
+        "<p>Buy the new umbrella today, and get a second one for half of the price of it.</p>" * 3
+    )
+    third = (
+        "<p>The tunnel below the hill is closed for repairs until the end of the winter.</p>" * 3
+    )
+    overrides = {"ADDONS": {"dedup_middleware.Addon": 500}, "DEDUP_INDEX_URL": "sqlite:index.db"}
+    overrides |= {"CONCURRENT_REQUESTS": 1, "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1}
+    try:
+        server.pages = {
+            "/": html(path, advert),
+            path: html(body=BODY, head=head),
+            advert: html(body=other, head=head),
+        }
+        crawl(tmp_path, server.url, overrides)
+        server.pages[path] = html(body=third, head=head)
+        # What the first page said before, under an address of its own.
+        server.pages |= {"/": html(path, "/2024/05/06/copy.html")}
+        server.pages["/2024/05/06/copy.html"] = html(body=BODY)
+        second = crawl(tmp_path, server.url, overrides)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "copy.html" not in "".join(second.items)
+    with contextlib.closing(sqlite3.connect(tmp_path / "news.db")) as connection:
+        texts = connection.execute("SELECT url, text FROM articles ORDER BY version").fetchall()
+    assert {url for url, _ in texts} == {server.url + path}
+    said = [text.partition("\n")[0] for _, text in texts]
+    assert [text[:10] for text in said] == ["The bridge", "Buy the ne", "The tunnel"]
 
 
 @pytest.mark.parametrize("argument", ["pages=many", "start=one.example", "page=3"])

@@ -47,6 +47,10 @@ async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
     stats = await index.stats()
     assert (stats.committed, stats.released) == (1, 1)
     assert stats.bytes > 0
+    # A changed page whose row is replaced is forgotten by the crawl itself.
+    assert await index.forget([held.number]) == 1
+    stats = await index.stats()
+    assert (stats.committed, stats.released) == (0, 2)
     await index.close()
 
 
