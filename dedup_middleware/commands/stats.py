@@ -17,13 +17,13 @@ from dedup_middleware.commands.context import (
     plain_table,
 )
 from dedup_middleware.commands.generations import Generation, count_pages, generations
-from dedup_middleware.commands.recall import band_recall, simhash_recall
 from dedup_middleware.commands.skew import Skew, measure
 from dedup_middleware.errors import DedupError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.options import Options
+from dedup_middleware.signature.recall import band_recall, simhash_recall
 
 if TYPE_CHECKING:
     from rich.table import Table
