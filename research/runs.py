@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -11,15 +13,21 @@ from dedup_middleware.evaluation.runs import Run
 from research import expansion, plots, protocols, stringhashes
 
 
+@contextmanager
+def _progress(run: Run) -> Iterator[Callable[[str], None]]:
+    """A progress bar without an end; gives the function that names what is measured."""
+    with run.progress() as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what: bar.update(task, description=what)
+
+
 def run_li(run: Run) -> None:
     """The protocol of LI, and its times."""
     arguments = run.arguments
     documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
     pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
     comparers = run.comparers(protocols.LI_METHODS)
-    with run.progress() as bar:
-        task = bar.add_task("", total=None)
-        told = lambda what: bar.update(task, description=what)  # noqa: E731
+    with _progress(run) as told:
         table = protocols.li(pages, comparers, told)
     records = [
         {
@@ -31,9 +39,7 @@ def run_li(run: Run) -> None:
         for row in table
     ]
     run.report("li", "protocol of LI", records)
-    with run.progress() as bar:
-        task = bar.add_task("", total=None)
-        told = lambda what: bar.update(task, description=what)  # noqa: E731
+    with _progress(run) as told:
         sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
     run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
     if sizes:
@@ -57,9 +63,7 @@ def run_zhou(run: Run) -> None:
         documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
     )
     comparers = run.comparers(protocols.ZHOU_METHODS)
-    with run.progress() as bar:
-        task = bar.add_task("", total=None)
-        told = lambda what: bar.update(task, description=what)  # noqa: E731
+    with _progress(run) as told:
         table = protocols.zhou(arrivals, comparers, run.options, told)
     records = [
         {**attrs.asdict(row), "precision": row.precision, "recall": row.recall, "F1": row.f1}
@@ -86,9 +90,7 @@ def run_collisions(run: Run) -> None:
 def run_expansion(run: Run) -> None:
     """Ways to find all fingerprints within three bits, on random ones."""
     arguments = run.arguments
-    with run.progress() as bar:
-        task = bar.add_task("", total=None)
-        told = lambda what: bar.update(task, description=what)  # noqa: E731
+    with _progress(run) as told:
         rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, told)
     title = f"{arguments.queries} queries of {arguments.count} fingerprints"
     run.report("expansion", title, [attrs.asdict(row) for row in rows])
