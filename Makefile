@@ -40,7 +40,7 @@ bench-fingerprint: $(VENV)/.bench
 
 # PAIRS and DOCUMENTS name files of your own; without them pages are made up.
 evaluate: $(VENV)/.evaluate
-	$(BIN)/python -m dedup_middleware.evaluate all --out build/evaluation \
+	$(BIN)/python -m research all --out build/evaluation \
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(DOCUMENTS),--documents $(DOCUMENTS))
 
 docs: $(VENV)/.docs

@@ -1,4 +1,4 @@
-"""``scrapy dedup dedup`` beside text-dedup and datatrove, on the same file of synthetic pages.
+"""``scrapy dedup files`` beside text-dedup and datatrove, on the same file of synthetic pages.
 
 Run ``python -m benchmarks.batch 10000 100000 1000000``. Pages have about 500 characters; a fifth of
 them are light edits of earlier ones, with 3 of 235 words replaced. Each tool runs in processes of
@@ -37,7 +37,7 @@ FOLDER = Path("build/batch")
 PEERS = Path("build/peers")
 # xxhash 4 takes bytes only, which datatrove does not give it.
 _PACKAGES = ("text-dedup==0.4.0", "datatrove==0.10.1", "tokenizers", "orjson", "xxhash<4")
-_OURS = "scrapy dedup dedup"
+_OURS = "scrapy dedup files"
 _TOOLS = (_OURS, "text-dedup", "datatrove")
 _WORDS = 235  # in a page
 _RECENT = 2000  # pages that an edit may begin with
@@ -99,7 +99,7 @@ def measure(tool: str, source: Path, truth: Truth, workers: int, limit: float) -
     folder.mkdir(parents=True)
     if tool == _OURS:
         command = [
-            sys.executable, "-m", "scrapy", "dedup", "dedup", str(source),
+            sys.executable, "-m", "scrapy", "dedup", "files", str(source),
             "-o", str(folder / "kept.jsonl"), "--workers", str(workers),
         ]  # fmt: skip
     else:

@@ -32,8 +32,8 @@ from rich.table import Table
 
 from benchmarks.memory import run
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.evaluation.madeup import documents
 from dedup_middleware.evaluation.stream import COPIES
+from research.madeup import documents
 
 _SETTINGS = {
     "AUTOTHROTTLE_ENABLED": "False",

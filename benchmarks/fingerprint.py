@@ -230,7 +230,7 @@ def main() -> None:
     text = corpus(arguments.corpus, size) if arguments.corpus else synthetic(size)
     chinese = [text[i : i + LENGTH] for i in range(0, len(text), LENGTH)]
     letters = [english(WORDS, seed) for seed in range(PAGES)]
-    Shingler.warm_up()
+    Shingler()("一个页面的正文 and its words")
     console = Console()
     console.print(machine())
     table = Table(caption="ratio: time of the line / time of the first line of its job")

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from dedup_middleware.signature import hamming, minhash, simhash, sketch, tables
+from dedup_middleware.signature import hamming, minhash, simhash, sketch
 
 Words = NDArray[np.uint64]
 Action = Callable[[], object]
@@ -147,42 +147,24 @@ def read_all(codes: Words) -> Any:
     return seen
 
 
-def minhash_jobs() -> Iterator[Job]:
-    """MinHash with the hashes ready."""
-    pages = 256
-    features = random_words(FEATURES * pages)
-    offsets = np.arange(0, features.size + 1, FEATURES).astype(np.uint64)
-    hashes = minhash.low32(features).reshape(pages, FEATURES)
+def minhash_job() -> Job:
+    """MinHash of features, a page a call as in a crawl."""
+    features = random_words(FEATURES * 16).reshape(16, FEATURES)
     hasher = minhash.MinHasher(128)
-    one = hashes[0]
-    ours_offsets = offsets.astype(np.int64)
-    first, ends = features[:FEATURES].copy(), offsets[:2].copy()
-    few = [page.tolist() for page in hashes[:16]]
+    one = features[0]
+    ends = np.array([0, FEATURES], np.uint64)
+    few = [page.astype(np.uint32).tolist() for page in features]
 
     def in_bulk() -> Any:
         return MinHash.bulk(few, num_perm=128, scheme="affine32", hashfunc=int)
 
-    assert in_bulk()[0].hashvalues.tolist() == hasher(one).tolist()
-    flat_hashes = hashes.ravel()
-    assert hasher.flat(flat_hashes, ours_offsets)[0].tolist() == hasher(one).tolist()
+    assert in_bulk()[0].hashvalues.tolist() == hasher.of_features(one).tolist()
     flat = rensa.RMinHash.digest_matrix_from_flat_token_hashes
-    yield Job(
-        f"MinHash 128 of {FEATURES} hashes, one page a call",
-        Candidate("MinHasher()", lambda: hasher(one)),
-        (Candidate("rensa flat hashes", lambda: flat(first, ends, 128, 1), 1, 0.9),),
-    )
-    yield Job(
-        f"MinHash 128 of {FEATURES} hashes, many pages a call",
-        Candidate(
-            f"MinHasher.flat, {pages} pages", lambda: hasher.flat(flat_hashes, ours_offsets), pages
-        ),
+    return Job(
+        f"MinHash 128 of {FEATURES} hashes",
+        Candidate("MinHasher.of_features", lambda: hasher.of_features(one)),
         (
-            Candidate(
-                f"rensa flat hashes, {pages} pages",
-                lambda: flat(features, offsets, 128, 1),
-                pages,
-                0.9,
-            ),
+            Candidate("rensa flat hashes", lambda: flat(one, ends, 128, 1), 1, 0.9),
             Candidate("datasketch bulk, 16 pages", in_bulk, 16, 20),
         ),
     )
@@ -255,15 +237,9 @@ def scan_job(size: int, of_limit: float, of_faiss: float | None) -> Job:
             ),
             Candidate("NumPy bitwise_count", plain),
         ]
-    many = random_words(8, 4)
     peers += [
         Candidate("distances", lambda: hamming.distances(stored, query)),
         Candidate("within 22 bits", lambda: hamming.within(stored, query, 22)),
-        Candidate(
-            "within_many, 8 queries a pass, a query",
-            lambda: hamming.within_many(stored, many, DISTANCE),
-            8,
-        ),
     ]
     return Job(
         f"one query, {size:,} fingerprints",
@@ -272,56 +248,14 @@ def scan_job(size: int, of_limit: float, of_faiss: float | None) -> Job:
     )
 
 
-def tables_job(size: int) -> Job:
-    """One query a call against four tables."""
-    stored = random_words(size)
-    ours = tables.FourTables()
-    ours.add(stored)
-    theirs = faiss.IndexBinaryMultiHash(64, 4, 16)
-    theirs.add(as_bytes(stored))
-    # Half of the queries have a neighbour at three bits, half have none: a crawl's mix.
-    near = stored[:: max(1, size // 1000)][:1000] ^ np.uint64(1 << 7 | 1 << 29 | 1 << 60)
-    queries = np.stack([near, random_words(near.size, 9)], axis=1).ravel()
-    numbers = queries.tolist()
-    arrays = list(as_bytes(queries).reshape(-1, 1, 8))
-    for number, array in list(zip(numbers, arrays, strict=True))[:200]:
-        _, _, found = theirs.range_search(array, DISTANCE + 1)
-        assert sorted(set(found.tolist())) == ours.query(number).tolist()
-
-    def one_by_one() -> None:
-        for number in numbers:
-            ours.query(number)
-
-    def faiss_one_by_one() -> None:
-        for array in arrays:
-            theirs.range_search(array, DISTANCE + 1)
-
-    count = len(numbers)
-    return Job(
-        f"four tables, k=3, {size:,} fingerprints",
-        Candidate("FourTables.query, one a call", one_by_one, count),
-        (
-            Candidate("FAISS IndexBinaryMultiHash, one a call", faiss_one_by_one, count, 15),
-            Candidate(
-                "FAISS IndexBinaryMultiHash, a batch",
-                lambda: theirs.range_search(as_bytes(queries), DISTANCE + 1),
-                count,
-            ),
-            Candidate("FourTables.query_many, a batch", lambda: ours.query_many(queries), count),
-        ),
-    )
-
-
 def jobs(quick: bool) -> Iterator[Job]:
     """All jobs, each built when it is its turn."""
-    yield from minhash_jobs()
+    yield minhash_job()
     yield simhash_job()
     yield sketch_job()
     yield scan_job(1_000_000, of_limit=0.9, of_faiss=3)
-    yield tables_job(1_000_000)
     if not quick:
         yield scan_job(64_000_000, of_limit=0.85, of_faiss=None)
-        yield tables_job(10_000_000)
 
 
 def machine() -> str:
@@ -341,7 +275,7 @@ def machine() -> str:
 def main() -> None:
     """Run all jobs and print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="leave out 10 M and 64 M")
+    parser.add_argument("--quick", action="store_true", help="leave out 64 M")
     parser.add_argument("--rounds", type=int, default=15, help="times each candidate is timed")
     arguments = parser.parse_args()
     if arguments.rounds < 2:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import edit, split_sentences
-from dedup_middleware.evaluation.madeup import documents
 from dedup_middleware.evaluation.stream import COPIES, OTHERS
+from research.madeup import documents
 
 _SHARE = 0.2  # of planted duplicates
 _OTHERS = 0.05  # of planted pages that are others: the same words, other figures

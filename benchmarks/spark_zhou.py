@@ -15,8 +15,6 @@ from rich.table import Table
 
 from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument, read_documents
-from dedup_middleware.evaluation.madeup import documents
-from dedup_middleware.evaluation.protocols import zhou_documents
 from dedup_middleware.evaluation.stream import Arrival, Decision, Truth, deduplicate
 from dedup_middleware.fingerprint import Document
 from dedup_middleware.options import Options
@@ -25,6 +23,8 @@ from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.session import local_session
 from dedup_middleware.spark.settings import METHODS
+from research.madeup import documents
+from research.protocols import zhou_documents
 
 _OPTIONS = Options(hash_key="5", journal="off")
 _MADE_UP = 10_000

@@ -182,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
     jieba.setLogLevel(60)
-    Shingler.warm_up()
+    Shingler()("一个页面的正文 and its words")
     if options.linear:
         linear(console, options.plot)
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import attrs
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import data_path
 
@@ -28,8 +27,3 @@ def options_from_settings(settings: BaseSettings) -> Options:
     if values.get("DEDUP_INDEX_URL") is None:
         values["DEDUP_INDEX_URL"] = f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
     return Options.from_mapping(values)
-
-
-def setting_names() -> tuple[str, ...]:
-    """Names of all settings, in the order of the reference."""
-    return tuple(PREFIX + field.name.upper() for field in attrs.fields(Options))

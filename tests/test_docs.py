@@ -173,9 +173,11 @@ RUN_BY = {
         "tests/spark/test_job.py::test_the_command"
     ),
     "python -m dedup_middleware.evaluation all --pairs pairs.jsonl --documents pages.jsonl "
-    "--out results": "tests/evaluation/test_commands.py",
-    "python -m dedup_middleware.evaluation all --quick --out results": (
-        "tests/evaluation/test_commands.py"
+    "--out results": (
+        "tests/evaluation/test_commands.py::test_all_runs_the_experiments_on_the_files_given"
+    ),
+    "python -m research all --quick --out results": (
+        "tests/research/test_commands.py::test_everything_on_made_up_data"
     ),
 }
 PLUGIN = "scrapy dedup "

@@ -16,6 +16,7 @@ from dedup_middleware.options import Options
 from dedup_middleware.settingfields import setting_name
 from docs.picture import VIEWS
 from docs.reference import render
+from research import __main__ as research
 from tests.docblocks import ROOT, pages
 
 PACKAGE = ROOT / "dedup_middleware"
@@ -115,15 +116,21 @@ def test_presets_and_measures_are_documented() -> None:
 
 
 def test_experiments_are_documented() -> None:
-    """docs/methods.md and docs/evaluating.md name each command of the evaluation."""
-    (named,) = (
-        action.choices
-        for action in evaluation.parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-    )
-    text = text_of("methods.md") + text_of("evaluating.md")
-    for name in named or {}:
-        assert re.search(rf"`{name}`|evaluation {name} ", text), name
+    """docs/methods.md and docs/evaluating.md name each command of the evaluation, and methods.md
+    each of the papers."""
+    for module, names in (
+        (evaluation, ("methods.md", "evaluating.md")),
+        (research, ("methods.md",)),
+    ):
+        (named,) = (
+            action.choices
+            for action in module.parser()._actions
+            if isinstance(action, argparse._SubParsersAction)
+        )
+        text = "".join(map(text_of, names))
+        assert named
+        for name in named:
+            assert re.search(rf"`{name}`|evaluation {name} ", text), name
 
 
 def test_every_setting_that_is_named_exists() -> None:

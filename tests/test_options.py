@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from dedup_middleware.errors import OptionsError
 from dedup_middleware.fingerprint import Fingerprinter
 from dedup_middleware.options import Options
-from dedup_middleware.scrapysettings import options_from_settings, setting_names
+from dedup_middleware.scrapysettings import options_from_settings
 from dedup_middleware.settingfields import hide_password, setting_name
 
 
@@ -94,11 +94,6 @@ def test_settings_of_a_crawl() -> None:
     assert options.threshold == 0.7
     assert options.index_url.startswith("sqlite:")
     assert options.index_url.endswith("dedup/index.db")
-
-
-def test_every_option_is_a_setting() -> None:
-    """The list of settings follows the fields of the options."""
-    assert setting_names() == tuple(setting_name(f.name) for f in attrs.fields(Options))
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -47,7 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wheel_holds_the_package_alone(wheel: Path) -> None:
-    """Neither the crawler nor the tests are shipped; scripts, data and the type marker are."""
+    """Neither the crawler, the experiments nor the tests are shipped; scripts, data and the type
+    marker are."""
     names = zipfile.ZipFile(wheel).namelist()
     roots = {name.split("/")[0] for name in names}
     assert {root for root in roots if not root.endswith(".dist-info")} == {"dedup_middleware"}

@@ -59,14 +59,12 @@ class Command(Subcommand):
         context.say(
             {**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, list(tokens))
         )
-        dropped = opinion.outcome == fp.DUPLICATE or (
-            opinion.outcome == fp.REVISIT and options.revisit == "drop"
+        dropped = (
+            opinion.outcome == fp.DUPLICATE
+            or (opinion.outcome == fp.REVISIT and options.revisit == "drop")
+            or (opinion.outcome == fp.EMPTY and options.on_empty == "drop")
         )
-        return FOUND if dropped or _empty_drop(opinion, options.on_empty) else OK
-
-
-def _empty_drop(opinion: Opinion, on_empty: str) -> bool:
-    return opinion.outcome == fp.EMPTY and on_empty == "drop"
+        return FOUND if dropped else OK
 
 
 def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[str, Any]:

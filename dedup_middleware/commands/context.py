@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 OK = 0
-FAILED = 1  # nothing was done, or it ended early; the message says why
-USAGE = 2  # the command line can't be understood
+FAILED = 1  # nothing was done, or it ended early; the message says why; 2 is argparse's own
 FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
 
 

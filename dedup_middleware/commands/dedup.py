@@ -24,7 +24,7 @@ SUBCOMMANDS = {
     "explain": ("explain", "Command"),
     "report": ("report", "Command"),
     "restore": ("restore", "Command"),
-    "dedup": ("batch", "Command"),
+    "files": ("files", "Command"),
     "spark": ("spark", "Command"),
     "forget": ("forget", "Command"),
     "export": ("portable", "Export"),

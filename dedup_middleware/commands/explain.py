@@ -46,7 +46,8 @@ class Command(Subcommand):
             roots = {drop.match for drop in own if drop.match is not None} | {key}
             # An index that keeps no addresses names pages by their numbers.
             numbers = {d.number for d in own if d.match is None and d.number is not None}
-            found = [list(journal.drops(_against(root), bodies=True)) for root in sorted(roots)]
+            queries = [Query(matches=frozenset({root}), outcomes=DROPS) for root in sorted(roots)]
+            found = [list(journal.drops(query, bodies=True)) for query in queries]
             if numbers:
                 query = Query(numbers=frozenset(numbers), outcomes=DROPS)
                 same = list(journal.drops(query, bodies=True))
@@ -61,10 +62,6 @@ class Command(Subcommand):
         state = {"key": key, "clusters": clusters, "without_match": alone}
         context.say(state, lambda: _show(state))
         return OK
-
-
-def _against(root: str) -> Query:
-    return Query(matches=frozenset({root}), outcomes=DROPS)
 
 
 def _cluster(journal: Journal, dropped: list[Drop]) -> dict[str, Any]:

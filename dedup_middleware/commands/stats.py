@@ -17,18 +17,18 @@ from dedup_middleware.commands.context import (
     plain_table,
 )
 from dedup_middleware.commands.generations import Generation, count_pages, generations
-from dedup_middleware.commands.recall import band_recall, simhash_recall
 from dedup_middleware.commands.skew import Skew, measure
 from dedup_middleware.errors import DedupError
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.options import Options
+from dedup_middleware.signature.recall import band_recall, simhash_recall
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-SECRET = "hash_key"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is told
 
 
@@ -80,7 +80,7 @@ class Command(Subcommand):
 
 def public(state: IndexStats) -> dict[str, Any]:
     """The state without the secret key."""
-    shown = {name: value for name, value in state.parameters.items() if name != SECRET}
+    shown = {name: value for name, value in state.parameters.items() if name != HASH_KEY}
     return {**attrs.asdict(state, recurse=False), "parameters": shown}
 
 

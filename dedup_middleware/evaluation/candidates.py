@@ -23,6 +23,7 @@ from dedup_middleware.index.tables import SIMHASH_TABLES
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
+from dedup_middleware.signature.recall import band_recall
 
 JACCARDS: Final = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 _SIMHASH_MASK: Final = sum(1 << table for table in SIMHASH_TABLES)
@@ -122,8 +123,6 @@ def measure(
     :param size: shingles of a page
     :param proposed_perm: permutations that the optimiser may spend
     """
-    from dedup_middleware.signature.bands import recall
-
     method = choose_method(options)
     rng = np.random.default_rng(seed)
     rows = []
@@ -142,9 +141,9 @@ def measure(
                 wilson(sum(mask != 0 for mask in masks), pairs),
                 sum(mask & _SIMHASH_MASK != 0 for mask in masks) / pairs,
                 sum(mask & ~_SIMHASH_MASK != 0 for mask in masks) / pairs,
-                recall(options.bands, options.rows, jaccard) if options.bands else 0.0,
+                band_recall(jaccard, options.bands, options.rows),
                 proposed,
-                recall(*proposed, jaccard),
+                band_recall(jaccard, *proposed),
             )
         )
     return rows

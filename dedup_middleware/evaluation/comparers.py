@@ -112,31 +112,20 @@ class ContentComparer(MethodComparer):
         return self._scale[place - 1] if place else 0.0
 
 
-class SimHashComparer(MethodComparer):
-    """The Hamming distance of SimHashes; the threshold is ``1 - k / 64``."""
+class RuleComparer(MethodComparer):
+    """SimHash or MinHash: only the similarity decides between pages of enough shingles.
 
-    def __init__(self, method: SimHashMethod, options: Options) -> None:
-        super().__init__(method, options)
-        self.threshold = 1 - method.distance / 64
-        self._any = attrs.evolve(method, distance=64)
+    :param loosest: the method with the threshold that every such page reaches
+    """
 
-    def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """See :class:`Comparer`."""
-        judged = _judged(self._any, new, stored)
-        return judged.similarity if judged.duplicate else 0.0
-
-
-class MinHashComparer(MethodComparer):
-    """The estimated Jaccard index, as most MinHash tools decide."""
-
-    def __init__(self, method: MinHashMethod, options: Options) -> None:
+    def __init__(self, method: Method, loosest: Method, options: Options) -> None:
         super().__init__(method, options)
         self.threshold = method.threshold
-        self._any = attrs.evolve(method, threshold=0.0)
+        self._loosest = loosest
 
     def score(self, new: SignedPage, stored: SignedPage) -> float:
         """See :class:`Comparer`."""
-        judged = _judged(self._any, new, stored)
+        judged = _judged(self._loosest, new, stored)
         return judged.similarity if judged.duplicate else 0.0
 
 
@@ -248,9 +237,9 @@ def comparer_of(options: Options) -> Comparer:
     if isinstance(method, Content):
         return ContentComparer(method, options)
     if isinstance(method, SimHashMethod):
-        return SimHashComparer(method, options)
+        return RuleComparer(method, attrs.evolve(method, distance=64), options)
     assert isinstance(method, MinHashMethod)
-    return MinHashComparer(method, options)
+    return RuleComparer(method, attrs.evolve(method, threshold=0.0), options)
 
 
 def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:

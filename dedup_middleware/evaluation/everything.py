@@ -1,23 +1,22 @@
-"""Every experiment in one go, and one page of Markdown with all tables and plots."""
+"""Every experiment on the files given, and one page of Markdown with all tables and plots."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import attrs
 
-from dedup_middleware.evaluation import madeup
-from dedup_middleware.evaluation.corpus import read_lines
+from dedup_middleware.evaluation.corpus import InputError, read_lines
 from dedup_middleware.evaluation.output import OutputError
 
 REPORT: Final = "report.md"
-#: tables in the order of the report: name, heading, what it says
-SECTIONS: Final = (
+#: name of a table, heading, what it says
+Section = tuple[str, str, str]
+#: tables in the order of the report
+SECTIONS: Final[tuple[Section, ...]] = (
     (
         "pairs",
         "Labelled pairs",
@@ -38,36 +37,16 @@ SECTIONS: Final = (
         "wall for several.",
     ),
     (
-        "li",
-        "Protocol of LI",
-        "Sample pages, copies of them (the second half edited) and other pages, each compared with "
-        "every sample. `published` are the figures of the paper, on its own pages.",
-    ),
-    ("li-sizes", "Protocol of LI by number of pages", "The same with 50 to 1000 pages."),
-    (
-        "zhou",
-        "Protocol of ZHOU",
-        "Classes of documents with known near-duplicates among them, and weighted SimHash with one "
-        "factor of its weight switched off at a time.",
-    ),
-    (
-        "collisions",
-        "String hashes",
-        "Collisions of the eight string hashes of SURVEY among 1000 documents of which 419 are "
-        "copies. The published counts fit a table of 1024 slots, where an ideal hash collides "
-        "556.5 +- 8 times; whole 32-bit and 64-bit hashes collide for the copies alone.",
+        "surface-content",
+        "Edits",
+        "Share of edited copies that `content` calls near-duplicates of their original, by kind "
+        "and intensity of the edit and length of the page.",
     ),
     (
         "candidates",
         "Candidates",
         "How often the tables find a near-duplicate at all, by the Jaccard index of the pages; "
         "`proposed` is what datasketch's optimiser would choose.",
-    ),
-    (
-        "surface-content",
-        "Edits",
-        "Share of edited copies that `content` calls near-duplicates of their original, by kind "
-        "and intensity of the edit and length of the page.",
     ),
 )
 #: plots of a section, where its name is not theirs
@@ -79,78 +58,67 @@ _PLOTS: Final = {
 
 @attrs.frozen
 class Sizes:
-    """How large the experiments are; of made-up data, how much is made."""
+    """How large the experiments are."""
 
-    made_up: int
-    made_up_pairs: int
     limit: int
-    li: int
-    zhou: tuple[int, int]
     candidates: int
     per_cell: int
     workers: int
 
 
-FULL: Final = Sizes(10_000, 200, 3000, 500, (2000, 500), 1000, 50, 4)
-QUICK: Final = Sizes(150, 12, 30, 20, (25, 10), 20, 1, 2)
+FULL: Final = Sizes(3000, 1000, 50, 4)
+QUICK: Final = Sizes(30, 20, 1, 2)
 
 
-@contextmanager
-def _data(arguments: argparse.Namespace, sizes: Sizes) -> Iterator[tuple[Path, list[Path]]]:
-    """The files given, and made-up ones in place of those that are not."""
-    with TemporaryDirectory() as folder:
-        pairs, documents = arguments.pairs, arguments.documents
-        if pairs is None:
-            made = madeup.pairs(sizes.made_up_pairs, arguments.seed)
-            pairs = madeup.write(Path(folder) / "pairs.jsonl", made)
-        if not documents:
-            lines = madeup.documents(sizes.made_up, arguments.seed)
-            documents = [madeup.write(Path(folder) / "documents.jsonl", lines)]
-        yield pairs, documents
+def check(arguments: argparse.Namespace) -> Path:
+    """The folder of the report, once it is known that the files can be read.
+
+    :raises OutputError: no folder
+    :raises InputError: no file, or one that can't be read
+    """
+    if arguments.out is None:
+        raise OutputError("--out is missing: name the folder for tables, plots and report")
+    files = [path for path in (arguments.pairs, *(arguments.documents or ())) if path is not None]
+    if not files:
+        raise InputError("no file is given: name labelled pairs (--pairs) or --documents")
+    for path in files:
+        next(read_lines(path), None)
+    out: Path = arguments.out
+    return out
 
 
-def commands(
-    arguments: argparse.Namespace, sizes: Sizes, pairs: Path, documents: list[Path]
-) -> list[list[str]]:
-    """The command lines of all experiments."""
+def common_of(arguments: argparse.Namespace) -> list[str]:
+    """The arguments that all experiments are given."""
     common = ["--out", str(arguments.out), "--seed", str(arguments.seed)]
     common += ["--no-plots"] * arguments.no_plots
     for setting in arguments.set:
         common += ["--set", setting]
-    chosen = ["--methods", *arguments.methods] if arguments.methods else []
-    files = [str(path) for path in documents]
-    limit = ["--limit", str(arguments.limit or sizes.limit)]
-    size, planted = sizes.zhou
-    zhou = ["--size", str(size), "--planted", str(planted)]
-    return [
-        ["pairs", str(pairs), *common, *chosen],
-        ["stream", *files, *common, *limit, "--workers", str(sizes.workers), *chosen],
-        ["li", *files, *common, "--size", str(sizes.li)],
-        ["zhou", *files, *common, *zhou],
-        ["collisions", *common],
-        ["candidates", *common, "--count", str(sizes.candidates)],
-        ["surface", files[0], *common, "--per-cell", str(sizes.per_cell)],
-    ]
+    return common
 
 
-@contextmanager
-def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
-    """The command lines of all experiments, on the data given or made up meanwhile.
-
-    :raises InputError: a file can't be read
-    """
+def lines(
+    arguments: argparse.Namespace, pairs: Path | None, documents: Sequence[Path] | None
+) -> list[list[str]]:
+    """The command lines of the experiments on these files."""
     sizes = QUICK if arguments.quick else FULL
-    for path in (arguments.pairs, *(arguments.documents or ())):
-        if path is not None:
-            next(read_lines(path), None)  # known to be readable before anything is measured
-    with _data(arguments, sizes) as (pairs, documents):
-        yield commands(arguments, sizes, pairs, documents)
+    common = common_of(arguments)
+    chosen = ["--methods", *arguments.methods] if arguments.methods else []
+    found = []
+    if pairs is not None:
+        found.append(["pairs", str(pairs), *common, *chosen])
+    if documents:
+        limit = ["--limit", str(arguments.limit or sizes.limit)]
+        files = [str(path) for path in documents]
+        stream = ["stream", *files, *common, *limit, "--workers", str(sizes.workers), *chosen]
+        surface = ["surface", files[0], *common, "--per-cell", str(sizes.per_cell)]
+        found += [stream, surface]
+    return [*found, ["candidates", *common, "--count", str(sizes.candidates)]]
 
 
-def compose(folder: Path) -> str:
+def compose(folder: Path, sections: Sequence[Section] = SECTIONS) -> str:
     """The report: every table that is in the folder under its heading, with its plot."""
     parts = ["# Evaluation\n"]
-    for name, heading, meaning in SECTIONS:
+    for name, heading, meaning in sections:
         table = folder / f"{name}.md"
         if not table.exists():
             continue
@@ -161,14 +129,14 @@ def compose(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: Path, sections: Sequence[Section] = SECTIONS) -> Path:
     """Write the report beside the tables.
 
     :raises OutputError: it can't be written
     """
     path = folder / REPORT
     try:
-        path.write_text(compose(folder), encoding="utf-8")
+        path.write_text(compose(folder, sections), encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{path} can't be written: {error.strerror or error}") from None
     return path

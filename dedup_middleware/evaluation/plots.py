@@ -34,7 +34,8 @@ def require_matplotlib() -> None:
         ) from None
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; sizes in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -56,7 +57,7 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
 
     A method that says yes or no has one point.
     """
-    figure = _figure(10, 6)
+    figure = new_figure(10, 6)
     axes = figure.subplots()
     lines = dots = 0
     for i, (name, points) in enumerate(curves.items()):
@@ -80,26 +81,9 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
     return figure
 
 
-def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
-    """Processor seconds against number of pages for each method, both on logarithmic scales."""
-    figure = _figure(8, 5)
-    axes = figure.subplots()
-    for i, name in enumerate(dict.fromkeys(str(row["method"]) for row in rows)):
-        own = [row for row in rows if row["method"] == name]
-        pages, seconds = [row["pages"] for row in own], [row["seconds"] for row in own]
-        axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
-    axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
-    sizes = sorted({row["pages"] for row in rows})
-    axes.set_xticks(sizes, [f"{size}" for size in sizes])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
-    return figure
-
-
 def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
     """Recall of the tables against the Jaccard index."""
-    figure = _figure(7, 5)
+    figure = new_figure(7, 5)
     axes = figure.subplots()
     jaccard = [row.jaccard for row in rows]
     axes.plot(jaccard, [row.found.value for row in rows], marker="o", label="all tables")
@@ -126,7 +110,7 @@ def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
     intensities = sorted({cell.intensity for cell in cells})
     lengths = sorted({cell.length for cell in cells})
     known = {(c.kind, c.intensity, c.length): c.recall for c in cells}
-    figure = _figure(2 + 4 * len(lengths), 1.5 + 0.35 * len(kinds))
+    figure = new_figure(2 + 4 * len(lengths), 1.5 + 0.35 * len(kinds))
     panels = figure.subplots(1, len(lengths), squeeze=False)[0]
     image: Any = None
     for axes, length in zip(panels, lengths, strict=True):

@@ -37,7 +37,6 @@ from dedup_middleware.index.verification import Progress, Verification
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SCHEMA = 2
 _REFRESH_LEASE = 10.0  # seconds
 _FORGET = 100_000  # pages forgotten at once
 Parameters = Mapping[str, str]

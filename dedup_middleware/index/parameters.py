@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Mapping
 
 from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.index.base import SCHEMA, Parameters, differences
+from dedup_middleware.index.base import Parameters, differences
 
+#: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
+SCHEMA = 3
 HASH_KEY = "hash_key"
-MIGRATED = ("1",)  # older schemas that can be migrated
 
 
 def complete(parameters: Parameters) -> dict[str, str]:
@@ -40,23 +41,15 @@ def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name != HASH_KEY}
 
 
-def check_schema(found: str, where: str, known: int = SCHEMA) -> None:
+def check_schema(found: str, where: str) -> None:
     """Refuse an index laid out in a way this version does not know.
 
-    :param known: the schema of this version
-    :raises IndexRefusedError: names both versions and the way out
+    :raises IndexRefusedError: names both schemas and the way out
     """
-    if found in MIGRATED:
-        raise IndexRefusedError(
-            f"the index at {where} has schema {found!r}, this version of dedup-middleware has "
-            f"schema {known}: copy it into a new one with "
-            "dedup_middleware.index.migration.migrate, or use the version that made it, or begin a "
-            "new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
-        )
-    if found != str(known):
+    if found != str(SCHEMA):
         raise IndexRefusedError(
             f"the index at {where} has schema {found!r}, this version of dedup-middleware knows "
-            f"schema {known}: use the version that made it, or another index (DEDUP_NAMESPACE "
+            f"schema {SCHEMA}: use the version that made it, or another index (DEDUP_NAMESPACE "
             "or DEDUP_INDEX_URL)."
         )
 

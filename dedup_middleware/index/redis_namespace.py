@@ -11,7 +11,7 @@ from dedup_middleware.index.base import (
     Index,
     Parameters,
 )
-from dedup_middleware.index.parameters import agree, check_schema, complete, missing
+from dedup_middleware.index.parameters import SCHEMA, agree, check_schema, complete, missing
 from dedup_middleware.index.record_layout import layout_of, record_parameter
 from dedup_middleware.index.redis_expiry import remove_expired
 from dedup_middleware.index.redis_link import Call, RedisLink
@@ -25,7 +25,6 @@ from dedup_middleware.index.redis_servers import Reply
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.options import Options
 
-SCHEMA = 3  # of Redis: since 3 the buckets of a table are fields of a hash
 _SCHEMA = str(SCHEMA).encode()
 
 
@@ -102,7 +101,7 @@ class RedisNamespace(Index):
     def _agreed(self, reply: Any, parameters: Parameters | None) -> dict[str, str]:
         schema, fields, milliseconds = reply
         where = f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
-        check_schema(schema.decode("utf-8", "replace"), where, SCHEMA)
+        check_schema(schema.decode("utf-8", "replace"), where)
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
         stored = dict(zip(texts[::2], texts[1::2], strict=True))

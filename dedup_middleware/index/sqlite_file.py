@@ -14,13 +14,9 @@ import attrs
 
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.index import sqlite_tables as tables
-from dedup_middleware.index.base import (
-    SCHEMA,
-    Index,
-    Parameters,
-)
+from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.parameters import agree, check_schema, complete, missing
+from dedup_middleware.index.parameters import SCHEMA, agree, check_schema, complete, missing
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.sqlite_errors import as_error, retryable
 from dedup_middleware.index.window import Moment, Window, window_parameter

@@ -89,11 +89,6 @@ class Drop:
         """Host of the dropped page."""
         return host_of(self.key)
 
-    @property
-    def was_dropped(self) -> bool:
-        """Whether the page was not stored."""
-        return self.outcome in DROPS
-
 
 @attrs.frozen(kw_only=True)
 class Kept:

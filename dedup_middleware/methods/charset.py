@@ -49,21 +49,13 @@ def _character_positions() -> NDArray[np.int16]:
     return positions
 
 
-def machine_code_position(key: int, size: int = SIZE) -> int:
-    """Position of a 16-bit code by bisection from its low bit.
-
-    ``sum(((key >> j & 1) * size) >> (j + 1) for j in range(16))``: a bit chooses a half of what
-    the bits below it left over. With 3764 positions only the low 11 bits matter.
-
-    >>> machine_code_position(1), machine_code_position(2), machine_code_position(3)
-    (1882, 941, 2823)
-    """
-    return sum(((key >> j & 1) * size) >> (j + 1) for j in range(KEY_BITS))
-
-
 @lru_cache(maxsize=1)
 def _machine_code_positions() -> NDArray[np.int16]:
-    """``machine_code_position`` of every key."""
+    """Position of every 16-bit code, by bisection from its low bit.
+
+    ``sum(((key >> j & 1) * SIZE) >> (j + 1) for j in range(16))``: a bit chooses a half of what
+    the bits below it left over. With 3764 positions only the low 11 bits matter.
+    """
     keys = np.arange(1 << KEY_BITS)
     positions = np.zeros(1 << KEY_BITS, np.int16)
     for j in range(KEY_BITS):

@@ -48,15 +48,6 @@ def class_keys(
     return tuple(sorted(pairs))
 
 
-def candidate_probability(jaccard: float, positions: int) -> float:
-    """Chance that two pages of a Jaccard index share a class: ``1 - (1 - J) ** M``.
-
-    >>> round(candidate_probability(0.7, 8), 4)
-    0.9999
-    """
-    return 1 - (1 - jaccard) ** positions
-
-
 @attrs.frozen
 class Csu(SignatureMethod):
     """Equal positions of two min-wise fingerprints, verified by the Jaccard index.

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -19,17 +18,6 @@ POSITION_BITS: Final = 16
 FINGERPRINT_SEED: Final = 1
 VERIFICATION_SEED: Final = 2
 VERIFICATION_MINIMA: Final = 512
-
-
-def minwise_fingerprint(
-    sample: Collection[int], permutations: Sequence[Callable[[int], int]]
-) -> list[int]:
-    """The definition: ``F[j] = min(pi_j(s) for s in sample)``.
-
-    >>> minwise_fingerprint({1, 2}, [lambda s: 5 - s, lambda s: s])
-    [3, 1]
-    """
-    return [min(map(permute, sample)) for permute in permutations]
 
 
 def fold16(minima: NDArray[np.uint32]) -> NDArray[np.uint16]:

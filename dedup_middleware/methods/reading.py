@@ -43,10 +43,6 @@ class Signature:
     keys: tuple[tuple[int, int], ...]
     payload: bytes = attrs.field(repr=False)
 
-    def shares_key(self, other: Signature) -> bool:
-        """Whether the two pages are candidates of each other by their keys."""
-        return not set(self.keys).isdisjoint(other.keys)
-
 
 class SignatureMethod(ABC):
     """A method that compares signatures; its parameters are its fields."""
@@ -75,7 +71,3 @@ class SignatureMethod(ABC):
     @abstractmethod
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages from 0 to 1, symmetric."""
-
-    def is_duplicate(self, a: Signature, b: Signature) -> bool:
-        """Whether the similarity reaches the threshold."""
-        return self.compare(a, b) >= self.threshold

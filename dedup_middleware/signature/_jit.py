@@ -22,7 +22,6 @@ Word = Any
 U8 = types.Array(types.uint8, 1, "C")
 U16 = types.Array(types.uint16, 1, "C")
 U32 = types.Array(types.uint32, 1, "C")
-U32_2 = types.Array(types.uint32, 2, "C")
 U64 = types.Array(types.uint64, 1, "C")
 I64 = types.Array(types.int64, 1, "C")
 F64 = types.Array(types.float64, 1, "C")

@@ -47,21 +47,6 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
         return _bands(_inputs.vector(minhash, np.uint32, "minhash"), bands, rows)
 
 
-def recall(bands: int, rows: int, jaccard: float) -> float:
-    """Probability that two sets share at least one band: 1 - (1 - J**R)**B.
-
-    :raises ValueError: a Jaccard similarity outside 0..1, or no band or no row
-
-    >>> round(recall(10, 4, 0.8), 3)
-    0.995
-    """
-    bands = _inputs.count(bands, "bands", 1, 1 << 16)
-    rows = _inputs.count(rows, "rows", 1, 1 << 16)
-    if not 0.0 <= jaccard <= 1.0:
-        raise ValueError(f"jaccard must lie in 0..1, got {jaccard}")
-    return float(1.0 - (1.0 - jaccard**rows) ** bands)
-
-
 @inlined
 def mix64(h: Word) -> Word:
     """MurmurHash3's finalizer, a permutation of the 64-bit numbers."""

@@ -23,7 +23,7 @@ def compare(
     sketch_at: int,
     bits: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """What :func:`.sketch.jaccards` and :func:`.figures.differing_figures` say, of rows of bytes.
+    """What :func:`.sketch.jaccards` and :func:`.figures.conflicts` say, of rows of bytes.
 
     :param records: uint8[n, m], a row for each of the others
     :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R8, R8_2, R32, REFUSED, U8, Word, inlined, kernel
+from dedup_middleware.signature._jit import R32, REFUSED, U8, Word, inlined, kernel
 from dedup_middleware.text.places import NAMES, SECONDS
 
 ENTRIES: Final = 16
@@ -33,30 +33,6 @@ def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
         return _figure_sketch(entries)
     except REFUSED:
         return _figure_sketch(_inputs.vector(entries, np.uint32, "entries"))
-
-
-def differing_figures(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """In how many places a page and each of n others have different figures, int64[n].
-
-    A place differs when each of the two has a value there that the other lacks. Only places up to
-    the last that both sketches are sure to know are counted. Names count as figures do, unless both
-    pages have one of the names in another place too: then one mention was edited. Of the first and
-    the second entries of figures those that differ in more places count, so that no figure counts
-    twice.
-
-    :param query: shape (48,)
-    :param sketches: shape (n, 48)
-    :raises TypeError: sketches that are no arrays of uint8
-    :raises ValueError: other shapes
-    """
-    query = _inputs.words(query, np.uint8, FIGURE_BYTES, "query")
-    if type(sketches) is not np.ndarray or sketches.dtype != np.uint8:
-        raise TypeError("sketches must be a NumPy array of uint8")
-    if sketches.ndim != 2 or sketches.shape[1] != FIGURE_BYTES:
-        raise ValueError(
-            f"sketches must have shape (n, {FIGURE_BYTES}), got shape {sketches.shape}"
-        )
-    return _differing(query, np.ascontiguousarray(sketches))
 
 
 @inlined
@@ -129,7 +105,14 @@ def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
 
 @inlined
 def conflicts(a: Word, b: Word) -> Word:
-    """In how many places two sketches have different figures or names."""
+    """In how many places two sketches have different figures or names.
+
+    A place differs when each of the two has a value there that the other lacks. Only places up to
+    the last that both sketches are sure to know are counted. Names count as figures do, unless both
+    pages have one of the names in another place too: then one mention was edited. Of the first and
+    the second entries of figures those that differ in more places count, so that no figure counts
+    twice.
+    """
     known = min(_known(a), _known(b))
     firsts, names, seconds, i, j = 0, 0, 0, 0, 0
     while True:
@@ -153,11 +136,3 @@ def conflicts(a: Word, b: Word) -> Word:
             if NAMES <= place < SECONDS:
                 elsewhere = _named_elsewhere(a, b, begin, i) or _named_elsewhere(b, a, start, j)
                 names += 0 if elsewhere else 1
-
-
-@kernel(I64(R8, R8_2))
-def _differing(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
-    out = np.empty(sketches.shape[0], np.int64)
-    for row in range(sketches.shape[0]):
-        out[row] = conflicts(query, sketches[row])
-    return out

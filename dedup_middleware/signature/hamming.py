@@ -76,49 +76,6 @@ def distances(
     return _row_distances(rows, _row_query(rows, query))
 
 
-def nearest(
-    fingerprints: NDArray[np.uint64], query: int | np.uint64 | NDArray[np.uint64]
-) -> tuple[int, int]:
-    """Position and distance of the code closest to the query; ties go to the lowest position.
-
-    :param fingerprints: uint64, shape (n,) or (n, words), n at least 1
-    :param query: 64-bit fingerprint, or uint64 of shape (words,)
-    :raises TypeError: arrays that are not of uint64
-    :raises ValueError: no code at all, or shapes that don't fit
-    """
-    rows = _inputs.codes(fingerprints, "fingerprints")
-    if len(rows) == 0:
-        raise ValueError("fingerprints are empty: nothing is nearest")
-    if rows.ndim == 1:
-        position, distance = _nearest(rows, _inputs.word(query, "query"))  # type: ignore[arg-type]
-    else:
-        found = _row_distances(rows, _row_query(rows, query))
-        position = int(found.argmin())
-        distance = found[position]
-    return int(position), int(distance)
-
-
-def within_many(
-    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All pairs of a query and a fingerprint within a distance, in one pass over memory.
-
-    :param fingerprints: uint64, shape (n,)
-    :param queries: uint64, shape (q,)
-    :param distance: largest number of differing bits, 0..64
-    :return: positions of the queries and, for each, of the fingerprint: two int64 arrays
-        of shape (m,), ascending by query, then by fingerprint
-    :raises TypeError: arrays that are not of uint64
-    :raises ValueError: another shape, or a distance out of bounds
-    """
-    distance = _inputs.count(distance, "distance", 0, 64)
-    return _within_many(
-        _inputs.vector(fingerprints, np.uint64, "fingerprints"),
-        _inputs.vector(queries, np.uint64, "queries"),
-        distance,
-    )
-
-
 def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
     width = rows.shape[1]
     if width * 64 > 0xFFFF:
@@ -131,8 +88,6 @@ _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _SHARED = np.uint64(3)
 _NEAR = np.uint64(NEAR)
-# 32 KB of fingerprints stay in the nearest caches while all queries pass over them.
-_TILE = np.uint64(4096)
 
 
 @allocating
@@ -228,42 +183,6 @@ def _within(
     return out[:used]
 
 
-@kernel(types.UniTuple(I64, 2)(R64, R64, types.uint64))
-def _within_many(
-    fingerprints: NDArray[np.uint64], queries: NDArray[np.uint64], distance: Word
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    size = np.uint64(fingerprints.size)
-    found = np.empty(2 * NEAR, np.int64)
-    owners = np.empty(2 * NEAR, np.int64)
-    ends = np.zeros(queries.size + 1, np.int64)
-    used = _ZERO
-    start = _ZERO
-    while start < size:
-        stop = min(start + _TILE, size)
-        for q in range(queries.size):
-            # Most tiles hold no hit: only the others pay for the lists.
-            before = used
-            i, used = _gather(fingerprints, start, stop, queries[q], distance, found, used)
-            if used == before and i == stop:
-                continue
-            found, used = scan(fingerprints, i, stop, queries[q], distance, found, used)
-            owners = with_room(owners, before, used - before)
-            owners[before:used] = q
-            ends[q + 1] += np.int64(used - before)
-        start = stop
-    # Sorting by counting keeps the positions of a query ascending.
-    for q in range(queries.size):
-        ends[q + 1] += ends[q]
-    order_queries = np.empty(used, np.int64)
-    order_found = np.empty(used, np.int64)
-    for i in range(used):
-        q = owners[i]
-        order_queries[ends[q]] = q
-        order_found[ends[q]] = found[i]
-        ends[q] += 1
-    return order_queries, order_found
-
-
 @kernel(U8(R64, types.uint64))
 def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint8]:
     size = np.uint64(fingerprints.size)
@@ -276,32 +195,6 @@ def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint
         out[i] = popcount(fingerprints[i] ^ query)
         i += _ONE
     return out
-
-
-@kernel(types.UniTuple(types.int64, 2)(R64, types.uint64))
-def _nearest(fingerprints: NDArray[np.uint64], query: Word) -> tuple[int, int]:
-    size = np.uint64(fingerprints.size)
-    best = popcount(fingerprints[0] ^ query)
-    position = np.uint64(0)
-    i = np.uint64(0)
-    while i < size and best:
-        stop = min(i + _NEAR, size)
-        if stop - i == _NEAR:
-            mask = near_mask64(fingerprints, i, query, best - _ONE)
-        else:
-            mask = np.uint64(0)
-            for j in range(i, stop):
-                if popcount(fingerprints[j] ^ query) < best:
-                    mask |= _ONE << (j - i)
-        while mask:
-            j = i + trailing_zeros(mask)
-            closer = popcount(fingerprints[j] ^ query)
-            if closer < best:
-                best = closer
-                position = j
-            mask &= mask - _ONE
-        i = stop
-    return np.int64(position), np.int64(best)
 
 
 @kernel(U16(R64_2, R64))

@@ -80,15 +80,6 @@ def simhash(
     return SimHash(value=value, sums=sums) if total else None
 
 
-def bits_of(sums: NDArray[np.int64]) -> int:
-    """The number whose bit p is set if ``sums[p]`` is positive.
-
-    >>> bits_of(np.array([55, -32, -5, -22, 108, 13])) == 0b110001
-    True
-    """
-    return int.from_bytes(np.packbits(sums > 0, bitorder="little").tobytes(), "little")
-
-
 def _signed(features: NDArray[np.uint64], weights: Any) -> tuple[int, int, NDArray[np.int64]]:
     if weights is None:
         return _count(features)

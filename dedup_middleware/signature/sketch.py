@@ -129,7 +129,6 @@ def lowest_bits(bits: int) -> Word:
 
 
 _S64 = np.uint64(64)
-_ALL = np.uint64(BITS)
 
 
 @inlined

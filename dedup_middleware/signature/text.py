@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._jit import (
     I64,
     R8,
@@ -23,13 +24,15 @@ from dedup_middleware.signature._jit import (
     U32,
     U64,
     Word,
+    allocating,
     kernel,
 )
-from dedup_middleware.signature.figures import FIGURE_BYTES
-from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.signature.page import check_bands, sign_into
-from dedup_middleware.signature.simhash import BITS
-from dedup_middleware.signature.sketch import WORDS, bits_each
+from dedup_middleware.signature._vector import add_weights
+from dedup_middleware.signature.bands import fill_bands
+from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
+from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
+from dedup_middleware.signature.simhash import BITS, centred, sum_bits
+from dedup_middleware.signature.sketch import WORDS, bits_each, fill_sketch
 from dedup_middleware.text.shingle import read_text
 
 if TYPE_CHECKING:
@@ -37,10 +40,11 @@ if TYPE_CHECKING:
 
 
 class SignedText(NamedTuple):
-    """What `TextSigner` gives; shapes as in `page.Signatures`.
+    """The signatures of a text.
 
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
-    ``simhash`` and its ``sums`` say nothing where ``size`` is 0.
+    ``simhash`` and its ``sums`` say nothing where ``size`` is 0. Shapes: ``sums`` int64[64],
+    ``minhash`` uint32[K], ``sketch`` uint64[8], ``bands`` uint64[B], ``figures`` uint8[48].
     """
 
     size: int
@@ -53,8 +57,25 @@ class SignedText(NamedTuple):
     figures: NDArray[np.uint8]
 
 
+def _check_bands(num_perm: int, bands: int, rows: int) -> None:
+    """Refuse bands that the minima are too few for.
+
+    :raises ValueError: a number out of bounds, or fewer minima than bands * rows
+    """
+    _inputs.count(bands, "bands", 0, 1 << 16)
+    _inputs.count(rows, "rows", 1, 1 << 16)
+    if bands * rows > num_perm:
+        raise ValueError(
+            f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
+            f"{num_perm}: lower one of them or raise num_perm"
+        )
+
+
 class TextSigner:
-    """Turns a text into its signatures: those of ``PageSigner`` of the shingles of a ``Shingler``.
+    """Turns a text into its signatures.
+
+    They equal those of ``MinHasher``, ``simhash``, ``sketch``, ``bands`` and ``figure_sketch`` of
+    the shingles that a ``Shingler`` makes of it.
 
     :param shingler: how texts are read
     :param num_perm: minima K; ``bits_each`` says which numbers a sketch can be made of
@@ -68,7 +89,7 @@ class TextSigner:
     def __init__(
         self, shingler: Shingler, num_perm: int = 512, bands: int = 8, rows: int = 3
     ) -> None:
-        check_bands(num_perm, bands, rows)
+        _check_bands(num_perm, bands, rows)
         padded = MinHasher(num_perm).padded
         self._shingler = shingler
         self._num_perm = num_perm
@@ -90,6 +111,44 @@ class TextSigner:
         if self._room != self._num_perm:
             minhash = minhash[: self._num_perm]
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures)
+
+
+@allocating
+def _sign(
+    features: NDArray[np.uint64],
+    counts: NDArray[np.uint32],
+    places: NDArray[np.uint32],
+    padded: NDArray[np.uint32],
+    bits: int,
+    rows: int,
+    sums: NDArray[np.int64],
+    minima: NDArray[np.uint32],
+    sketch: NDArray[np.uint64],
+    banded: NDArray[np.uint64],
+    figures: NDArray[np.uint8],
+) -> Word:
+    """Write all signatures of a page, its SimHash returned; `minima` has room for the padding."""
+    mixed = np.empty(features.size, np.uint32)
+    for i in range(np.uint64(features.size)):
+        mixed[i] = mix32(np.uint32(features[i]))
+    fill_minima(mixed, padded, minima)
+    fill_sketch(minima, bits, sketch)
+    fill_bands(minima, rows, banded)
+    fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
+    sum_bits(features, np.empty(BITS, np.uint8), sums)
+    # Nearly all shingles occur once, and counting bits is much faster than adding weights.
+    total, repeated = np.int64(features.size), np.uint64(0)
+    again, weights = np.empty(features.size, np.uint64), np.empty(features.size, np.uint32)
+    for i in range(np.uint64(features.size)):
+        again[repeated], weights[repeated] = features[i], counts[i] - np.uint32(1)
+        total += np.int64(counts[i]) - 1
+        repeated += np.uint64(counts[i] > 1)
+    if repeated:
+        more = np.empty(BITS, np.int64)
+        add_weights(again[:repeated], weights[:repeated], more)
+        for p in range(np.uint64(BITS)):
+            sums[p] += more[p]
+    return centred(sums, total)
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
@@ -126,7 +185,7 @@ def _sign_text(
     )
     value = np.uint64(0)
     if ready:
-        value = sign_into(
+        value = _sign(
             features, counts, places, padded, bits, rows, sums, minima, sketch, banded, figures
         )
     return ready, features.size, exact, value

@@ -1,4 +1,4 @@
-"""Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup dedup``.
+"""Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``.
 
 Each row has its file and its place in it, so that the order of the input does not depend on how
 Spark cuts it up: files by name, rows as they stand in them.

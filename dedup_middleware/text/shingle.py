@@ -335,15 +335,6 @@ class Shingler:
         kept, _ = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 
-    @staticmethod
-    def warm_up() -> None:
-        """Compile or load every kernel and table of the default settings, so that the first
-        page does not wait."""
-        shingler = Shingler()
-        for text in ("2020年4月3日，研究生命起源。", "Un café à 3.5 %", "e\u0301"):
-            shingler(text)
-            shingler.tokens(text)
-
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:
     # Nearly all words are Han characters that no normal form changes.

@@ -1,4 +1,4 @@
-"""`scrapy dedup dedup`: files in, kept and dropped rows out, by the rule of the crawl."""
+"""`scrapy dedup files`: files in, kept and dropped rows out, by the rule of the crawl."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lines(path: Path) -> list[Any]:
 
 def batch(*arguments: str | Path, **settings: Any) -> Any:
     """Run it in this process alone."""
-    return dedup("dedup", *map(str, arguments), "--workers", "0", **settings)
+    return dedup("files", *map(str, arguments), "--workers", "0", **settings)
 
 
 def test_same_rule_as_the_crawl(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
         folder = tmp_path / workers
         folder.mkdir()
         done = dedup(
-            "dedup", str(source), "-o", str(folder / "kept.jsonl"),
+            "files", str(source), "-o", str(folder / "kept.jsonl"),
             "--dropped", str(folder / "dropped.jsonl"), "--workers", workers,
         )  # fmt: skip
         assert done.code == 0, done.err
@@ -261,7 +261,15 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert len(lines(tmp_path / "kept.jsonl")) == 2
     assert "is named twice" in batch(source, "-o", source, "--overwrite").err
     assert len(lines(source)) == 3
-    assert dedup("dedup", str(source), "-o", "x", "--workers", "-1").code == 2
+    assert dedup("files", str(source), "-o", "x", "--workers", "-1").code == 2
+
+
+def test_the_command_has_one_name(tmp_path: Path) -> None:
+    """`scrapy dedup dedup`, as the command was once called, is unknown."""
+    source = write(tmp_path / "in.jsonl", rows(1))
+    done = dedup("dedup", str(source), "-o", str(tmp_path / "kept.jsonl"))
+    assert done.code == 2
+    assert not (tmp_path / "kept.jsonl").exists()
 
 
 def test_pages_without_text_and_revisits(tmp_path: Path) -> None:
@@ -294,7 +302,7 @@ def test_run_that_was_killed_is_repeated(tmp_path: Path) -> None:
     """It leaves no finished file; the next run gives what an undisturbed one gives."""
     source = write(tmp_path / "in.jsonl", rows(3000))
     command = [
-        sys.executable, "-m", "scrapy", "dedup", "dedup", str(source), "--workers", "1",
+        sys.executable, "-m", "scrapy", "dedup", "files", str(source), "--workers", "1",
         "--dropped", str(tmp_path / "dropped.jsonl"), "-o",
     ]  # fmt: skip
     kept, part = tmp_path / "kept.jsonl", tmp_path / "kept.jsonl.part"

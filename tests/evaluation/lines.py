@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from collections.abc import Iterable, Mapping
@@ -53,3 +54,12 @@ def labelled(count: int) -> list[dict[str, Any]]:
             },
         ]
     return [*lines, {"pair_id": "unsure", "label": None, "a_text": "a", "b_text": "b"}]
+
+
+def rows(out: Path, name: str) -> list[dict[str, str]]:
+    """A table that was written, after checking that CSV and JSON agree."""
+    with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    values = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+    assert [list(row) for row in values] == [list(row) for row in table]
+    return table

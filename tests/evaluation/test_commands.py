@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.everything import SECTIONS
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
-from tests.evaluation.lines import documents, labelled, page, write_lines
+from tests.evaluation.lines import documents, labelled, page, rows, write_lines
 from tests.texts import english
 
 
@@ -23,15 +20,6 @@ from tests.texts import english
 def pages(tmp_path: Path) -> Path:
     """A file of documents."""
     return write_lines(tmp_path / "pages.jsonl", documents(30))
-
-
-def rows(out: Path, name: str) -> list[dict[str, str]]:
-    """A table that was written, after checking that CSV and JSON agree."""
-    with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
-    values = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
-    assert [list(row) for row in values] == [list(row) for row in table]
-    return table
 
 
 def test_pairs_command_writes_tables_and_plots(
@@ -78,22 +66,6 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     assert sum(int(row["losses"]) for row in table) == len(rows(out, "stream-lost"))
 
 
-def test_li_and_zhou_commands(tmp_path: Path, pages: Path) -> None:
-    """The tables of both protocols."""
-    out = tmp_path / "out"
-    common = [str(pages), "--out", str(out)]
-    assert main(["li", *common, "--size", "10", "--methods", "md5", "content"]) == 0
-    md5, content = (float(row["recall_percent"]) for row in rows(out, "li"))
-    assert md5 == 50
-    assert content >= 90
-    sizes = rows(out, "li-sizes")
-    assert not sizes  # 20 pages are less than the smallest size
-    assert rows(out, "li")[0]["published_recall"] == "50.0"
-    assert main(["zhou", *common, "--size", "30", "--planted", "6", "--methods", "content"]) == 0
-    (row,) = rows(out, "zhou")
-    assert (row["documents"], row["planted"]) == ("30", "6")
-
-
 def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
     """Tables, and plots unless they are not wanted."""
     out = tmp_path / "out"
@@ -123,50 +95,40 @@ def test_settings_reach_the_methods(tmp_path: Path) -> None:
         assert rows(out, "pairs")[0]["recall"] == recall
 
 
-def test_collisions_command_explains_the_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (("--pairs",), ["pairs", "pairs-all", "candidates"]),
+        (("--documents",), ["stream", "surface-content", "candidates"]),
+        (
+            ("--pairs", "--documents"),
+            ["pairs", "pairs-all", "stream", "surface-content", "candidates"],
+        ),
+    ],
+)
+def test_all_runs_the_experiments_on_the_files_given(
+    tmp_path: Path, given: tuple[str, ...], names: list[str]
 ) -> None:
-    """Eight hashes and the ideal one; whole hashes collide for the copies alone."""
-    assert main(["collisions", "--out", str(tmp_path)]) == 0
-    table = rows(tmp_path, "collisions")
-    assert len(table) == 9
-    assert {row["whole_64"] for row in table} == {"419"}
-    assert "an ideal hash collides 556.5 +- 8.0 times" in capsys.readouterr().out
-
-
-def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One command runs every experiment without any data and writes one report of them all."""
-    pytest.importorskip("matplotlib")
+    """One report of the experiments on labelled pairs, on documents, or on both."""
+    files = {
+        "--pairs": write_lines(tmp_path / "pairs.jsonl", labelled(5)),
+        "--documents": write_lines(tmp_path / "pages.jsonl", documents(30)),
+    }
     out = tmp_path / "out"
-    assert main(["all", "--quick", "--out", str(out), "--methods", "content", "md5"]) == 0
-    printed = capsys.readouterr().out
-    assert "1 of 7: pairs" in printed
-    assert "7 of 7: surface" in printed
+    chosen = [word for name in given for word in (name, str(files[name]))]
+    common = ["--quick", "--no-plots", "--out", str(out), "--methods", "content"]
+    assert main(["all", *chosen, *common]) == 0
     report = (out / "report.md").read_text(encoding="utf-8")
     headings = [line[3:] for line in report.splitlines() if line.startswith("## ")]
-    assert headings == [heading for _, heading, _ in SECTIONS]
-    for plot in re.findall(r"!\[.*?\]\((.*?)\)", report):
-        assert (out / plot).read_bytes().startswith(b"<?xml")
-    pairs = {row["method"]: row for row in rows(out, "pairs") if row["order"] == "either"}
-    assert float(pairs["content"]["f1"]) > 0.9
-    assert float(pairs["md5"]["f1"]) == 0
-    li = {row["method"]: row for row in rows(out, "li")}
-    assert (li["content"]["recall_percent"], li["content"]["flagged"]) == ("100.0", "0")
-
-
-def test_alias_is_the_same_command(tmp_path: Path) -> None:
-    """``python -m dedup_middleware.evaluate`` runs the evaluation."""
-    command = [sys.executable, "-m", "dedup_middleware.evaluate", "collisions"]
-    arguments = ["--out", str(tmp_path / "out")]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
-    assert "collisions among 1000 documents" in done.stdout
-    assert (tmp_path / "out" / "collisions.md").exists()
+    assert headings == [heading for name, heading, _ in SECTIONS if name in names]
+    assert {path.stem for path in out.glob("*.csv")} >= set(names)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["all"], "--out is missing"),
+        (["all", "--out", "o"], "no file is given: name labelled pairs (--pairs) or --documents"),
         (["all", "--out", "o", "--pairs", "none.jsonl", "--no-plots"], "none.jsonl can't be read"),
         (["candidates", "--set", "METHOD=idf"], "DEDUP_METHOD='idf' can't be used: use content"),
         (["pairs", "none.jsonl"], "none.jsonl can't be read"),
@@ -216,7 +178,6 @@ def test_two_documents_with_one_key_are_refused(
     [
         ["stream", "f", "--planted", "2"],
         ["stream", "f", "--workers", "0"],
-        ["li", "f", "--size", "x"],
         ["candidates", "--count", "-1"],
     ],
 )

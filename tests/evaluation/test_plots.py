@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dedup_middleware.evaluation import plots
@@ -28,23 +26,6 @@ def test_precision_recall_shows_curves_and_points() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["content", "rules", "idf"]
     assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
-
-
-def test_seconds_by_pages_draws_a_line_a_method(tmp_path: Path) -> None:
-    """Both scales are logarithmic and the ticks are the sizes measured; the files are written."""
-    rows: list[dict[str, float | str]] = [
-        {"method": name, "pages": size, "seconds": factor * size**2}
-        for size in (50, 100)
-        for name, factor in (("md5", 1e-6), ("charset", 1e-5))
-    ]
-    figure = plots.seconds_by_pages(rows)
-    (axes,) = figure.axes
-    assert [line.get_label() for line in axes.lines] == ["md5", "charset"]
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["50", "100"]
-    written = plots.save(figure, tmp_path, "times")
-    assert [path.name for path in written] == ["times.svg", "times.png"]
-    assert all(path.stat().st_size > 1000 for path in written)
 
 
 def test_heat_map_sets_other_pages_apart() -> None:

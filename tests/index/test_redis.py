@@ -15,6 +15,7 @@ import redis
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.index.base import Claim, Reading
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_buckets import field_of, hash_of
@@ -342,14 +343,17 @@ async def test_part_of_an_index(redis_server: RedisServer) -> None:
     await harness.close()
 
 
-async def test_newer_schema(redis_server: RedisServer) -> None:
-    """An index of a later version is refused; the message names both versions."""
+@pytest.mark.parametrize("schema", [str(SCHEMA - 2), str(SCHEMA - 1), str(SCHEMA + 1)])
+async def test_other_schema(redis_server: RedisServer, schema: str) -> None:
+    """An index of another schema is refused by name, with the way out, and left as it is."""
     harness = RedisHarness(redis_server)
     await harness.client()
-    harness.admin.set(harness.prefix + b"schema", "7")
+    harness.admin.set(harness.prefix + b"schema", schema)
     message = await refusal(redis_server.url, namespace=harness.options.namespace)
-    assert "has schema '7'" in message
-    assert "knows schema 3" in message
+    assert f"has schema '{schema}'" in message
+    assert f"knows schema {SCHEMA}" in message
+    assert "another index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)" in message
+    assert harness.admin.get(harness.prefix + b"schema") == schema.encode()
     await harness.close()
 
 

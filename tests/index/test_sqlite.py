@@ -13,6 +13,7 @@ import pytest
 
 from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.base import Claim, Index
+from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.records import State
 from dedup_middleware.index.sqlite import SQLiteIndex
 from tests.index.harness import PARAMETERS, SQLiteHarness, entry, slots_of
@@ -82,13 +83,16 @@ async def test_database_of_another_program(file: Path, db: sqlite3.Connection) -
     assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("recipe",)]
 
 
-async def test_newer_schema(file: Path, db: sqlite3.Connection) -> None:
-    """An index of a later version is refused; the message names both versions."""
+@pytest.mark.parametrize("schema", [SCHEMA - 2, SCHEMA - 1, SCHEMA + 1])
+async def test_other_schema(file: Path, db: sqlite3.Connection, schema: int) -> None:
+    """An index of another schema is refused by name, with the way out, and left as it is."""
     await (await opened(file)).close()
-    db.execute("PRAGMA user_version = 7")
+    db.execute(f"PRAGMA user_version = {schema}")
     message = await refusal(file)
-    assert "has schema '7'" in message
-    assert "knows schema 2" in message
+    assert f"has schema '{schema}'" in message
+    assert f"knows schema {SCHEMA}" in message
+    assert "another index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)" in message
+    assert db.execute("PRAGMA user_version").fetchone() == (schema,)
 
 
 async def test_truncated_file(file: Path) -> None:

@@ -22,8 +22,8 @@ from dedup_middleware.methods.content import (
     required,
 )
 from dedup_middleware.options import SKETCH_BITS
-from dedup_middleware.signature.figures import differing_figures
 from dedup_middleware.signature.sketch import jaccards
+from tests.signature.differing import differing_figures
 
 _REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, OTHER_TITLE, COMMON)
 _SIBLINGS = 3
@@ -38,7 +38,7 @@ def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Jud
     jaccard = jaccards(page.sketch, candidates["sketch"], rule.sketch_bits)
     jaccard = np.where(equal, 1.0, jaccard)
     similarity = np.where(equal, 1.0, containment(jaccard, page.size, sizes))
-    figures = differing_figures(page.figures, candidates["figures"])
+    figures = np.array(differing_figures(page.figures, candidates["figures"]), np.int64)
     long = (candidates["size"] >= rule.min_features) & (page.size >= rule.min_features)
     compared = jaccard if rule.measure == "jaccard" else similarity
     error = _error(rule, jaccard, page.size, sizes)

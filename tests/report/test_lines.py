@@ -40,7 +40,7 @@ def test_line_foretells_what_another_threshold_decides(tmp_path: Path, measure: 
         path = tmp_path / f"{threshold}.db"
         settings = {"DEDUP_THRESHOLD": threshold, "DEDUP_MEASURE": measure}
         done = dedup(
-            "dedup", str(source), "-o", str(tmp_path / "kept"), "--overwrite", "--workers", "0",
+            "files", str(source), "-o", str(tmp_path / "kept"), "--overwrite", "--workers", "0",
             "--journal", str(path), **settings,
         )  # fmt: skip
         assert done.code == 0, done.err

@@ -23,7 +23,7 @@ from dedup_middleware import kernels
 from dedup_middleware.signature import _jit, _vector
 from dedup_middleware.signature.minhash import MinHasher
 
-MODULES = ("bands", "hamming", "minhash", "simhash", "sketch", "tables")
+MODULES = ("bands", "comparison", "figures", "hamming", "minhash", "simhash", "sketch", "text")
 
 
 def modules() -> list[ModuleType]:
@@ -260,7 +260,7 @@ for bound in (3, 22, 30):
     assert (within(codes, query, bound) == np.flatnonzero(exact <= bound)).all()
 rows = codes.reshape(125, 8)
 assert (distances(rows, rows[3]) == np.bitwise_count(rows ^ rows[3]).sum(axis=1)).all()
-print(MinHasher(100)(codes.astype(np.uint32)).sum(dtype=np.uint64), simhash(codes).value)
+print(MinHasher(100).of_features(codes).sum(dtype=np.uint64), simhash(codes).value)
 """
     wanted = ["x86-64"] if llvm.get_process_triple().startswith("x86_64") else []
     outputs = []
@@ -283,11 +283,11 @@ print(MinHasher(100)(codes.astype(np.uint32)).sum(dtype=np.uint64), simhash(code
 def test_other_threads_run_while_a_kernel_works() -> None:
     """A kernel gives up the interpreter lock: the main thread goes on meanwhile."""
     hasher = MinHasher(1024)
-    hashes = np.arange(3_000_000, dtype=np.uint32)
+    features = np.arange(3_000_000, dtype=np.uint64)
     finished = threading.Event()
 
     def work() -> None:
-        hasher(hashes)
+        hasher.of_features(features)
         finished.set()
 
     thread = threading.Thread(target=work)

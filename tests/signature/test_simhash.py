@@ -7,18 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.simhash import SimHash, bits_of, simhash
+from dedup_middleware.signature.simhash import SimHash, simhash
 from tests.signature import oracles
 
 
 def value_of(sums: list[int]) -> int:
     """The number whose bits say which sums are positive."""
     return sum(1 << p for p, total in enumerate(sums) if total > 0)
-
-
-def test_the_lectures_example() -> None:
-    """Sums 13, 108, -22, -5, -32, 55 give the bits 110001."""
-    assert f"{bits_of(np.array([13, 108, -22, -5, -32, 55][::-1])):06b}" == "110001"
 
 
 def test_the_lectures_example_from_features() -> None:

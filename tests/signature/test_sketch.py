@@ -43,8 +43,8 @@ def test_bits_of_different_permutations_are_independent() -> None:
     shares = []
     raw = []
     for i in range(60):
-        a = hasher(np.array([2 * i], dtype=np.uint32))
-        b = hasher(np.array([1_000_003 + i], dtype=np.uint32))
+        a = hasher.of_features(np.array([2 * i], np.uint64))
+        b = hasher.of_features(np.array([1_000_003 + i], np.uint64))
         shares.append(1 - np.bitwise_count(sketch(a) ^ sketch(b)).sum() / 512)
         raw.append(np.mean((a & 1) == (b & 1)))
     assert set(raw) == {0.0, 1.0}
@@ -60,8 +60,8 @@ def test_estimate_lies_near_the_similarity(num_perm: int, bits: int, similarity:
     shared = round(2 * 400 * similarity / (1 + similarity))
     estimates = []
     for i in range(80):
-        hashes = np.random.default_rng(i).integers(0, 1 << 32, 800 - shared, dtype=np.uint32)
-        a, b = sketch(hasher(hashes[:400])), sketch(hasher(hashes[-400:]))
+        drawn = np.random.default_rng(i).integers(0, 1 << 32, 800 - shared, dtype=np.uint64)
+        a, b = (sketch(hasher.of_features(part)) for part in (drawn[:400], drawn[-400:]))
         estimates.append(jaccard(a, b, bits))
     exact = shared / (800 - shared)
     chance = 2.0**-bits

@@ -1,14 +1,18 @@
-"""Text to signatures in one kernel against the two steps that it joins."""
+"""Text to signatures in one kernel, against the steps that it joins."""
 
 from __future__ import annotations
 
 import functools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.page import PageSigner
+from dedup_middleware.signature.bands import bands
+from dedup_middleware.signature.figures import figure_sketch
+from dedup_middleware.signature.minhash import EMPTY, MinHasher
+from dedup_middleware.signature.simhash import simhash
+from dedup_middleware.signature.sketch import sketch
 from dedup_middleware.signature.text import TextSigner
 from dedup_middleware.text.shingle import Shingler
 from tests.text.oracles import texts
@@ -24,21 +28,35 @@ made = functools.cache(Shingler)
     st.sampled_from(["jieba", "fmm", "words", "char"]),
     st.integers(1, 4),
 )
-def test_one_step_is_two(text: str, num_perm: int, bands: int, segmenter: str, width: int) -> None:
-    """Whatever the text and the parameters, all numbers are those of `Shingler` and
-    `PageSigner`, one after the other."""
+@example("a b " * 300 + "c d e f g", 512, 8, "words", 3)
+@example("共3人，第4次。" * 70, 128, 8, "jieba", 2)
+@example(" ".join(str(n % 700) for n in range(3000)), 1024, 8, "words", 2)
+@example("", 512, 8, "jieba", 3)
+def test_one_kernel_gives_what_each_signature_alone_gives(
+    text: str, num_perm: int, number: int, segmenter: str, width: int
+) -> None:
+    """Whatever the text and the parameters, all numbers are those that `Shingler` and the
+    function of each signature give, however often a shingle occurs."""
     shingler = made(segmenter=segmenter, width=width, hash_key=9)
     shingles = shingler(text)
-    wanted = PageSigner(num_perm, bands, 3)(shingles.features, shingles.counts, shingles.places)
-    found = TextSigner(shingler, num_perm, bands, 3)(text)
+    found = TextSigner(shingler, num_perm, number, 3)(text)
     assert (found.size, found.exact) == (shingles.features.size, shingles.exact)
-    if wanted.simhash is not None:
-        assert found.simhash == wanted.simhash.value
-        assert found.sums.tolist() == wanted.simhash.sums.tolist()
-    assert found.minhash.tolist() == wanted.minhash.tolist()
-    assert found.sketch.tolist() == wanted.sketch.tolist()
-    assert found.bands.tolist() == wanted.bands.tolist()
-    assert found.figures.tolist() == wanted.figures.tolist()
+    signed = simhash(shingles.features, shingles.counts)
+    if signed is not None:
+        assert found.simhash == signed.value
+        assert found.sums.tolist() == signed.sums.tolist()
+    minhash = MinHasher(num_perm).of_features(shingles.features)
+    assert found.minhash.tolist() == minhash.tolist()
+    assert found.sketch.tolist() == sketch(minhash).tolist()
+    assert found.bands.tolist() == (bands(minhash, number, 3).tolist() if number else [])
+    assert found.figures.tolist() == figure_sketch(shingles.places).tolist()
+
+
+def test_text_without_shingles() -> None:
+    """It has the minima of the empty set."""
+    found = TextSigner(made())("")
+    assert found.size == 0
+    assert set(found.minhash.tolist()) == {EMPTY}
 
 
 def test_text_that_must_be_composed() -> None:
@@ -55,3 +73,5 @@ def test_bad_arguments() -> None:
         ValueError, match=r"bands=60 of rows=3 need 180 minima, the MinHash has 128"
     ):
         TextSigner(made(), 128, 60, 3)
+    with pytest.raises(ValueError, match=r"needs 64, 128, 256 or at least 512 minima, got 100"):
+        TextSigner(made(), 100, 1, 1)

@@ -20,10 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware import Options
-from dedup_middleware.evaluation import madeup
 from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument
-from dedup_middleware.evaluation.protocols import zhou_documents
 from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
 from dedup_middleware.fingerprint import Document
@@ -40,6 +38,8 @@ from dedup_middleware.spark.blocks import (
     records,
     with_crowded,
 )
+from research import madeup
+from research.protocols import zhou_documents
 from tests.commands.running import dedup
 from tests.servers import free_port
 from tests.spark.streams import stream

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.figures import differing_figures, figure_sketch
+from dedup_middleware.signature.figures import figure_sketch
 from dedup_middleware.text.places import NAMES, SECONDS, SINGLES
 from dedup_middleware.text.shingle import Shingler
 from tests.languages import REPORTS
+from tests.signature.differing import differing_figures
 from tests.text.nametwins import fold, plain_names, runs
 from tests.text.oracles import texts
 
@@ -56,7 +57,7 @@ def entries_of(text: str, segmenter: str = "jieba") -> list[int]:
 def differ(one: str, other: str) -> int:
     """In how many places two texts have other figures or names."""
     a, b = (figure_sketch(made()(text).places) for text in (one, other))
-    return int(differing_figures(a, b[None])[0])
+    return differing_figures(a, b[None])[0]
 
 
 def names_of(text: str) -> list[str]:

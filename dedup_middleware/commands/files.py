@@ -1,4 +1,4 @@
-"""``scrapy dedup dedup``: de-duplicate files on this machine."""
+"""``scrapy dedup files``: de-duplicate files on this machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dedup_middleware.commands.context import OK, CommandError, Context, Subcomm
 
 
 class Command(Subcommand):
-    """See the module."""
+    """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
 
-    name = "dedup"
+    name = "files"
     summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
     description = (
         "Pages are decided one after the other by the rule of the crawl, with an index of their\n"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.signature.hamming import within
-from dedup_middleware.signature.tables import FourTables
+from research.four_tables import FourTables
 from tests.signature import oracles
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dedup_middleware.evaluation import madeup
 from dedup_middleware.evaluation.corpus import read_documents, read_pairs
 from dedup_middleware.text.shingle import Shingler
+from research import madeup
 
 
 def test_documents_are_different_and_the_same_in_every_run(tmp_path: Path) -> None:

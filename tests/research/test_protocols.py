@@ -6,11 +6,11 @@ import attrs
 import pytest
 
 from dedup_middleware import Document, Options
-from dedup_middleware.evaluation import madeup
 from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.corpus import InputError, SourceDocument
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.evaluation.protocols import (
+from research import madeup
+from research.protocols import (
     LI_EDITS,
     LIGHT,
     ZHOU_EDITS,

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from dedup_middleware.evaluation.stringhashes import (
+from research.stringhashes import (
     DOCUMENTS,
     DUPLICATES,
     PUBLISHED,

@@ -1,0 +1,1 @@
+"""Experiments that repeat what papers report. They are no part of the package for users."""

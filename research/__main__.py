@@ -1,0 +1,99 @@
+"""``python -m research``: repeat the experiments of papers, on documents of your own or made up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from dedup_middleware.evaluation import __main__ as evaluation
+from dedup_middleware.evaluation.commandline import (
+    Experiment,
+    add_all,
+    common_arguments,
+    document_arguments,
+    exit_code,
+    measure,
+    measure_all,
+    positive,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their arguments."""
+    top = argparse.ArgumentParser(prog="python -m research", description=__doc__)
+    common, many = common_arguments(), document_arguments()
+    commands = top.add_subparsers(dest="command", required=True)
+
+    li = commands.add_parser("li", parents=[common, many], help="the protocol of LI")
+    li.add_argument("--size", type=positive, default=500, help="sample pages")
+    li.add_argument("--min-chars", type=positive, default=400, help="shorter pages are left out")
+
+    zhou = commands.add_parser("zhou", parents=[common, many], help="the protocol of ZHOU")
+    zhou.add_argument("--classes", type=positive, default=5)
+    zhou.add_argument("--size", type=positive, default=2000, help="documents of a class")
+    zhou.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
+
+    commands.add_parser("collisions", parents=[common], help="the string hashes of SURVEY")
+
+    ways = commands.add_parser(
+        "expansion", parents=[common], help="query expansion and four tables against a scan"
+    )
+    ways.add_argument("--count", type=positive, default=1_000_000, help="fingerprints")
+    ways.add_argument("--queries", type=positive, default=200)
+
+    every = commands.add_parser(
+        "all", parents=[common], help="these and those of the evaluation, and a report"
+    )
+    add_all(every, "made up")
+    return top
+
+
+def experiments() -> Mapping[str, Experiment]:
+    """What each command measures."""
+    from research import runs
+
+    return {
+        "li": runs.run_li,
+        "zhou": runs.run_zhou,
+        "collisions": runs.run_collisions,
+        "expansion": runs.run_expansion,
+    }
+
+
+def run(line: Sequence[str]) -> None:
+    """Run the experiment of a command line, of this package or of the evaluation.
+
+    :raises DedupError: something given can't be used
+    """
+    own = experiments()
+    if line[0] in own:
+        measure(parser().parse_args(line), own)
+    else:
+        evaluation.run(line)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 1 if something given can't be used."""
+    parsed = parser().parse_args(arguments)
+
+    def work() -> None:
+        if parsed.command == "all":
+            _all(parsed)
+        else:
+            measure(parsed, experiments())
+
+    return exit_code(parsed.command, work)
+
+
+def _all(parsed: argparse.Namespace) -> None:
+    from dedup_middleware.evaluation.everything import write_report
+    from research import everything
+
+    with everything.plan(parsed) as lines:
+        measure_all(lines, run)
+    print(f"report: {write_report(parsed.out, everything.SECTIONS)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Three ways to find all fingerprints within three bits of another, and what each costs.
+
+G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007; LUO's lecture
+13. Query expansion looks up every number within three bits of the query, 43,745 of them. Table
+expansion would store as many for each fingerprint, 350 KB, so it is not measured. Four tables
+store each fingerprint four times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import combinations
+from typing import Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.signature.hamming import within
+from research.four_tables import FourTables
+
+DISTANCE: Final = 3
+_BITS: Final = 64
+
+Search = Callable[[int], NDArray[np.int64]]
+
+
+@attrs.frozen
+class ExpansionRow:
+    """What one way took: bytes and microseconds of the processor, and how many it found in all."""
+
+    way: str
+    fingerprints: int
+    bytes_a_fingerprint: float
+    us_a_query: float
+    found: int
+
+
+def masks(distance: int = DISTANCE) -> NDArray[np.uint64]:
+    """All words with at most so many bits.
+
+    >>> len(masks(3))
+    43745
+    """
+    return np.array(
+        [
+            sum(1 << bit for bit in chosen)
+            for size in range(distance + 1)
+            for chosen in combinations(range(_BITS), size)
+        ],
+        np.uint64,
+    )
+
+
+def query_expansion(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
+    """Look up every number near the query in the sorted fingerprints; the search and its bytes."""
+    order = np.argsort(fingerprints, kind="stable")
+    ascending, near = fingerprints[order], masks()
+
+    def search(query: int) -> NDArray[np.int64]:
+        probes = np.uint64(query) ^ near
+        first = np.searchsorted(ascending, probes, "left")
+        behind = np.searchsorted(ascending, probes, "right")
+        hits = first < behind
+        spans = zip(first[hits].tolist(), behind[hits].tolist(), strict=True)
+        return np.array(sorted(order[i] for span in spans for i in range(*span)), np.int64)
+
+    return search, ascending.nbytes + order.nbytes
+
+
+def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
+    """Look up the four 16-bit blocks of the query; the search and its bytes."""
+    tables = FourTables()
+    tables.add(fingerprints)
+    return lambda query: tables.query(query, DISTANCE), tables.nbytes
+
+
+def linear_scan(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
+    """Compare the query with each fingerprint; the search and its bytes."""
+    return lambda query: within(fingerprints, query, DISTANCE), fingerprints.nbytes
+
+
+WAYS: Final = {
+    "linear scan": linear_scan,
+    "query expansion": query_expansion,
+    "four tables": four_tables,
+}
+
+
+def drawn(count: int, queries: int, seed: int) -> tuple[NDArray[np.uint64], list[int]]:
+    """Random fingerprints, and queries of which each second one has a neighbour at three bits."""
+    rng = np.random.default_rng(seed)
+    fingerprints = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
+    asked = rng.integers(0, 1 << 64, queries, np.uint64, endpoint=False)
+    for i in range(0, queries, 2):
+        flips = sum(1 << int(bit) for bit in rng.choice(_BITS, DISTANCE, replace=False))
+        asked[i] = fingerprints[rng.integers(count)] ^ np.uint64(flips)
+    return fingerprints, asked.tolist()
+
+
+def measure(
+    count: int, queries: int, seed: int = 1, progress: Callable[[str], None] | None = None
+) -> list[ExpansionRow]:
+    """One row for each way, on the same fingerprints and queries.
+
+    :raises AssertionError: two ways find other fingerprints
+    """
+    fingerprints, asked = drawn(count, queries, seed)
+    rows: list[ExpansionRow] = []
+    expected: list[list[int]] = []
+    for way, make in WAYS.items():
+        if progress is not None:
+            progress(way)
+        search, size = make(fingerprints)
+        search(0)  # loads its kernel
+        started = time.process_time()
+        found = [search(query).tolist() for query in asked]
+        seconds = time.process_time() - started
+        expected = expected or found
+        assert found == expected, f"{way} finds other fingerprints than {rows[0].way}"
+        hits = sum(map(len, found))
+        rows.append(ExpansionRow(way, count, size / count, 1e6 * seconds / queries, hits))
+    return rows

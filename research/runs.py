@@ -1,0 +1,96 @@
+"""What each command of ``python -m research`` measures, shows and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from dedup_middleware.evaluation.corpus import read_documents
+from dedup_middleware.evaluation.runs import Run
+from research import expansion, plots, protocols, stringhashes
+
+
+@contextmanager
+def _progress(run: Run) -> Iterator[Callable[[str], None]]:
+    """A progress bar without an end; gives the function that names what is measured."""
+    with run.progress() as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what: bar.update(task, description=what)
+
+
+def run_li(run: Run) -> None:
+    """The protocol of LI, and its times."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
+    pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
+    comparers = run.comparers(protocols.LI_METHODS)
+    with _progress(run) as told:
+        table = protocols.li(pages, comparers, told)
+    records = [
+        {
+            **attrs.asdict(row),
+            "accuracy_percent": row.accuracy,
+            "recall_percent": row.recall,
+            **_published(row.method),
+        }
+        for row in table
+    ]
+    run.report("li", "protocol of LI", records)
+    with _progress(run) as told:
+        sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
+    run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
+    if sizes:
+        run.plot("li-sizes", plots.seconds_by_pages, sizes)
+
+
+def _published(method: str) -> dict[str, Any]:
+    accuracy, recall = protocols.LI_PUBLISHED.get(method, (None, None))
+    return {"published_accuracy": accuracy, "published_recall": recall}
+
+
+def run_zhou(run: Run) -> None:
+    """The protocol of ZHOU, with the ablation of the weights."""
+    arguments = run.arguments
+    documents = []
+    for path in arguments.files:
+        for source in read_documents([path], arguments.limit):
+            # A file without categories is a class of its own.
+            documents.append(attrs.evolve(source, category=source.category or path.name))
+    arrivals = protocols.zhou_documents(
+        documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
+    )
+    comparers = run.comparers(protocols.ZHOU_METHODS)
+    with _progress(run) as told:
+        table = protocols.zhou(arrivals, comparers, run.options, told)
+    records = [
+        {**attrs.asdict(row), "precision": row.precision, "recall": row.recall, "F1": row.f1}
+        for row in table
+    ]
+    run.report("zhou", "protocol of ZHOU", records)
+
+
+def run_collisions(run: Run) -> None:
+    """The eight string hashes of SURVEY, and why they collide so often."""
+    rows = stringhashes.collision_table(run.arguments.seed)
+    title = f"collisions among {stringhashes.DOCUMENTS} documents"
+    run.report("collisions", title, [attrs.asdict(row) for row in rows])
+    mean, deviation = stringhashes.expected_collisions(stringhashes.SLOTS)
+    run.console.print(
+        f"{stringhashes.DUPLICATES} documents are copies, which is what whole hashes of 32 and 64 "
+        f"bits find.\nIn a table of {stringhashes.SLOTS} slots an ideal hash collides "
+        f"{mean:.1f} +- {deviation:.1f} times: the published counts measure the table.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def run_expansion(run: Run) -> None:
+    """Ways to find all fingerprints within three bits, on random ones."""
+    arguments = run.arguments
+    with _progress(run) as told:
+        rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, told)
+    title = f"{arguments.queries} queries of {arguments.count} fingerprints"
+    run.report("expansion", title, [attrs.asdict(row) for row in rows])
