@@ -23,7 +23,14 @@ from dedup_middleware.index.portable_format import (
     from_arrow,
     schema,
 )
-from dedup_middleware.parquetpages import BY_DICTIONARY, PLAIN, read_chunk
+from dedup_middleware.parquetpages import (
+    BY_DICTIONARY,
+    BYTE_ARRAY,
+    INT64,
+    PLAIN,
+    Chunk,
+    read_groups,
+)
 
 ROWS = 50_000  # pages read at once
 _FEWER_ROWS: Final = 1024  # the same, where they are long
@@ -60,7 +67,7 @@ class Portable:
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                batches = _batches(file, size, _check_sizes(file, self.path))
+                batches = _batches(file, size, _check_sizes(self.path, self.rows))
             while True:
                 with _explained(self.path):
                     batch = next(batches, None)
@@ -131,8 +138,8 @@ def read_portable(path: str | Path) -> Portable:
     if fingerprint != fingerprint_of(parameters):
         raise _damaged(path, "its parameters were changed")
     check_hash_key(parameters, str(path))
-    with _opened(path) as file, _explained(path):
-        _check_sizes(file, path)
+    with _explained(path):
+        _check_sizes(path, rows)
     return Portable(path=path, parameters=parameters, rows=rows, checksum=checksum)
 
 
@@ -164,44 +171,43 @@ def _check_columns(columns: Any, path: Path) -> None:
             raise _damaged(path, f"the column {field.name} is of type {found}, not {given}")
 
 
-def _check_sizes(file: Any, path: Path) -> list[int]:
+def _check_sizes(path: Path, rows: int) -> list[int]:
     """Refuse a file that would take more memory than an export does; nothing is unpacked yet.
 
+    :param rows: that it says it has
     :returns: how many rows of each group can be read at once
     :raises ValueError: what is too large
     """
-    about = file.metadata
     most = max(ROWS, path.stat().st_size // _LEAST_BYTES)
-    if about.num_rows > most:
-        raise ValueError(f"it says {about.num_rows:,} pages, and has room for {most:,} at most")
-    at_once = []
+    if rows > most:
+        raise ValueError(f"it says {rows:,} pages, and has room for {most:,} at most")
     with path.open("rb") as raw:
-        for number in range(about.num_row_groups):
-            group = about.row_group(number)
-            if not 0 <= group.num_rows <= _MOST_ROWS:
-                raise ValueError(f"a group of {group.num_rows:,} rows: an export writes {ROWS:,}")
-            texts = 0
-            for place in range(group.num_columns):
-                texts += _text_bytes(raw, group.column(place), group.num_rows)
-            at_once.append(ROWS if texts <= _LONG else _FEWER_ROWS)
+        groups = read_groups(raw)
+    if sum(group.rows for group in groups) != rows:
+        raise ValueError("its groups of rows do not add up to its pages")
+    at_once = []
+    for group in groups:
+        if group.rows > _MOST_ROWS:
+            raise ValueError(f"a group of {group.rows:,} rows: an export writes {ROWS:,}")
+        texts = sum(_text_bytes(chunk, group.rows) for chunk in group.chunks)
+        at_once.append(ROWS if texts <= _LONG else _FEWER_ROWS)
     return at_once
 
 
-def _text_bytes(raw: Any, column: Any, rows: int) -> int:
+def _text_bytes(chunk: Chunk, rows: int) -> int:
     """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers.
 
     :raises ValueError: it is larger than it can be, or written as no export writes it
     """
-    name = column.path_in_schema
-    chunk = read_chunk(raw, column)
-    most = min(_MOST_VALUES, rows * MOST_SLOTS) if "." in name else rows
-    if chunk.values > most or ("." not in name and chunk.values != rows):
+    name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
+    most = min(_MOST_VALUES, rows * MOST_SLOTS) if chunk.repeated else rows
+    if chunk.values > most or (not chunk.repeated and chunk.values != rows):
         raise ValueError(f"the column {name} has {chunk.values:,} values for {rows:,} pages")
     if chunk.largest > _LARGEST_PAGE:
         raise ValueError(f"a part of the column {name} takes {chunk.largest:,} bytes unpacked")
-    is_text = column.physical_type == "BYTE_ARRAY"
     # A dictionary of texts, or of their beginnings, would unpack to any size.
-    if chunk.encodings - (PLAIN if is_text else PLAIN | BY_DICTIONARY):
+    known = PLAIN if is_text else PLAIN | BY_DICTIONARY
+    if chunk.encodings - known or chunk.kind not in {INT64, BYTE_ARRAY}:
         raise ValueError(f"the column {name} is encoded in a way that an export does not use")
     return chunk.size if is_text else 0
 

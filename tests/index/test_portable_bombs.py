@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.portable import export_index, import_index
 from dedup_middleware.index.portable_format import fingerprint_of
-from dedup_middleware.parquetpages import read_chunk
+from dedup_middleware.parquetpages import read_groups
 from tests.index.bulk import MADE_WITH, TIME, a_page, loaded
 
 ROOT = Path(__file__).parents[2]
@@ -237,16 +237,6 @@ async def test_any_bytes(file: Path, data: st.DataObject) -> None:
     assert imported.pages == 100
 
 
-def chunk(**changes: Any) -> Any:
-    """What the end of a file says of a column of 5 values, in a page of 40 bytes."""
-    column = {
-        "path_in_schema": "key", "physical_type": "INT64", "file_path": "", "num_values": 5,
-        "data_page_offset": 4, "total_compressed_size": 0, "has_dictionary_page": False,
-        "dictionary_page_offset": None,
-    }  # fmt: skip
-    return SimpleNamespace(**{**column, **changes})
-
-
 def varint(value: int) -> bytes:
     """A number as Thrift's compact protocol writes it, zigzagged."""
     value = value << 1 if value >= 0 else -value * 2 - 1
@@ -257,13 +247,30 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def head(kind: int, unpacked: int, packed: int, count: int, encoding: int = 0) -> bytes:
-    """A page's head, and the page."""
-    field = {0: 0x2C, 2: 0x4C, 3: 0x5C}.get(kind, 0x3C)  # distance to 5, 7, 8 or 6, of type struct
-    place = b"\x15" if kind != 3 else b"\x35"  # the encoding is field 2, or 4
-    detail = b"\x15" + varint(count) + place + varint(encoding) + b"\x00"
-    sizes = b"\x15" + varint(kind) + b"\x15" + varint(unpacked) + b"\x15" + varint(packed)
-    return sizes + bytes([field]) + detail + b"\x00" + b"." * packed
+def field(distance: int, kind: int, value: bytes) -> bytes:
+    """A field of a struct, by its distance from the one before."""
+    return bytes([distance << 4 | kind]) + value
+
+
+def page(kind: int, unpacked: int, packed: int, count: int, encoding: int = 0) -> bytes:
+    """A page with its head."""
+    sizes = b"".join(field(1, 5, varint(size)) for size in (kind, unpacked, packed))
+    detail = field(1, 5, varint(count)) + field(3 if kind == 3 else 1, 5, varint(encoding))
+    place = {0: 2, 2: 4, 3: 5}.get(kind, 3)  # fields 5, 7, 8; 6 is an index
+    return sizes + field(place, 12, detail + b"\0") + b"\0" + b"." * packed
+
+
+def parquet(pages: bytes, values: int = 5, wide: int = 6) -> bytes:
+    """A file with one column, ``key``; ``wide``: the kind of the place of its dictionary."""
+    root = field(4, 8, b"\6schema") + field(1, 5, varint(1)) + b"\0"
+    leaf = field(1, 5, varint(2)) + field(2, 5, varint(0)) + field(1, 8, b"\3key") + b"\0"
+    about = field(5, 6, varint(values)) + field(2, 6, varint(len(pages)))
+    about += field(2, 6, varint(4)) + field(2, wide, varint(4)) + b"\0"
+    column = field(3, 12, about) + b"\0"
+    group = field(1, 9, b"\x1c" + column) + field(2, 6, varint(5)) + b"\0"
+    end = field(2, 9, b"\x2c" + root + leaf) + field(1, 6, varint(5))
+    end += field(1, 9, b"\x1c" + group) + b"\0"
+    return b"PAR1" + pages + end + len(end).to_bytes(4, "little") + b"PAR1"
 
 
 @pytest.mark.parametrize(
@@ -272,34 +279,59 @@ def head(kind: int, unpacked: int, packed: int, count: int, encoding: int = 0) -
         ([(0, 40, 3, 5)], ""),
         ([(2, 16, 3, 2), (0, 40, 3, 2, 8), (3, 40, 3, 3, 8)], ""),
         ([(0, (1 << 31) - 1, 3, 5)], ""),
-        ([(0, -1, 3, 5)], "damaged"),
-        ([(0, 1 << 31, 3, 5)], "damaged"),
-        ([(0, 40, 3, -5)], "has -5 values"),
+        ([(0, -1, 3, 5)], "is -1"),
+        ([(0, 1 << 31, 3, 5)], "is 2,147,483,648"),
+        ([(0, 40, 3, -5)], "is -5"),
         ([(0, 40, 3, 4)], "has 4 values, and should have 5"),
         ([(1, 40, 3, 5)], "of kind 1"),
-        ([(2, 16, 3, 1 << 30), (0, 40, 3, 5)], "dictionary of key is damaged"),
-        ([(0, 40, 3, 5), (2, 16, 3, 2)], "dictionary of key is damaged"),
+        ([(2, 16, 3, 1 << 30), (0, 40, 3, 5)], "dictionary of the column key is damaged"),
+        ([(0, 40, 3, 5), (2, 16, 3, 2)], "dictionary of the column key is damaged"),
     ],
 )
 def test_heads_of_pages(pages: list[tuple[int, ...]], wrong: str) -> None:
     """The heads of pages say what they take; those that can't be right are refused."""
-    raw = b"".join(head(*page) for page in pages)
-    column = chunk(total_compressed_size=len(raw))
+    raw = parquet(b"".join(page(*one) for one in pages))
     if wrong:
         with pytest.raises(ValueError, match=wrong):
-            read_chunk(BytesIO(b"PAR1" + raw), column)
+            read_groups(BytesIO(raw))
         return
-    found = read_chunk(BytesIO(b"PAR1" + raw), column)
-    assert (found.values, found.largest) == (5, max(page[1] for page in pages))
-    assert found.size == sum(page[1] for page in pages)
-    assert found.dictionary == sum(page[1] for page in pages if page[0] == 2)
+    (group,) = read_groups(BytesIO(raw))
+    (found,) = group.chunks
+    assert (group.rows, found.name, found.kind, found.repeated) == (5, "key", 2, False)
+    assert (found.values, found.largest) == (5, max(one[1] for one in pages))
+    assert found.size == sum(one[1] for one in pages)
+    assert found.dictionary == sum(one[1] for one in pages if one[0] == 2)
+
+
+def test_ends_that_readers_understand_differently() -> None:
+    """A field of another kind, which pyarrow passes over, and one that is there twice, are refused;
+    so it is the same pages that are looked at and read."""
+    assert read_groups(BytesIO(parquet(page(0, 40, 3, 5))))
+    with pytest.raises(ValueError, match="of kind 6 is one of kind 5"):
+        read_groups(BytesIO(parquet(page(0, 40, 3, 5), wide=5)))
+    twice = field(1, 5, varint(0)) + b"\5" + varint(1) + varint(40)
+    with pytest.raises(ValueError, match="has a field twice"):
+        read_groups(BytesIO(parquet(twice + b"\0")))
+
+
+def test_sizes_are_those_of_pyarrow(file: Path) -> None:
+    """Names, numbers of values and sizes are those that pyarrow reads in an intact file."""
+    about = pq.ParquetFile(file).metadata
+    with file.open("rb") as raw:
+        (group,) = read_groups(raw)
+    assert group.rows == about.num_rows == 100
+    for number, chunk in enumerate(group.chunks):
+        column = about.row_group(0).column(number)
+        assert (chunk.name, chunk.values) == (column.path_in_schema, column.num_values)
+        assert chunk.packed == column.total_compressed_size
+        assert chunk.size <= column.total_uncompressed_size  # which counts heads too
+        assert chunk.repeated == (chunk.name == "slots.list.element")
 
 
 @given(st.binary(max_size=300))
 def test_heads_of_nothing(raw: bytes) -> None:
-    """Bytes that are no pages are a ValueError, whatever they are."""
-    try:
-        read_chunk(BytesIO(b"PAR1" + raw), chunk(total_compressed_size=len(raw)))
-    except ValueError:
-        return
-    assert len(raw) >= 10  # of a head
+    """Bytes that are no pages, and no end, are a ValueError, whatever they are."""
+    for whole in (parquet(raw), b"PAR1" + raw + len(raw).to_bytes(4, "little") + b"PAR1"):
+        with contextlib.suppress(ValueError):
+            for group in read_groups(BytesIO(whole)):
+                assert all(chunk.values == 5 for chunk in group.chunks)
