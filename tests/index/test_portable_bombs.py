@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from io import BytesIO
@@ -16,11 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.commands.asking import reading_index
+from dedup_middleware.deduplicator import Deduplicator
 from dedup_middleware.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.portable import export_index, import_index
 from dedup_middleware.index.portable_format import fingerprint_of
+from dedup_middleware.options import Options
 from dedup_middleware.parquetpages import read_groups
 from tests.index.bulk import MADE_WITH, TIME, a_page, loaded
 
@@ -219,6 +223,21 @@ async def test_unusable_hash_key(file: Path, key: str | None) -> None:
         assert repr(key) not in str(caught.value)
     with pytest.raises(IndexRefusedError, match="there is no index"):
         await index.attach()
+
+
+async def test_index_with_an_unusable_key(tmp_path: Path) -> None:
+    """An index that holds such a key already is refused by a crawl and by the commands, instead of
+    ending them with an error from inside."""
+    options = Options(index_url=f"sqlite:{tmp_path / 'index.db'}")
+    async with Deduplicator(options):
+        pass
+    with contextlib.closing(sqlite3.connect(tmp_path / "index.db")) as db, db:
+        db.execute("UPDATE parameter SET value = 'zz' WHERE name = 'hash_key'")
+    with pytest.raises(IndexRefusedError, match="no usable hash_key"):
+        await Deduplicator(options).open()
+    with pytest.raises(IndexRefusedError, match="no usable hash_key"):
+        async with reading_index(options):
+            pass
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
