@@ -6,6 +6,7 @@ The names of the settings are the names of the fields in upper case behind
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -336,7 +337,7 @@ class Options:
         for name, value in values.items():
             if name not in fields:
                 # It may be a password under a name with a slip in it.
-                shown = value if isinstance(value, (bool, int, float)) else "..."
+                shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
                 raise OptionsError(name, shown, "no such setting; see docs/settings.md")
             if value is None:
                 continue

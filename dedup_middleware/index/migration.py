@@ -61,5 +61,7 @@ def _open_old(options: Options) -> OldIndex:
 
     scheme, _, rest = options.index_url.partition(":")
     if scheme == "memory":
-        raise OptionsError("DEDUP_INDEX_URL", options.index_url, "name an index that outlives us")
+        raise OptionsError(
+            "DEDUP_INDEX_URL", options.safe_index_url, "name an index that outlives us"
+        )
     return OldSQLite(rest) if scheme == "sqlite" else OldRedis(options)
