@@ -4,10 +4,11 @@ One rule for both: the first of these that can be written is used.
 
 1. `DEDUP_CACHE_DIR`, if the environment sets it;
 2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
-3. `dedup-middleware-<user id>` in the temporary directory, if it belongs to this user alone.
+3. `dedup-middleware-<user id>` in the temporary directory.
 
-When none can be written everything still works: tables are built in memory and kernels are
-compiled in every process. One warning says so.
+Compiled kernels are code: a directory that somebody else can change is not used, see
+:mod:`.trustedfolder`. When none can be used everything still works: tables are built in memory and
+kernels are compiled in every process. One warning says so.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ import hashlib
 import importlib.util
 import logging
 import os
-import stat
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +28,9 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import numba
 from numba.np import linalg
+
+from dedup_middleware.kernelcache import folder_name, keep_in
+from dedup_middleware.trustedfolder import TrustedFolder, UntrustedError
 
 try:
     import fcntl
@@ -44,7 +46,6 @@ _PART: Final[dict[str, Any]] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-_decorating = threading.Lock()
 _LONGEST_TURN: Final = 120.0  # seconds
 
 
@@ -94,28 +95,16 @@ def cache_candidates() -> Iterator[Path]:
     yield Path(temporary) / f"dedup-middleware-{user}"
 
 
-def is_private(directory: Path) -> bool:
-    """Whether nobody else can put files into `directory`.
-
-    Cached kernels are machine code: a directory that another user may write to is never read.
-    """
-    if not hasattr(os, "getuid"):
-        return True
-    status = directory.stat()
-    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
 def writable_directory(candidates: Iterator[Path]) -> Path | None:
-    """The first candidate that exists or can be made, is private and can be written to."""
+    """The first candidate that exists or can be made, is this user's alone and can be written."""
     for directory in candidates:
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not is_private(directory):
-                logger.debug("%s can be written by others: not used as a cache", directory)
-                continue
+            TrustedFolder(directory).make()
             with tempfile.TemporaryFile(dir=directory):
                 return directory
-        except OSError as error:
+        except UntrustedError as error:
+            logger.warning("%s is not used as a cache: %s", directory, error)
+        except (OSError, ValueError) as error:  # the latter: a path with a NUL in it
             logger.debug("%s can't be used as a cache: %s", directory, error)
     return None
 
@@ -157,8 +146,7 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             if folder is not None and fcntl is not None:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context((Path(folder) / f"{name}.lock").open("w"))
+                lock = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
                 deadline = time.monotonic() + _LONGEST_TURN
                 while not _locked(lock) and time.monotonic() < deadline:
                     time.sleep(0.05)
@@ -167,7 +155,7 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
         yield
 
 
-def _locked(file: IO[str]) -> bool:
+def _locked(file: IO[bytes]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -182,18 +170,21 @@ def kernel(function: _F) -> _F:
     a package directory or a home that is read-only is no error. A kernel may call subkernels
     of its own folder, of text/ and of signature/: the cache is versioned by the sources there.
     """
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    folder = _kernel_folder(function.__code__.co_filename)
+    if folder is not None:
+        keep_in(dispatcher, folder)
+    return cast(_F, dispatcher)
+
+
+def _kernel_folder(source: str) -> Path | None:
+    """Where the kernels of a source file are kept; None: nowhere."""
     directory = cache_directory()
-    chosen = numba.config.CACHE_DIR
-    if not chosen and directory is None:
-        return cast(_F, numba.njit(nogil=True, error_model="numpy")(function))
-    with _decorating:
-        if not chosen and directory is not None:
-            folder = Path(function.__code__.co_filename).parent
-            numba.config.CACHE_DIR = str(directory / f"kernels-{_source_digest(folder)}")
-        try:
-            return cast(_F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
-        finally:
-            numba.config.CACHE_DIR = chosen
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR) / folder_name(source)
+    if directory is None or not Path(source).exists():
+        return None
+    return directory / f"kernels-{_source_digest(Path(source).parent)}" / folder_name(source)
 
 
 def _widened(dispatcher: Any) -> Any:

@@ -6,6 +6,7 @@ The names of the settings are the names of the fields in upper case behind
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from dedup_middleware.settingfields import (
     hexadecimal,
     hide_password,
     index_url_check,
+    journal_check,
     namespace_check,
     not_blank,
     one_of,
@@ -69,6 +71,7 @@ class Options:
         "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...`, "
         "`redis+sentinel://...`, `rediss+sentinel://...` or `unix://...`.",
         index_url_check,
+        shown=lambda url: repr(hide_password(url)),
     )
     namespace: str = option(
         "dedup",
@@ -88,6 +91,7 @@ class Options:
         "str",
         "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
         hexadecimal,
+        shown=lambda key: repr("..." if key else ""),
     )
 
     # How pages are compared
@@ -269,6 +273,7 @@ class Options:
         "str",
         "Where dropped pages are written down: `on` (beside the index), `off`, or the path of a "
         "SQLite file.",
+        journal_check,
     )
     journal_max_bytes: int = option(
         256_000_000,
@@ -338,7 +343,9 @@ class Options:
         arguments: dict[str, Any] = {}
         for name, value in values.items():
             if name not in fields:
-                raise OptionsError(name, value, "no such setting; see docs/settings.md")
+                # It may be a password under a name with a slip in it.
+                shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
+                raise OptionsError(name, shown, "no such setting; see docs/settings.md")
             if value is None:
                 continue
             arguments[fields[name].name] = _convert(name, fields[name].metadata["kind"], value)

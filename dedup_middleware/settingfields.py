@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -102,27 +102,86 @@ def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
 
 def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: the address of an index."""
+    if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
+        raise fail(attribute, hide_password(value), "take out the characters that can't be printed")
     if not value.startswith(SCHEMES):
         raise fail(attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}")
-    if value == "sqlite:":
+    if value.startswith("sqlite:") and not value[7:].strip():
         raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
+
+
+def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: `on`, `off` or the path of a journal."""
+    # An address there would become a file name, its password with it.
+    if re.search(r"://|:[^/]*@", value):
+        fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
+        raise fail(attribute, "***", fix)
+    if "\0" in value:
+        raise fail(attribute, value, "take the NUL character out of the path")
+
+
+_USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
+_HOST: Final = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+_QUERY: Final = r"(?:\?(?P<query>[^@#]*))?"
+# Addresses of which it is certain what is the password. In all others anything might be.
+_ADDRESSES: Final = tuple(
+    re.compile(rf"(?P<scheme>{scheme}){_USER}(?P<place>{place}){_QUERY}", re.ASCII)
+    for scheme, place in (
+        ("rediss?://", rf"(?:{_HOST})?(?:/\d*)?"),
+        (r"rediss?\+sentinel://", rf"{_HOST}(?:,{_HOST})*(?:/[\w.-]+(?:/\d*)?)?"),
+        ("unix://", r"/[\w./ +~-]*"),
+    )
+)
+_FILE_OR_MEMORY: Final = re.compile(r"(?:memory|sqlite):(?!.*(?:://|@)).*", re.DOTALL)
+_NO_CREDENTIALS: Final = re.compile(
+    r"(?!redis|unix)[a-z][a-z+]*://[a-z][\w.-]*(?:/[\w.-]*)*", re.ASCII
+)
+_SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?username|ssl_\w+)=.*")
 
 
 def hide_password(url: str) -> str:
     """The address without the secret in it, fit for a log line.
 
+    Of an address that is not understood only its beginning is shown: whatever follows may be the
+    password.
+
     >>> hide_password("redis://user:secret@host:6379/0")
     'redis://user:***@host:6379/0'
     >>> hide_password("unix:///run/redis.sock?db=1&password=secret")
     'unix:///run/redis.sock?db=1&password=***'
+    >>> hide_password("redis//:secret@host")
+    'redis***'
     """
-    url = re.sub(r"(?i)([?&](?:sentinel_)?password=)[^&#]*", r"\1***", url)
-    scheme, separator, rest = url.partition("://")
-    if not separator or "@" not in rest:
+    for address in _ADDRESSES:
+        found = address.fullmatch(url)
+        if found is not None:
+            return _shown_address(found)
+    if _FILE_OR_MEMORY.fullmatch(url) or _NO_CREDENTIALS.fullmatch(url):
         return url
-    credentials, _, host = rest.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}://{user}{':***' if colon else ''}@{host}"
+    beginning = re.match("(?:sqlite:|memory:|unix|rediss?(?:[+]sentinel)?)?(?:://)?", url)
+    return (beginning.group() if beginning else "") + "***"
+
+
+def _shown_address(found: re.Match[str]) -> str:
+    user, password = found["user"], found["password"]
+    if user is None:
+        credentials = ""
+    elif password is None or password == ":":
+        credentials = "***@"  # a password is often written in the place of the user
+    else:
+        credentials = f"{user}:***@"
+    query = found["query"]
+    if query is None:
+        return f"{found['scheme']}{credentials}{found['place']}"
+    options = "&".join(map(_shown_option, query.split("&")))
+    return f"{found['scheme']}{credentials}{found['place']}?{options}"
+
+
+def _shown_option(option: str) -> str:
+    if _SHOWN_OPTION.fullmatch(option):
+        return option
+    name = re.match("[a-z_]{1,30}=", option)
+    return f"{name.group() if name else ''}***"
 
 
 def to_bool(value: Any) -> bool:
@@ -158,11 +217,16 @@ def option(
     kind: str,
     help_text: str,
     *validators: Callable[[Any, attrs.Attribute[Any], Any], None],
+    shown: Callable[[Any], str] = repr,
 ) -> _T:
-    """A field with what the settings reference says of it."""
+    """A field with what the settings reference says of it.
+
+    :param shown: how its value looks where all options are printed
+    """
     field: _T = attrs.field(
         default=default,
         validator=list(validators),
+        repr=shown,
         metadata={"kind": kind, "help": help_text},
     )
     return field

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -176,13 +177,19 @@ def _parts(
         for row in read_rows(path, file_format):
             rows.append(row)
             done = row.done
-            chars += len(row.raw) if isinstance(row.raw, bytes) else 2000
+            chars += len(row.raw) if isinstance(row.raw, bytes) else _length(row.raw)
             if len(rows) == _ROWS or chars > _CHARS:
                 yield path, rows, before + done
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
         before += path.stat().st_size
+
+
+def _length(fields: dict[str, Any]) -> int:
+    """About how many characters or bytes the fields of a row are, 2000 at least."""
+    texts = (len(value) for value in fields.values() if isinstance(value, (str, bytes)))
+    return max(2000, sum(texts))
 
 
 async def _signed(

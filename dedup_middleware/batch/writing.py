@@ -14,6 +14,7 @@ from dedup_middleware.journal.entries import DROPPED, HOUR, SEEN, STORED, Drop, 
 from dedup_middleware.journal.items import plain_item
 from dedup_middleware.journal.recording import make_drop, make_kept, make_near
 from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.newfiles import make_anew
 from dedup_middleware.options import Options
 
 _PART = ".part"
@@ -32,7 +33,7 @@ class Output:
         self._part = path.with_name(path.name + _PART)
         self.rows = 0
         try:
-            raw = self._part.open("wb")
+            raw = make_anew(self._part)
         except OSError as error:
             raise BatchError(f"{path} can't be written: {error.strerror or error}") from error
         packed = path.name.lower().endswith(".gz")

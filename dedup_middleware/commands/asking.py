@@ -11,7 +11,7 @@ from dedup_middleware import fingerprint as fp
 from dedup_middleware.fingerprint import Fingerprint, Fingerprinter, keyed_hash
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.parameters import HASH_KEY, agree
+from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
 from dedup_middleware.index.records import State
 from dedup_middleware.index.tables import KEY_TABLE
 from dedup_middleware.index.window import window_parameter
@@ -146,9 +146,10 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         # The parameters do not depend on the key, which is the index's own.
         plain = Fingerprinter(options, 0).parameters
         wanted = {**plain, **window_parameter(options.window)}
+        check_hash_key(stored, options.safe_index_url)
         fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
         # An index has parameters of its own beside those of the fingerprints and the window.
-        names = {*wanted, *window_parameter(1.0)}
+        names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)
         yield Reader(index, choose_method(options), fingerprinter)

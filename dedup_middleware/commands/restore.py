@@ -19,6 +19,7 @@ from dedup_middleware.index.base import Claim, Entry, Reading
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.methods.base import content_record
+from dedup_middleware.newfiles import write_whole
 from dedup_middleware.options import Options
 
 _LEASE = 30.0  # seconds
@@ -118,12 +119,10 @@ def write_new(path: Path, text: str) -> None:
 
     :raises CommandError: it exists, or can't be written
     """
-    if path.exists():
-        raise CommandError(f"{path} exists: name a new file")
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8", errors="replace")
-        part.replace(path)
+        write_whole(path, text.encode("utf-8", "replace"), replace=False)
+    except FileExistsError:
+        raise CommandError(f"{path} exists: name a new file") from None
     except OSError as error:
         raise CommandError(f"{path} can't be written: {error.strerror or error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import attrs
 
 from dedup_middleware.errors import DedupError
 from dedup_middleware.evaluation.scores import Interval
+from dedup_middleware.newfiles import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,13 +78,14 @@ def write(
     columns = list(dict.fromkeys(column for row in rows for column in row))
     paths = [folder / f"{name}.{kind}" for kind in ("csv", "json", "md")]
     try:
-        with paths[0].open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(rows)
+        table = io.StringIO()
+        writer = csv.DictWriter(table, columns)
+        writer.writeheader()
+        writer.writerows(rows)
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
-        paths[1].write_text(text, encoding="utf-8")
-        paths[2].write_text(markdown(records if shown is None else shown), encoding="utf-8")
+        shown_text = markdown(records if shown is None else shown)
+        for path, content in zip(paths, (table.getvalue(), text, shown_text), strict=True):
+            write_whole(path, content.encode())
     except OSError as error:
         raise OutputError(f"{folder} can't be written to: {error.strerror or error}") from None
     return paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 
@@ -24,6 +25,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     :param where: the index as the user knows it, without its password
     :raises IndexRefusedError: names each difference and the way out
     """
+    check_hash_key(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
     lines = differences(_keyless(stored), _keyless(wanted))
     if lines:
@@ -35,6 +37,20 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             "DEDUP_INDEX_URL), or remove the index."
         )
     return dict(stored)
+
+
+def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
+    """Refuse parameters whose key can't be one; the message does not show it.
+
+    :param where: the index or file as the user knows it, without its password
+    :raises IndexRefusedError: says so
+    """
+    if not re.fullmatch("[0-9a-fA-F]{1,32}", parameters.get(HASH_KEY, "")):
+        raise IndexRefusedError(
+            f"{where} has no usable hash_key (1 to 32 hexadecimal digits), so its pages can't be "
+            "compared with new ones: it is damaged or was changed. Restore a copy, or begin a new "
+            "index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+        )
 
 
 def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from dedup_middleware.index.window import window_parameter
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
 _WINDOW = "window"
+_LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
 _PART = 10_000  # pages whose texts are fetched at once
 
 
@@ -191,7 +192,8 @@ async def import_index(
     while (part := await asyncio.to_thread(next, pages, None)) is not None:
         waiting.append(part.chosen(fresh[done : done + len(part)]))
         done += len(part)
-        if sum(map(len, waiting)) >= BLOCK or done == file.rows:
+        long = sum(sum(map(len, each.payloads)) for each in waiting) >= _LONG
+        if long or sum(map(len, waiting)) >= BLOCK or done == file.rows:
             block, waiting = joined(waiting), []  # not both in memory while it is loaded
             entered += await index.load(block)
             del block

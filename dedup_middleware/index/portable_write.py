@@ -22,6 +22,7 @@ from dedup_middleware.index.portable_format import (
     to_arrow,
 )
 from dedup_middleware.index.portable_read import read_portable
+from dedup_middleware.newfiles import PRIVATE, make
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,6 +61,7 @@ class PortableWriter:
         except OSError as error:
             raise DedupError(f"{self._path} can't be written: {error}") from error
         self._unfinished = self.folder / "pages"
+        make(self._unfinished, PRIVATE).close()  # it holds the index's key
         self._checksum = Checksum()
         self._writer = pa.parquet.ParquetWriter(
             self._unfinished,

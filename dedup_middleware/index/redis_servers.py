@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -96,7 +97,11 @@ def connection_options(url: str) -> dict[str, Any]:
     known = _OPTIONS + (_TLS_OPTIONS if parts.scheme == "rediss" else ())
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
-            raise _fail(url, f"it has no option {name!r}; there are {', '.join(known)}")
+            # Behind a question mark in a password stands its rest, which may look like an option.
+            which = (
+                f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "an unknown option"
+            )
+            raise _fail(url, f"it has {which}; there are {', '.join(known)}")
     if parts.scheme == "unix" and not parts.path:
         raise _fail(url, "name the socket, for example unix:///run/redis.sock")
     database = "" if parts.scheme == "unix" else parts.path.strip("/")
@@ -107,11 +112,25 @@ def connection_options(url: str) -> dict[str, Any]:
         connection = ConnectionPool(**options).make_connection()  # type: ignore[no-untyped-call]
         if isinstance(connection, SSLConnection):
             connection.ssl_context.get()
-    except (RedisError, ValueError) as error:
+        _check_place(options)
+    except (RedisError, ValueError, TypeError, LookupError) as error:
         raise _fail(url, f"one of its options has a value that can't be used: {error}") from None
     except OSError as error:
         raise _fail(url, f"its certificate files can't be read: {error}") from error
     return options
+
+
+def _check_place(options: dict[str, Any]) -> None:
+    """Refuse a host or socket that could be looked for only to fail with an error from inside.
+
+    :raises ValueError: says which
+    """
+    if "\0" in options.get("path", ""):
+        raise ValueError("the path of the socket holds a NUL character")
+    try:
+        options.get("host", "").encode("idna")
+    except UnicodeError:
+        raise ValueError("the host can't be one: its parts have 1 to 63 characters") from None
 
 
 def _split(url: str) -> SplitResult:

@@ -20,6 +20,7 @@ from dedup_middleware.index.parameters import SCHEMA, agree, check_schema, compl
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.sqlite_errors import as_error, retryable
 from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.newfiles import make_private
 
 _T = TypeVar("_T")
 BATCH = 256
@@ -105,14 +106,12 @@ class SQLiteFile(Index):
         return dict(self._parameters)
 
     def _open(self, parameters: Parameters | None) -> dict[str, str]:
-        if parameters is None and not Path(self._path).exists():
-            raise missing(f"sqlite:{self._path}")
         deadline = time.monotonic() + self._timeout
         while True:
             try:
                 stored = self._connect(parameters)
                 break
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
                 # Turning WAL on does not wait for others who do the same.
                 if not retryable(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
@@ -121,8 +120,13 @@ class SQLiteFile(Index):
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:
         path = Path(self._path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory")
         if self._db is None:
+            if parameters is None and not path.exists():
+                raise missing(f"sqlite:{self._path}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path)
             self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
         db = self._db
         if not _is_ours(db):

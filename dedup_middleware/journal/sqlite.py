@@ -21,6 +21,7 @@ from dedup_middleware.journal.entries import (
     to_hours,
 )
 from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
+from dedup_middleware.newfiles import make_private
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
 SCHEMA = 1
@@ -73,17 +74,19 @@ class SQLiteJournal(Journal):
 
     def open(self, *, create: bool) -> None:
         """See :meth:`.Journal.open`."""
-        if not create and not self.path.exists():
-            raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
         try:
+            if not create and not self.path.exists():
+                raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if create:
+                make_private(self.path)
             # A thread writes what another one has opened.
             db = sqlite3.connect(
                 self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
             self._db = db
             self._prepare(db, create=create)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
             self.close()
             raise JournalError(f"the journal {self.where} can't be opened: {error}") from error
         except JournalError:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from dedup_middleware.errors import DedupError
+from dedup_middleware.newfiles import write_whole
 
 # In the order in which they stand in the page; each builds on those before it.
 SCRIPTS = ("words", "dom", "data", "difference", "charts", "overview", "explorer", "clusters",
@@ -57,17 +55,7 @@ def write(contents: dict[str, Any], path: Path) -> int:
     """
     page = render(contents).encode()
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(page)
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        write_whole(path, page)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ReportError(f"{path} can't be written: {reason}; name another file by -o") from None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.fingerprint import Fingerprinter
 from dedup_middleware.index.base import differences
-from dedup_middleware.index.parameters import HASH_KEY
+from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
 from dedup_middleware.index.portable_format import from_arrow, schema
 from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.options import Options
@@ -48,6 +48,7 @@ def hash_key_in_use(parameters: Mapping[str, str]) -> str:
     >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
     '2a'
     """
+    check_hash_key(parameters, "the index")
     return f"{int(parameters[HASH_KEY], 16) & _MASK:x}"
 
 

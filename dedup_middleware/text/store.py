@@ -3,7 +3,7 @@
 A file is `DEDUPTBL | crc32 | length of the header | header | arrays`, where the checksum covers
 all that follows it. A file that is cut off, damaged or of another version is built anew, never
 trusted; it is replaced in one step, so that processes that start together don't disturb each
-other.
+other. A file or folder that somebody else can change is not read (see :mod:`..trustedfolder`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import mmap
-import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import cache_candidates, cache_directory, is_private
+from dedup_middleware.kernels import cache_candidates, cache_directory
+from dedup_middleware.trustedfolder import TrustedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -69,28 +68,14 @@ def load(buffer: bytes | mmap.mmap) -> Arrays:
     return arrays
 
 
-def _map(path: Path) -> Arrays | None:
+def _map(directory: Path, name: str) -> Arrays | None:
     try:
-        if not is_private(path):
-            return None
-        with path.open("rb") as file:
-            return load(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return load(TrustedFolder(directory).mapped(name))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        logger.info("%s is built anew: %s", path, error)
+        logger.info("%s is built anew: %s", directory / name, error)
         return None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
@@ -101,17 +86,17 @@ def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
         build: computes the arrays.
     """
     for directory in cache_candidates():
-        found = _map(directory / name)
+        found = _map(directory, name)
         if found is not None:
             return found
     data = dump(build())
     directory_found = cache_directory()
     if directory_found is not None:
-        path = directory_found / name
         try:
-            _replace(path, data)
+            TrustedFolder(directory_found).write(name, data)
         except OSError as error:
+            path = directory_found / name
             logger.warning("%s can't be written, it is kept in memory: %s", path, error)
         else:
-            return _map(path) or load(data)
+            return _map(directory_found, name) or load(data)
     return load(data)

@@ -97,7 +97,7 @@ def rewritten(path: Path, name: str | None = None, value: str = "", **columns: o
         if new is not None:
             table = table.add_column(at, column, new)  # type: ignore[arg-type]
     other = path.with_name("other.parquet")
-    pq.write_table(table.replace_schema_metadata(metadata), other)
+    pq.write_table(table.replace_schema_metadata(metadata), other, use_dictionary=["size", "time"])
     return other
 
 

@@ -1,0 +1,88 @@
+"""New files: made under a provisional name or for this user alone, never through a link.
+
+A file in a folder that others can write to may be awaited by them: by a link under the name that it
+will have. So a file is made with ``O_EXCL``, which fails where something stands under the name, and
+with ``O_NOFOLLOW``. Its mode is what the umask leaves, and 0600 for what holds keys or the texts of
+pages: indexes, journals and exported files. Files that exist keep the mode they have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_NEW: Final = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)  # fmt: skip
+PRIVATE: Final = 0o600
+SHARED: Final = 0o666  # less what the umask takes away
+
+
+def make(path: Path, mode: int = SHARED) -> BinaryIO:
+    """Make a file, empty and open for writing.
+
+    :raises OSError: something stands under its name, or it can't be made
+    """
+    return os.fdopen(os.open(path, _NEW, mode), "w+b")
+
+
+def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
+    """The same for a provisional name of ours: what an earlier run left there is removed.
+
+    :raises OSError: it can't be removed, or made
+    """
+    path.unlink(missing_ok=True)
+    return make(path, mode)
+
+
+def make_private(path: Path) -> None:
+    """Make a file for this user alone unless it exists, for a program that opens it by its name.
+
+    :raises OSError: it can't be made, or is a link of another user
+    """
+    real = path
+    if path.is_symlink():
+        owner = path.lstat().st_uid
+        if hasattr(os, "geteuid") and owner not in {0, os.geteuid()}:
+            raise PermissionError(f"{path} is a link of another user ({owner})")
+        real = Path(os.path.realpath(path))
+    with contextlib.suppress(FileExistsError), make(real, PRIVATE):
+        pass
+
+
+def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Write a file as a whole or not at all.
+
+    :param replace: what stands under its name is replaced; else it is an error
+    :raises OSError: it can't be written, or FileExistsError
+    """
+    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+    try:
+        with make(part) as file:
+            file.write(data)
+        if replace:
+            part.replace(path)
+        else:
+            _rename_new(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _rename_new(part: Path, path: Path) -> None:
+    """Rename a file to a name that is free."""
+    try:
+        os.link(part, path, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} exists") from None
+        part.replace(path)
+    else:
+        part.unlink()

@@ -1,0 +1,189 @@
+"""Files that are written: their modes, and links in their way."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_middleware import newfiles
+from dedup_middleware.batch.writing import JournalOutput, Output
+from dedup_middleware.commands.context import CommandError
+from dedup_middleware.commands.restore import write_new
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.evaluation import output
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.portable import export_index
+from dedup_middleware.index.sqlite import SQLiteIndex
+from dedup_middleware.journal.base import JournalError
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from dedup_middleware.options import Options
+from dedup_middleware.report import writing
+from tests.index.bulk import a_page, loaded
+
+STRANGER = 65533
+IS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each usual umask."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    """Mode of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def write_report(path: Path) -> None:
+    """A report."""
+    writing.write({}, path)
+
+
+def write_restored(path: Path) -> None:
+    """Restored pages."""
+    write_new(path, "page\n")
+
+
+def write_kept(path: Path) -> None:
+    """Kept rows."""
+    kept = Output(path)
+    kept.write(b"row")
+    kept.finish()
+
+
+def write_table(path: Path) -> None:
+    """A table of the evaluation."""
+    output.write(path.parent, path.stem, [{"a": 1}])
+
+
+SHARED: list[Callable[[Path], None]] = [write_report, write_restored, write_kept, write_table]
+
+
+@pytest.mark.parametrize("write", SHARED)
+def test_results_have_the_mode_of_the_umask(
+    write: Callable[[Path], None], umask: int, tmp_path: Path
+) -> None:
+    """Results are as readable as the umask says, no more and no less, and nothing is left beside
+    them."""
+    path = tmp_path / "result.csv"
+    write(path)
+    assert mode(path) == 0o666 & ~umask
+    assert not [file.name for file in tmp_path.iterdir() if ".part" in file.name]
+
+
+@pytest.mark.parametrize("write", SHARED)
+def test_links_in_the_way_of_results(write: Callable[[Path], None], tmp_path: Path) -> None:
+    """A link under a provisional name is not followed: what it leads to keeps its content."""
+    victim = tmp_path / "victim"
+    victim.write_text("content")
+    path = tmp_path / "result.csv"
+    path.with_name("result.csv.part").symlink_to(victim)
+    write(path)
+    assert victim.read_text() == "content"
+    assert not path.is_symlink()
+
+
+def test_restored_pages_replace_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is restored never replaces a file, not even one that has just appeared, or a link; also
+    where the file system has no hard links."""
+
+    def no_links(*_: object, **__: object) -> None:
+        raise PermissionError("no hard links here")
+
+    for change in (False, True):
+        if change:
+            monkeypatch.setattr("os.link", no_links)
+        path = tmp_path / f"new-{change}.jsonl"
+        write_new(path, "page\n")
+        assert path.read_text() == "page\n"
+        with pytest.raises(CommandError, match="exists: name a new file"):
+            write_new(path, "another\n")
+        assert path.read_text() == "page\n"
+        link = tmp_path / f"link-{change}"
+        link.symlink_to(tmp_path / "nowhere")
+        with pytest.raises(CommandError, match="exists: name a new file"):
+            write_new(link, "page\n")
+        assert not (tmp_path / "nowhere").exists()
+    assert not [file.name for file in tmp_path.iterdir() if file.name.endswith(".part")]
+
+
+async def test_keys_and_texts_are_private(umask: int, tmp_path: Path) -> None:
+    """Indexes, journals and exported files are for this user alone, their -wal and -shm files as
+    well, with any umask."""
+    index = SQLiteIndex(str(tmp_path / "index.db"))
+    await index.open({"bands": "1x1"})
+    journal = SQLiteJournal(tmp_path / "index.journal.db", max_bytes=1_000_000)
+    journal.open(create=True)
+    journal.append([], [], {(0, "host", "seen"): 1})
+    JournalOutput(tmp_path / "batch.db", Options()).finish()
+    source = await loaded(MemoryIndex(), pages_of([a_page(1, 11)]))
+    await export_index(source, tmp_path / "export.parquet")
+    modes = {path.name: mode(path) for path in tmp_path.iterdir() if path.is_file()}
+    await index.close()
+    journal.close()
+    assert modes.keys() >= {
+        "index.db", "index.db-wal", "index.db-shm", "index.journal.db", "index.journal.db-wal",
+        "index.journal.db-shm", "batch.db", "export.parquet",
+    }  # fmt: skip
+    assert set(modes.values()) == {0o600}
+
+
+async def test_files_that_exist_keep_their_mode(tmp_path: Path) -> None:
+    """An index that a group was given the right to stays so; so do the files beside it."""
+    path = tmp_path / "index.db"
+    path.touch()
+    path.chmod(0o660)
+    index = SQLiteIndex(str(path))
+    await index.open({"bands": "1x1"})
+    assert {mode(path), mode(tmp_path / "index.db-wal")} == {0o660}
+    await index.close()
+
+
+async def test_links_of_ones_own(tmp_path: Path) -> None:
+    """An index may be reached by a link of one's own, also one that leads to no file yet."""
+    link = tmp_path / "index.db"
+    link.symlink_to(tmp_path / "real.db")
+    index = SQLiteIndex(str(link))
+    await index.open({"bands": "1x1"})
+    await index.close()
+    assert link.is_symlink()
+    assert mode(tmp_path / "real.db") == 0o600
+
+
+async def test_links_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link of another user under the name of an index or journal is refused."""
+    link = tmp_path / "index.db"
+    link.symlink_to(tmp_path / "real.db")
+    if IS_ROOT:
+        os.lchown(link, STRANGER, STRANGER)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    with pytest.raises(IndexRefusedError, match="a link of another user"):
+        await SQLiteIndex(str(link)).open({"bands": "1x1"})
+    with pytest.raises(JournalError, match="a link of another user"):
+        SQLiteJournal(link, max_bytes=1_000_000).open(create=True)
+    assert not (tmp_path / "real.db").exists()
+
+
+def test_failed_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file can't be given its name, what was there stays, and nothing else is left."""
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        newfiles.write_whole(path, b"after")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert path.read_text() == "before"
