@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from itemadapter import ItemAdapter
 
 from dedup_middleware.fingerprint import Document, Verdict, as_dict, content_key
@@ -12,7 +13,7 @@ from dedup_middleware.options import Options
 
 def _value(adapter: ItemAdapter, field: str) -> Any:
     try:
-        return adapter.get(field)
+        return adapter[field]
     except (KeyError, AttributeError):
         # A declared field of some kinds of item may have no value yet.
         return None
@@ -23,49 +24,57 @@ def is_skipped(adapter: ItemAdapter, options: Options) -> bool:
     return bool(_value(adapter, options.skip_field))
 
 
-def document_key(adapter: ItemAdapter, options: Options) -> str | None:
-    """What names the page: the key field, else a hash of its content; None for neither."""
-    key = _value(adapter, options.key_field)
-    if key is not None and str(key):
-        return str(key)
-    content = _content(adapter, options)
-    return None if content is None else content_key(content)
+@attrs.frozen
+class PageFields:
+    """The page in an item, as its fields hold it at one moment; equal if nothing has changed.
 
-
-def _content(adapter: ItemAdapter, options: Options) -> str | bytes | None:
-    for field in (options.text_field, options.html_field):
-        value = _value(adapter, field)
-        if isinstance(value, (str, bytes)) and value:
-            return value
-    return None
-
-
-def to_document(adapter: ItemAdapter, options: Options, key: str | None = None) -> Document | None:
-    """The item's page, or None when it has neither a key nor any content.
-
-    A list of strings in the text field, as item loaders leave it, is joined.
-
-    :param key: what :func:`document_key` says, if that is known
+    ``key`` is empty if the item names no page. ``text`` is not None if the field holds a string
+    or a list of strings, as item loaders leave it, which are joined.
     """
+
+    key: str
+    title: str = attrs.field(repr=False)
+    text: str | None = attrs.field(repr=False)
+    html: str | bytes | None = attrs.field(repr=False)
+    charset: str | None
+
+
+def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
+    """The page in an item; values of types that a field can't have count as none."""
+    key = _value(adapter, options.key_field)
+    title = _value(adapter, options.title_field)
     text = _value(adapter, options.text_field)
+    html = _value(adapter, options.html_field)
+    charset = _value(adapter, options.charset_field)
     if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
         text = "\n".join(text)
-    html = _value(adapter, options.html_field)
-    title = _value(adapter, options.title_field)
-    charset = _value(adapter, options.charset_field)
-    has_text = isinstance(text, str) and bool(text.strip())
-    has_html = isinstance(html, (str, bytes)) and bool(html)
-    key = key or document_key(adapter, options)
-    if key is None and has_text:
-        key = content_key(str(text))
+    return PageFields(
+        "" if key is None else str(key),
+        title if isinstance(title, str) else "",
+        text if isinstance(text, str) else None,
+        html if isinstance(html, (str, bytes)) and html else None,
+        charset if isinstance(charset, str) else None,
+    )
+
+
+def to_document(adapter: ItemAdapter, options: Options) -> Document | None:
+    """The page in an item, or None if it has neither a key nor any content."""
+    return document_of(read_fields(adapter, options))
+
+
+def document_of(fields: PageFields) -> Document | None:
+    """The page, named by a hash of its content if need be; None if it has neither."""
+    content = fields.text or fields.html
+    key = fields.key or (None if content is None else content_key(content))
     if key is None:
         return None
+    has_text = fields.text is not None and bool(fields.text.strip())
     return Document(
         key=key,
-        title=title if isinstance(title, str) else "",
-        text=text if has_text else None if has_html else "",
-        html=html if has_html and not has_text else None,
-        charset=charset if isinstance(charset, str) else None,
+        title=fields.title,
+        text=fields.text if has_text else None if fields.html else "",
+        html=None if has_text else fields.html,
+        charset=fields.charset,
     )
 
 
@@ -76,13 +85,18 @@ def fill(adapter: ItemAdapter, document: Document, options: Options) -> None:
         (options.title_field, document.title),
     ):
         if value and _has_field(adapter, field) and not _value(adapter, field):
-            adapter[field] = value
+            _put(adapter, field, value)
 
 
 def mark(adapter: ItemAdapter, verdict: Verdict, options: Options) -> bool:
     """Put the verdict into the item; False if it has no such field."""
+    return _put(adapter, options.mark_field, as_dict(verdict))
+
+
+def _put(adapter: ItemAdapter, field: str, value: Any) -> bool:
+    """False if the item can't take it: it has no such field, or is frozen."""
     try:
-        adapter[options.mark_field] = as_dict(verdict)
+        adapter[field] = value
     except (KeyError, AttributeError, TypeError, ValueError):
         return False
     return True

@@ -15,8 +15,15 @@ from scrapy.utils.asyncio import is_asyncio_available
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.exceptions import Dropped, NearDuplicate
-from dedup_middleware.inflight import InFlight
-from dedup_middleware.itemfields import document_key, fill, is_skipped, mark, to_document
+from dedup_middleware.inflight import Doubt, Ending, InFlight, ItemInFlight
+from dedup_middleware.itemfields import (
+    PageFields,
+    document_of,
+    fill,
+    is_skipped,
+    mark,
+    read_fields,
+)
 from dedup_middleware.options import Options
 from dedup_middleware.scrapysettings import options_from_settings
 from dedup_middleware.summary import Summary
@@ -31,6 +38,30 @@ if TYPE_CHECKING:
     from dedup_middleware.metrics import Exporter
 
 logger = logging.getLogger(__name__)
+
+_UNREADABLE = PageFields("", "", None, None, None)
+_UNSURE = (
+    "%s is not entered into the index, because it can't be told for sure that it is stored: %s. "
+    "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
+    "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
+)
+_WHY_UNSURE = {
+    Doubt.NO_LINK: (
+        "its process_item ran in a task or Deferred of its own and a later pipeline returned "
+        "another object; await super().process_item(item) in the coroutine that Scrapy awaits"
+    ),
+    Doubt.NESTED: (
+        "a later pipeline sends further items from its process_item and another returns another "
+        "object; send them from a task of their own"
+    ),
+    Doubt.REUSED: (
+        "its object was changed by the spider, or yielded again with another page, while it was on "
+        "its way; yield a new object for every page"
+    ),
+    Doubt.NO_ITEM: (
+        "a later pipeline returned something that is no item; return the item from process_item"
+    ),
+}
 
 
 class DedupPipeline:
@@ -50,9 +81,9 @@ class DedupPipeline:
         self._recorder: Recorder | None = None
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
-        self._inflight = InFlight()
+        self._inflight = InFlight(self._read)
         self._stats = crawler.stats  # asked for once: Scrapy checks every access
-        self._warned: set[str] = set()
+        self._warned: set[object] = set()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
         connect(self._on_dropped, signals.item_dropped)
@@ -135,6 +166,7 @@ class DedupPipeline:
 
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
+        self._inflight.clear()
         try:
             if self._deduplicator is not None:
                 await self._deduplicator.close()
@@ -157,42 +189,88 @@ class DedupPipeline:
         :raises NearDuplicate: what the item says is stored already
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
-        if self._deduplicator is None or not ItemAdapter.is_item(item):
+        if self._deduplicator is None:
             self._count("skipped/no-item", 1)
             return item
-        adapter = ItemAdapter(item)
-        key = document_key(adapter, self.options)
-        if key is None:
-            self._count("skipped/no-content", 1)
-            return item
-        verdict = document = None
-        if is_skipped(adapter, self.options):
-            self._count("skipped/opt-out", 1)
-        else:
+        for ending in self._inflight.overdue():
+            await self._settle(ending)
+        adapter = fields = None
+        if ItemAdapter.is_item(item):
+            adapter = ItemAdapter(item)
             try:
-                document, verdict = await self._decide(adapter, key)
-            except asyncio.CancelledError:
-                raise
+                fields = read_fields(adapter, self.options)
             except Exception:
-                # Whatever goes wrong here, the page is not ours to lose.
-                self._failure(f"checking {key}")
-        if verdict is not None and document is not None:
-            self._record(verdict, document, item, adapter)
-            verdict = await self._supersede(verdict)
-        # Only now: an item that still waits for another of its key must not hold that one up.
-        self._inflight.enter(key, verdict)
+                self._failure(f"reading {type(item).__name__}")
+        else:
+            self._count("skipped/no-item", 1)
+        flying = self._inflight.enter(item, fields)
+        try:
+            if adapter is not None and fields is not None:
+                flying.verdict = await self._check(flying, adapter, fields)
+        finally:
+            # Only now: tasks that the plugin itself starts must not hold the item.
+            self._inflight.send_on(flying)
         return item
 
-    async def _decide(self, item: ItemAdapter, key: str) -> tuple[Document | None, Verdict | None]:
-        deduplicator = self._deduplicator
-        document = to_document(item, self.options, key)
-        if document is None or deduplicator is None:
+    def _read(self, item: Any) -> PageFields | None:
+        """The page in an item, None for an object that is no item."""
+        if not ItemAdapter.is_item(item):
+            return None
+        try:
+            return read_fields(ItemAdapter(item), self.options)
+        except Exception:
+            # Of an object that a later pipeline has made, it is no error that it can't be read.
+            return _UNREADABLE
+
+    async def _check(
+        self, flying: ItemInFlight, adapter: ItemAdapter, fields: PageFields
+    ) -> Verdict | None:
+        """The verdict on an item that goes on; None if nothing is to be settled.
+
+        :raises Dropped: the item goes no further
+        """
+        if is_skipped(adapter, self.options):
+            self._count("skipped/opt-out", 1)
+            return None
+        document = document_of(fields)
+        if document is None:
             self._count("skipped/no-content", 1)
-            return None, None
-        read = await deduplicator.read(document)
-        if read is not document and self.options.fill_text:
-            fill(item, read, self.options)
-        return read, await deduplicator.decide(read)
+            return None
+        try:
+            document, verdict = await self._decide(flying, adapter, document)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # Whatever goes wrong here, the page is not ours to lose.
+            self._failure(f"checking {document.key}")
+            return None
+        if verdict is None:
+            return None
+        self._record(verdict, document, flying.item, adapter)
+        return await self._supersede(verdict)
+
+    async def _decide(
+        self, flying: ItemInFlight, adapter: ItemAdapter, document: Document
+    ) -> tuple[Document, Verdict | None]:
+        """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
+        assert self._deduplicator is not None
+        read = await self._deduplicator.read(document)
+        if (
+            read is not document
+            and self.options.fill_text
+            and not self._is_changed(flying, adapter)
+        ):
+            fill(adapter, read, self.options)
+            flying.fields = read_fields(adapter, self.options)
+        verdict = await self._deduplicator.decide(read)
+        if not self._is_changed(flying, adapter):
+            return read, verdict
+        await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
+        return read, None
+
+    def _is_changed(self, flying: ItemInFlight, adapter: ItemAdapter) -> bool:
+        """Whether another page is in the item than when it entered."""
+        return flying.is_reused or read_fields(adapter, self.options) != flying.fields
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
         """Have the index forget what an item that goes on to storage will replace there."""
@@ -256,29 +334,37 @@ class DedupPipeline:
     async def _on_scraped(self, item: Any) -> None:
         await self._leave(item, stored=True)
 
-    async def _on_dropped(self, item: Any, exception: BaseException) -> None:
-        if not isinstance(exception, Dropped):  # what we drop never went on
-            await self._leave(item, stored=False)
+    async def _on_dropped(self, item: Any) -> None:
+        await self._leave(item, stored=False)
 
     async def _on_error(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
     async def _leave(self, item: Any, *, stored: bool) -> None:
-        if self._deduplicator is None or not ItemAdapter.is_item(item):
+        try:
+            endings = await self._inflight.leave(item, stored=stored)
+        except Exception:
+            self._failure(f"looking for {type(item).__name__}")
             return
-        key = document_key(ItemAdapter(item), self.options)
-        if key is None:
-            return
-        all_stored, verdicts = self._inflight.leave(key, stored=stored)
-        for verdict in verdicts:
-            try:
-                if all_stored:
-                    await self._deduplicator.commit(verdict)
-                    self._stored(verdict)
-                else:
-                    await self._deduplicator.release(verdict)
-            except Exception:
-                self._failure(f"settling {key}")
+        for ending in endings:
+            await self._settle(ending)
+
+    async def _settle(self, ending: Ending) -> None:
+        """Commit or release, and say why if a page that may be stored is not committed."""
+        assert self._deduplicator is not None
+        verdict = ending.verdict
+        try:
+            if ending.stored:
+                await self._deduplicator.commit(verdict)
+                self._stored(verdict)
+                return
+            unsettled = verdict.claim is not None or verdict.outcome == fp.UNCHECKED
+            if ending.doubt is not None and unsettled:
+                self._count("claim/unsure", 1)
+                self._warn_once(_UNSURE, verdict.key, _WHY_UNSURE[ending.doubt], key=ending.doubt)
+            await self._deduplicator.release(verdict)
+        except Exception:
+            self._failure(f"settling {verdict.key}")
 
     def _stored(self, verdict: Verdict) -> None:
         self._write(lambda recorder: recorder.stored(verdict))
@@ -294,9 +380,10 @@ class DedupPipeline:
         self._count("error/internal", 1)
         logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
 
-    def _warn_once(self, message: str, *arguments: object) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
+    def _warn_once(self, message: str, *arguments: object, key: object = None) -> None:
+        """Log a message, each text (or each ``key``) once a crawl."""
+        if (key or message) not in self._warned:
+            self._warned.add(key or message)
             logger.warning(message, *arguments)
 
 

@@ -12,7 +12,7 @@ from itemadapter import ItemAdapter
 from pydantic import BaseModel
 
 from dedup_middleware.fingerprint import Verdict
-from dedup_middleware.itemfields import document_key, fill, is_skipped, mark, to_document
+from dedup_middleware.itemfields import fill, is_skipped, mark, to_document
 from dedup_middleware.options import Options
 
 OPTIONS = Options()
@@ -98,16 +98,16 @@ def test_parts_of_text_are_joined(kind: Any) -> None:
 
 def test_item_without_key_is_named_by_its_content(kind: Any) -> None:
     """Equal content gives equal names, other content another one."""
-    keys = [
-        document_key(ItemAdapter(kind(text=text)), OPTIONS) for text in ("same", "same", "other")
+    documents = [
+        to_document(ItemAdapter(kind(text=text)), OPTIONS) for text in ("same", "same", "other")
     ]
+    keys = [document.key for document in documents if document is not None]
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_item_without_key_and_content_is_none_of_ours(kind: Any) -> None:
     """Nothing to name and nothing to compare: no document."""
     assert to_document(ItemAdapter(kind()), OPTIONS) is None
-    assert document_key(ItemAdapter(kind()), OPTIONS) is None
 
 
 @pytest.mark.parametrize("value", [42, 3.5, {"a": 1}, [1, 2], object()])

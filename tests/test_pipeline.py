@@ -118,6 +118,27 @@ async def test_items_that_are_none_of_ours_pass(crawl: Crawl) -> None:
     assert crawl.stat("skipped/no-item") == 1
 
 
+async def test_list_of_texts_without_an_address_is_checked(crawl: Crawl) -> None:
+    """As item loaders leave it: named by a hash of the joined text."""
+    await crawl.item({"text": [article(1), article(2)]})
+    assert isinstance(await crawl.item({"text": [article(1), article(2)]}), NearDuplicate)
+
+
+async def test_item_that_cant_be_read_passes(
+    crawl: Crawl, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An item whose fields raise is the user's own matter: it passes, and it is counted."""
+
+    class Broken:
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    broken = {"url": Broken(), "text": article(1)}
+    assert await crawl.item(broken) is broken
+    assert crawl.stat("error/internal") == 1
+    assert "no item is lost" in caplog.text
+
+
 async def test_own_error_never_costs_an_item(
     crawl: Crawl, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
