@@ -21,8 +21,7 @@ async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
     slot = narrow_slot(KEY_TABLE, key_hash)
-    reading = await index.read([slot])
-    near = neighbours([slot], reading.data, 0)
+    near = neighbours([slot], await index.read_buckets([slot]), 0)
     found = await index.fetch(near.numbers)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
     return tuple(found.numbers[same].tolist())

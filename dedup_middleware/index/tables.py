@@ -175,3 +175,15 @@ class Neighbours:
 
 
 NOBODY = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+NARROW_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
+
+
+def most_met(near: Neighbours, most: int) -> Neighbours:
+    """Of too many pages those found in most tables, the oldest first; ascending."""
+    if len(near) <= most:
+        return near
+    order = np.lexsort((near.numbers, -np.bitwise_count(near.tables).astype(np.int64)))
+    best = np.sort(order[:most])
+    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full)

@@ -106,7 +106,7 @@ async def test_old_index_is_copied(
                 *simhash_slots(page.simhash),
                 *band_slots([page.band]),
             ]
-            near = neighbours(slots, (await index.read(slots)).data, 0)
+            near = neighbours(slots, await index.read_buckets(slots), 0)
             assert near.numbers.tolist() == [number]
             assert near.tables.tolist() == [0b111_1101]
     again = await migrate(source, target, folder=tmp_path)
