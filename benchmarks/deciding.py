@@ -27,8 +27,8 @@ import rensa  # type: ignore[import-untyped]
 from datasketch import MinHash, MinHashLSH
 
 from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, Fingerprints
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
-from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.base import NOTHING_KNOWN, Claimed, Entry, Index, Known
+from dedup_middleware.index.records import CONTENT, NO_PAGES, Satellites, State, joined
 
 IN_FLIGHT = 100  # pages that one process decides at the same time: Scrapy's CONCURRENT_ITEMS
 SCAN_DISTANCE = 12
@@ -40,22 +40,24 @@ _DIFFERENT = 85  # differing bits of 512 in the sketches of pages with such a Ja
 
 async def decide(index: Index, entry: Entry) -> bool:
     """Whether the page was new; it is stored if so."""
-    proposal = await index.propose(entry, SCAN_DISTANCE, _LEASE)
-    claim = proposal.claim
-    if len(proposal.near):
-        near = proposal.satellites or await index.fetch(proposal.near.numbers)
-        if _has_copy(near, entry.content):
-            if claim is not None:
-                await index.release(claim)
-            return False
-    outcome: Claim | Reading
-    if claim is None:
-        outcome = proposal.reading or await index.read(entry.slots)
-        while isinstance(outcome, Reading):
-            outcome = await index.claim(entry, outcome, _LEASE)
-        claim = outcome
-    await index.commit(claim)
-    return True
+    known = NOTHING_KNOWN
+    judged = NO_PAGES
+    while True:
+        made = await index.propose(entry, SCAN_DISTANCE, _LEASE, known=known)
+        found = made.candidates if isinstance(made, Claimed) else made
+        if len(found.near):
+            pages = found.pages
+            if len(found.missing):
+                pages = joined([pages, await index.fetch(found.missing)])
+            if _has_copy(pages, entry.content):
+                if isinstance(made, Claimed):
+                    await index.release(made.claim)
+                return False
+            judged = joined([judged, pages]) if len(judged) else pages
+        if isinstance(made, Claimed):
+            await index.commit(made.claim)
+            return True
+        known = Known(judged)
 
 
 def _has_copy(near: Satellites, content: bytes) -> bool:

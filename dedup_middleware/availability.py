@@ -7,15 +7,20 @@ from collections.abc import Callable
 
 import attrs
 
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.fingerprint import Document, Fingerprint
 from dedup_middleware.index.base import Claim
+
+_FINGERPRINT = 4096  # bytes that one holds, counted as characters
 
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index could not be told, and its claim if it had one."""
+    """A page that was stored while the index could not be told, and its claim if it had one.
 
-    document: Document
+    ``document``: the page, or its fingerprint where that is all there was.
+    """
+
+    document: Document | Fingerprint
     claim: Claim | None = None
 
 
@@ -93,5 +98,7 @@ class Backlog:
         return page
 
 
-def _chars(document: Document) -> int:
+def _chars(document: Document | Fingerprint) -> int:
+    if isinstance(document, Fingerprint):
+        return _FINGERPRINT
     return len(document.text or "") + len(document.title) + len(document.key)

@@ -8,8 +8,8 @@ from typing import Any, cast
 from dedup_middleware.index.base import Index
 
 CALLS = frozenset(
-    "read fetch addresses payloads claim propose commit release renew expiring refresh forget "
-    "lookup".split()
+    "read_buckets candidates fetch addresses payloads "
+    "propose commit release renew expiring refresh forget lookup".split()
 )
 
 

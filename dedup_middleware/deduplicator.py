@@ -14,13 +14,15 @@ import attrs
 
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.availability import Backlog, Breaker, Unsettled
+from dedup_middleware.claims import OpenClaims
+from dedup_middleware.deciding import Driver
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.tables import Slot
-from dedup_middleware.judging import Judge, Ruling
+from dedup_middleware.judging import Ruling
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
@@ -34,8 +36,6 @@ logger = logging.getLogger(__name__)
 PENDING_TIMEOUT = "pending-timeout"
 INDEX_UNAVAILABLE = "index-unavailable"
 _MASK64 = (1 << 64) - 1
-_FIRST_POLL = 0.02
-_LONGEST_POLL = 0.5
 
 Count = Callable[[str, float], None]
 
@@ -64,14 +64,20 @@ class Deduplicator:
         self._record = RecordLayout(
             self._method.fields, text=options.keep_address or self._method.keeps_payload
         )
-        self._judge = Judge(self._index, self._method, self._count)
         self._versions = Versions(self._index, options.versions == REPLACE, self._count)
+        self._claims = OpenClaims()
+        self._driver = Driver(
+            self._index,
+            self._method,
+            self._count,
+            self._claims,
+            options.lease,
+            options.pending_wait,
+        )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
         self._backlog = Backlog()
-        # An event comes when somebody waits for the claim to be settled.
-        self._claims: dict[Claim, asyncio.Event | None] = {}
         self._heartbeat: asyncio.Task[None] | None = None
         self._catching_up: asyncio.Task[None] | None = None
 
@@ -131,10 +137,10 @@ class Deduplicator:
         self._breaker.worked()
         await self._catch_up()
         try:
-            for claim in list(self._claims):
+            for claim in self._claims:
                 self._count("claim/unresolved", 1)
                 await self._index.release(claim)
-                self._forget_claim(claim)
+                self._claims.settle(claim)
         except IndexUnavailableError as error:
             logger.warning(
                 "The index could not be told of %d open claims, which run out by themselves: %s",
@@ -166,87 +172,81 @@ class Deduplicator:
         """
         if document.text is None:
             document = await self.read(document)
-        verdict = await self._decide(document)
+        return self._counted(await self._decide(document))
+
+    async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
+        """The same for a page whose fingerprint is at hand, made in another process for example.
+
+        It must have been made with the options and the hash key of this index, or it is compared
+        with what it has nothing in common with. The verdict holds no document; what is put into
+        the index later, where that can't be reached now, is the fingerprint.
+        """
+        return self._counted(await self._decide(page))
+
+    def _counted(self, verdict: Verdict) -> Verdict:
         self._count("pages", 1)
         self._count(verdict.outcome, 1)
         self._count(f"reason/{verdict.reason}", 1)
         return verdict
 
-    async def _decide(self, document: Document) -> Verdict:
+    async def _decide(self, what: Document | Fingerprint) -> Verdict:
+        document = what if isinstance(what, Document) else None
+        page = what if isinstance(what, Fingerprint) else None
         if not self._breaker.closed:
-            return self._unchecked(document, INDEX_UNAVAILABLE)
+            return _unchecked(what, INDEX_UNAVAILABLE)
         try:
             fingerprinter = await self._ready()
-            started = time.perf_counter()
-            page = fingerprinter(document)
-            self._count("seconds/fingerprint", time.perf_counter() - started)
+            if document is not None:
+                started = time.perf_counter()
+                page = fingerprinter(document)
+                self._count("seconds/fingerprint", time.perf_counter() - started)
+            assert page is not None
             if page.is_empty:
                 await self._make_way(page, dropped=self.options.on_empty == "drop")
-                return Verdict(document.key, fp.EMPTY, "no-text", fingerprint=page)
+                return Verdict(page.key, fp.EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
             self._count("seconds/index", time.perf_counter() - started)
         except IndexUnavailableError as error:
             self._failed("The index can't be used: %s", error)
-            return self._unchecked(document, INDEX_UNAVAILABLE)
+            return _unchecked(what, INDEX_UNAVAILABLE)
         self._breaker.worked()
         if len(self._backlog) and (self._catching_up is None or self._catching_up.done()):
             # Beside the crawl: no page waits for what was missed earlier.
             self._catching_up = asyncio.create_task(self._catch_up())
         return verdict
 
-    def _unchecked(self, document: Document, reason: str) -> Verdict:
-        return Verdict(document.key, fp.UNCHECKED, reason, document=document)
-
-    async def _place(self, document: Document, page: Fingerprint) -> Verdict:
-        """Judge and claim until one of the two holds."""
+    async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
+        """Propose a page until it is settled what it is; see :class:`.deciding.Driver`."""
         named = self.options.keep_address and not fp.is_content_key(page.key)
-        address = page.key if named else None
         entry = Entry(
             self._method.places(page),
             content_bytes(page),
-            address,
+            page.key if named else None,
             page.payload,
             exact=self._method.settles_exact,
         )
-        lease = self.options.lease
-        search, ruling, claim = await self._judge.propose(page, entry, lease)
-        deadline = time.monotonic() + self.options.pending_wait
-        poll = _FIRST_POLL
-        while claim is None:
-            if ruling.match is not None:
-                await self._keep_alive(ruling.match.number, search.slots)
-                return self._dropped(document, page, ruling)
-            if ruling.pending:
-                if time.monotonic() >= deadline:
-                    self._count("pending/timeout", 1)
-                    await self._make_way(page, dropped=self.options.on_error == "drop")
-                    return self._unchecked(document, PENDING_TIMEOUT)
-                await self._wait(ruling.pending, min(poll, deadline - time.monotonic()))
-                poll = min(poll * 2, _LONGEST_POLL)
-            elif search.reading is None:
-                await search.read()
-            else:
-                outcome = await self._index.claim(entry, search.reading, lease)
-                if isinstance(outcome, Claim):
-                    claim = outcome
-                    break
-                self._count("claim/retry", 1)
-                search.extend(outcome)
-            ruling = await search.rule()
-        await self._versions.give_way(claim, ruling.earlier)
-        self._claims[claim] = None
-        return Verdict(
-            page.key,
-            fp.NEW,
-            ruling.reason,
-            None,
-            page,
-            claim=claim,
-            document=document,
-            nearest=ruling.nearest,
-            earlier=ruling.earlier,
-        )
+        ruling, claim = await self._driver.decide(page, entry)
+        if claim is not None:
+            await self._versions.give_way(claim, ruling.earlier)
+            self._claims.add(claim)
+            return Verdict(
+                page.key,
+                fp.NEW,
+                ruling.reason,
+                None,
+                page,
+                claim=claim,
+                document=document,
+                nearest=ruling.nearest,
+                earlier=ruling.earlier,
+            )
+        if ruling.match is None:
+            self._count("pending/timeout", 1)
+            await self._make_way(page, dropped=self.options.on_error == "drop")
+            return _unchecked(document or page, PENDING_TIMEOUT)
+        await self._keep_alive(ruling.match.number, entry.slots)
+        return self._dropped(document, page, ruling)
 
     async def _make_way(self, page: Fingerprint, *, dropped: bool) -> None:
         """Forget what a page replaces that goes to storage without a claim, if it does."""
@@ -263,7 +263,7 @@ class Deduplicator:
             page could take the place of its earlier version
         """
         page, document = verdict.fingerprint, verdict.document
-        if page is None or document is None or not (verdict.is_duplicate or verdict.is_revisit):
+        if page is None or not (verdict.is_duplicate or verdict.is_revisit):
             return verdict
         try:
             earlier = await self._versions.forget_others(page)
@@ -274,7 +274,7 @@ class Deduplicator:
                 claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
             self._failed("The index can't be told that %s is replaced: %s", verdict.key, error)
-            return self._unchecked(document, INDEX_UNAVAILABLE)
+            return _unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
     async def _keep_alive(self, number: int, slots: Sequence[Slot]) -> None:
@@ -283,29 +283,9 @@ class Deduplicator:
             self._count("renewed", 1)
             await self._index.refresh(number, slots)
 
-    def _dropped(self, document: Document, page: Fingerprint, ruling: Ruling) -> Verdict:
+    def _dropped(self, document: Document | None, page: Fingerprint, ruling: Ruling) -> Verdict:
         outcome = fp.REVISIT if ruling.same_key else fp.DUPLICATE
         return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
-
-    async def _wait(self, pending: frozenset[int], seconds: float) -> None:
-        """Until one of the pages is settled in this process, or the time is over."""
-        self._count("pending/wait", 1)
-        events = []
-        for claim, event in self._claims.items():
-            if claim.number in pending:
-                events.append(event or asyncio.Event())
-                self._claims[claim] = events[-1]
-        if not events:
-            await asyncio.sleep(max(seconds, 0.0))
-            return
-        waits = [asyncio.ensure_future(event.wait()) for event in events]
-        try:
-            await asyncio.wait(
-                waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            for task in waits:
-                task.cancel()
 
     async def commit(self, verdict: Verdict) -> bool:
         """The page is stored.
@@ -315,24 +295,27 @@ class Deduplicator:
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """
         if verdict.claim is None:
-            if verdict.outcome == fp.UNCHECKED and verdict.document is not None:
-                self._remember(Unsettled(verdict.document))
+            source = _source(verdict)
+            if verdict.outcome == fp.UNCHECKED and source is not None:
+                self._remember(Unsettled(source))
             return True
         try:
             stored = await self._index.commit(verdict.claim)
         except IndexUnavailableError as error:
             self._failed("The index can't be told that %s is stored: %s", verdict.key, error)
-            if verdict.document is not None:
-                self._remember(Unsettled(verdict.document, verdict.claim))
+            source = _source(verdict)
+            if source is not None:
+                self._remember(Unsettled(source, verdict.claim))
             return True
         finally:
-            self._forget_claim(verdict.claim)
+            self._claims.settle(verdict.claim)
         if stored:
             self._count("committed", 1)
             return True
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
-        return verdict.document is None or await self._settle(Unsettled(verdict.document))
+        source = _source(verdict)
+        return source is None or await self._settle(Unsettled(source))
 
     async def release(self, verdict: Verdict) -> None:
         """The page was not stored after all; the next like page may take its place."""
@@ -344,17 +327,12 @@ class Deduplicator:
         except IndexUnavailableError as error:
             self._failed("The index can't be told that %s is free: %s", verdict.key, error)
         finally:
-            self._forget_claim(verdict.claim)
+            self._claims.settle(verdict.claim)
 
     def _failed(self, message: str, *arguments: object) -> None:
         news = self._breaker.failed()
         self._count("error/index", 1)
         logger.log(logging.WARNING if news else logging.DEBUG, message, *arguments)
-
-    def _forget_claim(self, claim: Claim) -> None:
-        event = self._claims.pop(claim, None)
-        if event is not None:
-            event.set()
 
     def _remember(self, page: Unsettled) -> None:
         self._count("unchecked/remembered", 1)
@@ -412,7 +390,7 @@ class Deduplicator:
         """Extend the leases of pages that take long to be stored."""
         while True:
             await asyncio.sleep(self.options.lease / 3)
-            claims = list(self._claims)
+            claims: Sequence[Claim] = list(self._claims)
             if not claims:
                 continue
             try:
@@ -420,6 +398,17 @@ class Deduplicator:
             except IndexUnavailableError as error:
                 self._count("error/index", 1)
                 logger.warning("Leases could not be extended: %s", error)
+
+
+def _source(verdict: Verdict) -> Document | Fingerprint | None:
+    """What a page can be decided by once more."""
+    return verdict.document or verdict.fingerprint
+
+
+def _unchecked(what: Document | Fingerprint, reason: str) -> Verdict:
+    if isinstance(what, Fingerprint):
+        return Verdict(what.key, fp.UNCHECKED, reason, fingerprint=what)
+    return Verdict(what.key, fp.UNCHECKED, reason, document=what)
 
 
 async def _stop(task: asyncio.Task[None] | None) -> None:

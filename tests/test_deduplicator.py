@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -15,8 +14,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
-from dedup_middleware.fingerprint import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
-from dedup_middleware.index.base import Claim, Entry, Proposal, Reading
+from dedup_middleware.fingerprint import (
+    DUPLICATE,
+    EMPTY,
+    NEW,
+    REVISIT,
+    UNCHECKED,
+    Fingerprinter,
+)
+from dedup_middleware.index.base import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import Satellites
 from dedup_middleware.index.tables import Slot
@@ -50,23 +56,20 @@ class UnsteadyIndex(MemoryIndex):
         self._check()
         return await super().open(parameters)
 
-    async def read(self, slots: Sequence[Slot]) -> Reading:
-        self._check()
-        return await super().read(slots)
-
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         self._check()
         return await super().fetch(numbers)
 
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
-        self._check()
-        return await super().claim(entry, reading, lease)
-
     async def propose(
-        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
-    ) -> Proposal:
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
         self._check()
-        return await super().propose(entry, distance, lease, probes)
+        return await super().propose(entry, distance, lease, probes, known)
 
     async def commit(self, claim: Claim) -> bool:
         self._check()
@@ -392,3 +395,58 @@ async def test_pages_expire_unless_they_are_seen_again() -> None:
     assert (await dedup.decide(page("c/seen", article(1)))).is_duplicate
     await stored(dedup, page("c/unseen", article(2)))
     await dedup.close()
+
+
+async def test_fingerprints_are_decided_as_their_documents_are() -> None:
+    """A page given by its fingerprint gets the verdict that its document gets, and is counted and
+    committed alike."""
+    documents = [page(f"{host}/{seed}", article(seed)) for seed in range(6) for host in "ab"]
+    make = Fingerprinter(OPTIONS, 1)
+    options = attrs.evolve(OPTIONS, hash_key="1")
+    counts = Counts(), Counts()
+    verdicts = []
+    for by_fingerprint, count in zip((False, True), counts, strict=True):
+        async with Deduplicator(options, count=count) as dedup:
+            made = []
+            for document in documents:
+                if by_fingerprint:
+                    verdict = await dedup.decide_fingerprint(make(document))
+                else:
+                    verdict = await dedup.decide(document)
+                assert await dedup.commit(verdict)
+                made.append(verdict)
+            verdicts.append(made)
+    assert [str(one) for one in verdicts[0]] == [str(one) for one in verdicts[1]]
+    assert [one.match for one in verdicts[0]] == [one.match for one in verdicts[1]]
+    assert [one.document for one in verdicts[1]] == [None] * len(documents)
+    for name in ("pages", "new", "duplicate", "reason/exact-copy", "candidates", "committed"):
+        assert counts[0].of[name] == counts[1].of[name] > 0
+    assert counts[1].of["duplicate"] == 6
+
+
+async def test_fingerprint_that_could_not_be_checked_is_entered_later() -> None:
+    """While the index is away a fingerprint is let through and remembered; it is put into the index
+    when that is back, and found by its copies."""
+    index = UnsteadyIndex()
+    options = attrs.evolve(OPTIONS, hash_key="1")
+    make = Fingerprinter(options, 1)
+    async with Deduplicator(options, index=index) as dedup:
+        index.down = True
+        verdict = await dedup.decide_fingerprint(make(page("a/1", article(1))))
+        assert (verdict.outcome, verdict.reason) == (UNCHECKED, "index-unavailable")
+        assert await dedup.commit(verdict)
+        index.down = False
+        deadline = time.monotonic() + 60
+        number = 2
+        while await index.count() < 2:
+            assert time.monotonic() < deadline
+            number += 1
+            other = await dedup.decide_fingerprint(make(page(f"a/{number}", article(2))))
+            await dedup.commit(other)
+            await asyncio.sleep(0.05)
+        copy = await dedup.decide_fingerprint(make(page("b/1", article(1))))
+        assert copy.is_duplicate
+        assert copy.match is not None
+        assert copy.match.key == "https://a/1"
+        empty = await dedup.decide_fingerprint(make(page("b/2", "")))
+        assert empty.outcome == EMPTY

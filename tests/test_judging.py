@@ -10,13 +10,16 @@ import attrs
 import numpy as np
 import pytest
 
+from dedup_middleware import deciding
+from dedup_middleware.deciding import Driver
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter
 from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.records import State
-from dedup_middleware.judging import FIRST, Judge, Ruling, Search
+from dedup_middleware.judging import Ruling
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import FIRST
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
@@ -50,12 +53,16 @@ def other_bands(page: Fingerprint, key: str) -> Fingerprint:
     return attrs.evolve(page, key=key, key_hash=page.key_hash ^ 0xFFFF << 40, bands=bands)
 
 
-async def propose(index: Index, page: Fingerprint) -> tuple[Search, Ruling, Claim | None]:
+def driver_of(index: Index, **fields: object) -> Driver:
+    """The default method on an index."""
+    return Driver(index, choose_method(OPTIONS), lambda _name, _n: None, **fields)  # type: ignore[arg-type]
+
+
+async def propose(index: Index, page: Fingerprint, **fields: object) -> tuple[Ruling, Claim | None]:
     """What the default method says of a page."""
-    method = choose_method(OPTIONS)
-    judge = Judge(index, method, lambda _name, _n: None)
-    entry = Entry(method.slots(page), content_record(page).tobytes(), page.key)
-    return await judge.propose(page, entry, 60.0)
+    driver = driver_of(index, **fields)
+    slots = driver.method.slots(page)
+    return await driver.decide(page, Entry(slots, content_record(page).tobytes(), page.key))
 
 
 async def pending(index: Index) -> int:
@@ -66,7 +73,7 @@ async def pending(index: Index) -> int:
 async def test_first_page_is_claimed(harness: Harness) -> None:
     """Nothing is like it: the page has its claim with the first answer."""
     index = await harness.client()
-    _, ruling, claim = await propose(index, fingerprint("https://a/1"))
+    ruling, claim = await propose(index, fingerprint("https://a/1"))
     assert ruling == Ruling(FIRST)
     assert claim is not None
     assert await index.commit(claim)
@@ -77,10 +84,10 @@ async def test_copy_found_by_the_simhash_alone_keeps_no_place(harness: Harness) 
     """A copy that no narrow table finds is a duplicate, and its claim, if it had one, is over."""
     index = await harness.client()
     original = fingerprint("https://a/1")
-    _, _, claim = await propose(index, original)
+    _, claim = await propose(index, original)
     assert claim is not None
     await index.commit(claim)
-    _, ruling, second = await propose(index, other_bands(original, "https://b/1"))
+    ruling, second = await propose(index, other_bands(original, "https://b/1"))
     assert second is None
     assert ruling.match is not None
     assert ruling.match.key == "https://a/1"
@@ -95,17 +102,48 @@ async def test_like_page_under_way_is_awaited_without_a_place(harness: Harness) 
     that nobody waits for it in turn."""
     index = await harness.client()
     original = fingerprint("https://a/1")
-    _, _, claim = await propose(index, original)
+    _, claim = await propose(index, original)
     assert claim is not None
-    for page in (other_bands(original, "https://b/1"), attrs.evolve(original, key_hash=5)):
-        search, ruling, second = await propose(index, page)
+    copies = (other_bands(original, "https://b/1"), attrs.evolve(original, key_hash=5))
+    for page in copies:
+        ruling, second = await propose(index, page, pending_wait=0.0)
         assert second is None
         assert ruling.pending == {claim.number}
         assert await pending(index) == 1
-        await index.renew([claim], 60.0)
-        assert (await search.rule()).pending == {claim.number}
+    waiting = [asyncio.ensure_future(propose(index, page)) for page in copies]
+    await asyncio.sleep(0.05)
+    assert not any(one.done() for one in waiting)
     await index.commit(claim)
-    assert (await search.rule()).match is not None
+    for ruling, second in await asyncio.gather(*waiting):
+        assert second is None
+        assert ruling.match is not None
+        assert ruling.match.key == "https://a/1"
+    assert await pending(index) == 0
+    await harness.close()
+
+
+async def test_page_awaited_in_vain_is_proposed_again(harness: Harness) -> None:
+    """A like page on its way is not stored after all: of the pages that waited for it, found by
+    bands or by the SimHash alone, one is claimed. The others wait for that one."""
+    index = await harness.client()
+    original = fingerprint("https://a/1")
+    _, claim = await propose(index, original)
+    assert claim is not None
+    pages = [other_bands(original, "https://b/1"), attrs.evolve(original, key_hash=5)]
+    waiting = [asyncio.ensure_future(propose(index, page)) for page in pages]
+    await asyncio.sleep(0.05)
+    assert await index.release(claim)
+    done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 1
+    ((_, second),) = [one.result() for one in done]
+    assert second is not None
+    assert await index.commit(second)
+    for one in rest:
+        ruling, third = await one
+        assert third is None
+        assert ruling.match is not None
+        assert ruling.match.number == second.number
+    assert await pending(index) == 0
     await harness.close()
 
 
@@ -113,22 +151,14 @@ async def test_strange_neighbour_does_not_take_the_place_away(harness: Harness) 
     """A page beside another one that says something else is new."""
     index = await harness.client()
     first, second = fingerprint("https://a/1", 1), fingerprint("https://a/2", 2)
-    _, _, claim = await propose(index, first)
+    _, claim = await propose(index, first)
     assert claim is not None
     await index.commit(claim)
     near = attrs.evolve(second, simhash=first.simhash)
-    search, ruling, mine = await propose(index, near)
+    ruling, mine = await propose(index, near)
     assert ruling.match is None
     assert not ruling.pending
-    if mine is None:
-        if search.reading is None:
-            await search.read()
-        assert (await search.rule()).match is None
-        assert search.reading is not None
-        entry = Entry(search.slots, content_record(near).tobytes(), near.key)
-        outcome = await index.claim(entry, search.reading, 60.0)
-        assert isinstance(outcome, Claim)
-        mine = outcome
+    assert mine is not None
     numbers = np.array([mine.number], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
     await harness.close()
@@ -140,15 +170,15 @@ async def test_failure_while_judging_gives_the_claim_back(
     """When neighbours can't be fetched, no claim is left that nobody knows of."""
     index = await harness.client()
     original = fingerprint("https://a/1")
-    _, _, claim = await propose(index, original)
+    _, claim = await propose(index, original)
     assert claim is not None
     await index.commit(claim)
 
-    async def cut_off(_: object) -> None:
+    def cut_off(*_: object) -> None:
         raise OSError("cut off by the test")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Search, "rule", cut_off)
+        patched.setattr(deciding, "judge", cut_off)
         with pytest.raises(OSError, match="cut off"):
             await propose(index, other_bands(original, "https://b/1"))
     for _ in range(3000):

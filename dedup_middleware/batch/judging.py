@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import attrs
 
 from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
+from dedup_middleware.fingerprint import Document, Fingerprint, Verdict
 from dedup_middleware.options import Options
 
 HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
@@ -30,24 +28,11 @@ def batch_options(options: Options) -> Options:
 class BatchDeduplicator(Deduplicator):
     """Decides one page after the other; each that is new counts as stored at once."""
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self._page: Fingerprint | None = None
-
-    async def _ready(self) -> Fingerprinter:
-        await super()._ready()
-        return cast("Fingerprinter", self._given)
-
-    def _given(self, _: Document) -> Fingerprint:
-        assert self._page is not None
-        return self._page
-
     async def judge(self, page: Fingerprint, document: Document) -> Verdict:
         """The verdict on a page, in the order of the calls.
 
-        :param document: the same page; its text is not looked at
+        :param document: the same page, for whoever reads the verdict
         """
-        self._page = page
-        verdict = await self.decide(document)
+        verdict = await self.decide_fingerprint(page)
         await self.commit(verdict)
-        return verdict
+        return attrs.evolve(verdict, document=document)

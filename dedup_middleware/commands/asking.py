@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import attrs
+import numpy as np
 
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.fingerprint import Fingerprint, Fingerprinter, keyed_hash
@@ -13,13 +14,13 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
 from dedup_middleware.index.records import State
-from dedup_middleware.index.tables import KEY_TABLE
+from dedup_middleware.index.tables import Neighbours
 from dedup_middleware.index.window import window_parameter
-from dedup_middleware.judging import CHANGED, FIRST, UNCHANGED
+from dedup_middleware.judging import bits, same_keys
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content import EXACT
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import FIRST, rank
 
 WAITS = "waits"
 _MASK64 = (1 << 64) - 1
@@ -59,11 +60,6 @@ class Opinion:
     candidates: tuple[Compared, ...]
 
 
-def _rank(one: Compared) -> tuple[bool, float, bool, int]:
-    """In this order the crawl prefers one match to another."""
-    return not one.same_key, -one.similarity, one.reason != EXACT, one.number
-
-
 @attrs.frozen
 class Reader:
     """An open index, and what makes fingerprints that fit it."""
@@ -76,59 +72,43 @@ class Reader:
         """What would be decided of a page."""
         if page.is_empty:
             return Opinion(fp.EMPTY, "no-text", None, ())
-        candidates = await self._compare(page)
-        stored = [one for one in candidates if one.state == State.COMMITTED.name.lower()]
-        alike = [one for one in stored if one.duplicate]
-        if alike:
-            best = min(alike, key=_rank)
-            outcome = fp.REVISIT if best.same_key else fp.DUPLICATE
-            return Opinion(outcome, UNCHANGED if best.same_key else best.reason, best, candidates)
-        pending = State.PENDING.name.lower()
-        if any(one.state == pending and (one.duplicate or one.same_key) for one in candidates):
-            return Opinion(WAITS, pending, None, candidates)
-        if any(one.same_key for one in stored):
-            return Opinion(fp.NEW, CHANGED, None, candidates)
-        nearest = max(stored, key=lambda one: one.similarity, default=None)
-        return Opinion(fp.NEW, FIRST if nearest is None else nearest.reason, None, candidates)
-
-    async def _compare(self, page: Fingerprint) -> tuple[Compared, ...]:
-        """Every page that shares a bucket with it, the most similar first."""
-        from dedup_middleware.index.scan import neighbours  # numba stays lazy
-
         method, index = self.method, self.index
-        reading = await index.read((*method.slots(page), *method.probes(page)))
-        found = neighbours(reading.slots, reading.data, method.scan_distance)
-        if not len(found):
-            return ()
-        satellites = await index.fetch(found.numbers)
-        numbers = found.numbers.tolist()
+        slots = (*method.slots(page), *method.probes(page))
+        found = await index.candidates(slots, method.scan_distance)
+        near, records = found.near, found.pages
+        if not len(records):
+            return Opinion(fp.NEW, FIRST, None, ())
+        if found.more:
+            keep = np.isin(near.numbers, records.numbers)
+            near = Neighbours(near.numbers[keep], near.tables[keep])
+        numbers = near.numbers.tolist()
         payloads = await index.payloads(numbers) if method.keeps_payload else ()
-        judged = method.judge(page, satellites.content, payloads)
-        addresses = await index.addresses(numbers)
-        unnamed = fp.is_content_key(page.key)
-        compared = []
-        for i, number in enumerate(numbers):
-            tables = int(found.tables[i])
-            content = satellites.content[i]
-            compared.append(
-                Compared(
-                    key=addresses[i],
-                    number=number,
-                    state=State(int(satellites.states[i])).name.lower(),
-                    same_key=not unnamed
-                    and bool(tables >> KEY_TABLE & 1)
-                    and int(content["key"]) == page.key_hash,
-                    duplicate=bool(judged.duplicate[i]),
-                    reason=judged.reasons[i],
-                    similarity=round(float(judged.similarity[i]), 4),
-                    jaccard=round(float(judged.jaccard[i]), 4),
-                    distance=None
-                    if page.simhash is None
-                    else int.bit_count(int(content["simhash"]) ^ page.simhash),
-                    tables=tuple(method.table_name(t) for t in range(64) if tables >> t & 1),
-                )
+        judged = method.judge(page, records.content, payloads)
+        same_key = same_keys(page, near, records)
+        compared = [
+            Compared(
+                key=found.addresses[number],
+                number=number,
+                state=State(int(records.states[i])).name.lower(),
+                same_key=same_key[i],
+                duplicate=bool(judged.duplicate[i]),
+                reason=judged.reasons[i],
+                similarity=round(float(judged.similarity[i]), 4),
+                jaccard=round(float(judged.jaccard[i]), 4),
+                distance=None
+                if page.simhash is None
+                else int.bit_count(int(records.content["simhash"][i]) ^ page.simhash),
+                tables=tuple([method.table_name(table) for table in bits(int(near.tables[i]))]),
             )
-        return tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
+            for i, number in enumerate(numbers)
+        ]
+        ranking = rank(judged, records.states.tolist(), same_key)
+        ordered = tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
+        if ranking.match is not None:
+            outcome = fp.REVISIT if ranking.same_key else fp.DUPLICATE
+            return Opinion(outcome, ranking.reason, compared[ranking.match], ordered)
+        outcome = WAITS if ranking.pending else fp.NEW
+        return Opinion(outcome, ranking.reason, None, ordered)
 
     async def numbers_of(self, key: str) -> list[int]:
         """Numbers of the stored pages that have this key, ascending."""

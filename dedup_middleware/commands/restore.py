@@ -15,7 +15,7 @@ from dedup_middleware.commands.asking import Reader, reading_index
 from dedup_middleware.commands.context import OK, CommandError, Context, Subcommand
 from dedup_middleware.commands.selecting import add_selection, is_everything, to_query
 from dedup_middleware.fingerprint import Document, is_content_key
-from dedup_middleware.index.base import Claim, Entry, Reading
+from dedup_middleware.index.base import EVERYTHING, Claimed, Entry
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.methods.base import content_record
@@ -138,10 +138,8 @@ async def enter(reader: Reader, drop: Drop) -> bool:
     slots = reader.method.slots(page)
     address = drop.key if options.keep_address else None
     entry = Entry(slots, content_record(page).tobytes(), address, page.payload)
-    outcome: Claim | Reading = await reader.index.read(slots)
-    while isinstance(outcome, Reading):
-        outcome = await reader.index.claim(entry, outcome, _LEASE)
-    return await reader.index.commit(outcome)
+    made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
+    return isinstance(made, Claimed) and await reader.index.commit(made.claim)
 
 
 def _sentence(state: dict[str, Any]) -> str:

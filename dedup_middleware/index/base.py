@@ -1,18 +1,13 @@
 """What every index does, whatever keeps its bytes.
 
-An index knows buckets, satellites and claims. It knows nothing of similarity: the
-:class:`~dedup_middleware.deduplicator.Deduplicator` reads, judges and claims; the index makes the
-claim atomic by comparing every bucket with what was read.
+An index knows buckets, page records and claims. It knows nothing of similarity: a client judges the
+candidates that the index returns. One operation writes, and it is atomic::
 
-The order of a decision::
-
-    proposal = await index.propose(entry, distance, lease)      # a Claim for most pages, else
-
-    reading = await index.read(slots)
-    ... judge the neighbours in reading.data ...
-    outcome = await index.claim(entry, reading)      # Claim, or a Reading of what has grown
-    ... stored:      await index.commit(claim)
-    ... not stored:  await index.release(claim)
+    made = await index.propose(entry, distance, lease)      # Claimed for most pages, else
+    ... judge made.pages; no page is like this one: they are known from now on
+    made = await index.propose(entry, distance, lease, known=Known(made.pages))
+    ... stored:      await index.commit(made.claim)
+    ... not stored:  await index.release(made.claim)
 """
 
 from __future__ import annotations
@@ -29,33 +24,28 @@ from numpy.typing import NDArray
 from dedup_middleware.index import maintenance, verification
 from dedup_middleware.index.layout import PAYLOAD_LIMIT
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.records import Satellites, State
+from dedup_middleware.index.records import NO_PAGES, NUMBER_MASK, Satellites, State
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import KEY_TABLE, NOBODY, Neighbours, Slot, Slots, narrow_slot
+from dedup_middleware.index.tables import (
+    KEY_TABLE,
+    NOBODY,
+    Neighbours,
+    Slot,
+    Slots,
+    most_met,
+    narrow_slot,
+)
 from dedup_middleware.index.verification import Progress, Verification
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _REFRESH_LEASE = 10.0  # seconds
+_REFRESH_TRIES = 16
+MOST_JUDGED = 2048  # candidates of a page that are judged
+MOST_KNOWN = 4096  # pages that one proposal can name
 _FORGET = 100_000  # pages forgotten at once
 Parameters = Mapping[str, str]
-
-
-@attrs.frozen(eq=False)
-class Reading:
-    """What some buckets held at one moment.
-
-    ``data[i]`` are the bytes of the bucket of ``slots[i]`` that are new to the reader: all of them
-    in a first reading, only the tail in one that a claim returns. ``lengths[i]`` is the whole
-    length known by now and ``versions`` is opaque to all but the index (it tells a bucket that
-    was rewritten from one that has grown).
-    """
-
-    slots: tuple[Slot, ...]
-    data: tuple[bytes, ...]
-    lengths: tuple[int, ...]
-    versions: tuple[int, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +54,7 @@ class Entry:
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
-    record of it; they must be among the slots of the reading. ``payload`` is whatever else a
+    record of it. ``payload`` is whatever else a
     method keeps of a page, of any length up to 65,536 bytes; the index does not look into it.
     ``exact`` says that a stored page with the same text settles the decision: of all duplicates it
     is the one to name, unless the key is that of another. The text is the same if size, SimHash,
@@ -96,22 +86,83 @@ class Claim:
 
 
 @attrs.frozen(eq=False)
-class Proposal:
-    """What an index says of a page that asks to be stored, all of one moment.
+class Candidates:
+    """Stored pages that a page shares a bucket with, all of one moment.
 
-    ``claim``: the page's claim, if nobody stood beside it in a narrow table. ``near``: the full
-    buckets that the page met, and the pages beside it; those of the narrow tables alone, and
-    perhaps not all, unless ``whole``. Where an exact copy settles an entry, ``near`` may be that
-    copy alone. What the index could say of them on the way: ``satellites`` and ``addresses``;
-    ``reading``: what was read, ready for :meth:`Index.claim`.
+    ``near``: their ids, and the tables in which they were found; equal remainders in the narrow
+    tables, SimHashes within the distance in the others. ``pages``: their page records, ascending;
+    those of the SimHash tables alone may be missing (``missing``). ``addresses``: what the index
+    could say of them on the way. ``more``: there are more of them than one answer holds; see
+    :meth:`Index.candidates`. Where an exact copy settles an entry, it may be the only candidate.
     """
 
-    claim: Claim | None
     near: Neighbours = NOBODY
-    whole: bool = True
-    satellites: Satellites | None = None
+    pages: Satellites = NO_PAGES
     addresses: Mapping[int, str | None] = attrs.field(factory=dict)
-    reading: Reading | None = None
+    more: bool = False
+
+    @property
+    def missing(self) -> NDArray[np.uint64]:
+        """Ids of candidates without a page record, ascending."""
+        if len(self.pages) == len(self.near):
+            return self.near.numbers[:0]
+        return np.setdiff1d(self.near.numbers, self.pages.numbers, assume_unique=True)
+
+
+NO_CANDIDATES = Candidates()
+
+
+@attrs.frozen(eq=False)
+class Claimed:
+    """The claim of a page, and the pages that it met in the SimHash tables alone.
+
+    The claim must be released if one of those makes the page a duplicate.
+    """
+
+    claim: Claim
+    candidates: Candidates = NO_CANDIDATES
+
+
+@attrs.frozen(eq=False)
+class Known:
+    """Pages that a client has judged and found to be unlike the one that it proposes.
+
+    ``pages``: their records as they were judged, in any order. A page of them blocks a claim again
+    if its id belongs to other content by now (a server that lost its last second gives ids twice),
+    or if it is alive although it was judged as a released one. ``wanted``: candidates whose page
+    record the client lacks; it comes with the answer, even with a claim. ``upto``: every page up to
+    this id counts as known: after a flood, of which only a part was judged.
+
+    :raises ValueError: more pages than :data:`MOST_KNOWN`
+    """
+
+    pages: Satellites = NO_PAGES
+    wanted: NDArray[np.uint64] = NO_PAGES.numbers
+    upto: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.pages) > MOST_KNOWN:
+            raise ValueError(
+                f"{len(self.pages)} pages are known: a proposal can name at most {MOST_KNOWN}; "
+                "give the last id of all as upto"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(len(self.pages) or len(self.wanted) or self.upto)
+
+    def still(self, now: Satellites) -> NDArray[np.uint64]:
+        """Ids of the pages that still are what was judged, ascending.
+
+        :param now: the records of ``pages`` at this moment, in their order
+        """
+        gone = (self.pages.states == State.RELEASED) | (self.pages.states == State.FREE)
+        alive = (now.states == State.PENDING) | (now.states == State.COMMITTED)
+        same = np.where(gone, ~alive, now.content == self.pages.content)
+        return np.sort(self.pages.numbers[same])
+
+
+NOTHING_KNOWN = Known()
+EVERYTHING = Known(upto=NUMBER_MASK)  # the claim of a page that is entered whatever is stored
 
 
 @attrs.frozen(eq=False)
@@ -122,6 +173,7 @@ class Proposed:
     distance: int
     lease: float
     probes: tuple[Slot, ...] = ()
+    known: Known = NOTHING_KNOWN
 
     @property
     def slots(self) -> Sequence[Slot]:
@@ -175,8 +227,12 @@ class Index(ABC):
         """Give back connections and files. Claims stay as they are."""
 
     @abstractmethod
-    async def read(self, slots: Sequence[Slot]) -> Reading:
-        """The buckets of all ``slots`` as they are now, in one round trip."""
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds, in all live generations, the oldest first.
+
+        For checks and maintenance, and where a page has more candidates than one answer holds; no
+        claim depends on it.
+        """
 
     @abstractmethod
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
@@ -191,13 +247,28 @@ class Index(ABC):
         """Payloads of pages, b"" where there is none."""
 
     @abstractmethod
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
-        """Take the place of a page, if no bucket has changed since ``reading``. Atomic.
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Claim the place of a page, unless a page that is not known shares a narrow bucket record.
 
+        Look-up and claim are one step, which no other call can interrupt. So of two like pages that
+        share a record, proposed at the same time, the later one is given the earlier one as its
+        candidate, never both each other. The SimHash tables do not block a claim; their
+        candidates come with it, those that came before it at least.
+
+        Bytes in a bucket behind its last whole record are counted (``near.corrupt``) and passed
+        over; the next record that is written there takes their place.
+
+        :param distance: bits up to which SimHashes are neighbours
         :param lease: seconds until the claim runs out
-        :returns: the claim; or, if any bucket differs in length or version, nothing is written
-            and a Reading of the same slots is returned: ``data`` holds the tails that are new
-            (everything, for a bucket that was rewritten), ``lengths`` and ``versions`` are current
+        :param probes: further slots to look into, which get no record
+        :param known: candidates that are no reason not to claim
         """
 
     @abstractmethod
@@ -210,30 +281,26 @@ class Index(ABC):
         :returns: number of pages entered, all of them
         """
 
-    async def propose(
-        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
-    ) -> Proposal:
-        """Take the place of a page at once if nobody stands beside it: read, scan and claim in one.
+    async def candidates(
+        self, slots: Sequence[Slot], distance: int, most: int = MOST_JUDGED
+    ) -> Candidates:
+        """All candidates of a page that takes these places; nothing is claimed.
 
-        A claim may come with neighbours in the SimHash tables; it must be released if one of them
-        makes the page a duplicate. Of two like pages proposed at the same time the later one is
-        told of the earlier one, never both of each other.
-
+        :param slots: places to look into, probes among them
         :param distance: bits up to which SimHashes are neighbours
-        :param lease: seconds until the claim runs out
-        :param probes: further slots to look into, which get no record
+        :param most: of more candidates than these, those found in most tables have their page
+            records with them (``more``); ``near`` holds all of them
         """
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-        reading = await self.read((*entry.slots, *probes))
-        while True:
-            near = neighbours(reading.slots, reading.data, distance)
-            if len(near) or near.corrupt:
-                return Proposal(None, near, reading=reading)
-            outcome = await self.claim(entry, reading, lease)
-            if isinstance(outcome, Claim):
-                return Proposal(outcome, near)
-            reading = outcome
+        near = neighbours(slots, await self.read_buckets(slots), distance)
+        if not len(near):
+            return Candidates(near)
+        best = most_met(near, most).numbers
+        pages = await self.fetch(best)
+        names = await self.addresses(best.tolist())
+        named = dict(zip(best.tolist(), names, strict=True))
+        return Candidates(near, pages, named, more=len(best) < len(near))
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:
@@ -263,7 +330,7 @@ class Index(ABC):
 
         It gets a new number; satellite, address and payload are copied. The old one expires as it
         would. Not while another page with its key is on its way to storage: that may be a later
-        version, before which this one is forgotten, and would come back as another number.
+        version, before which this one is forgotten, and would come back under another id.
 
         :param slots: places of the page that hit it; the key of the stored page replaces theirs
         :returns: False: it has expired or is not committed, or a page with its key is pending
@@ -276,14 +343,16 @@ class Index(ABC):
         own = narrow_slot(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        while True:
-            reading = await self.read(places)
-            # After the reading: a claim made of it tells of any page that has come since.
-            if not await maintenance.may_be_entered_anew(self, number, own, reading):
+        for _ in range(_REFRESH_TRIES):
+            near = await self.read_buckets(places)
+            newest = await maintenance.newest_if_enterable(self, number, places, near)
+            if newest is None:
                 return False
-            outcome = await self.claim(entry, reading, _REFRESH_LEASE)
-            if isinstance(outcome, Claim):
-                return await self.commit(outcome)
+            # A page that has come since blocks the claim, since its id is greater.
+            made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
+            if isinstance(made, Claimed):
+                return await self.commit(made.claim)
+        return False  # others come all the time: it expires, and its next copy is stored
 
     @abstractmethod
     def pages(self) -> AsyncIterator[Satellites]:
@@ -311,7 +380,7 @@ class Index(ABC):
     async def compact(self, progress: Progress | None = None) -> int:
         """Take the records of pages that are gone out of all buckets.
 
-        Others may work meanwhile: a reading of a bucket that is rewritten no longer fits it.
+        Others may work meanwhile.
 
         :param progress: called now and then with what is being read and how much of it so far
         :returns: number of records taken out

@@ -1,4 +1,4 @@
-"""Who stands beside a page, asked of buckets that are at hand: without an array for each of them.
+"""Candidates of a page in buckets that are at hand, found without an array for each bucket.
 
 Most buckets hold nothing like the page. A search for three bytes says so faster than any kernel
 can be called.
@@ -7,8 +7,8 @@ can be called.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
-import attrs
 import numpy as np
 
 from dedup_middleware.index.layout import FULL_BUCKET
@@ -24,85 +24,84 @@ _FEW = 24 * WIDE  # bytes of SimHash records up to which a loop beats the kernel
 
 
 def beside(
-    slots: Sequence[Slot], held: Sequence[bytes | bytearray | None], distance: int
-) -> Neighbours | None:
-    """The same as :func:`.scan.neighbours`; None if there are bytes that are no record.
+    slots: Sequence[Slot],
+    held: Sequence[Sequence[bytes | None]],
+    distance: int,
+    known: AbstractSet[int] = frozenset(),
+    upto: int = 0,
+) -> Neighbours:
+    """The same as :func:`.scan.neighbours`, without the pages that are known.
 
-    :param held: of each slot the bucket, None if there is none
+    :param held: of each slot its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
+    :param known: ids of pages to leave out; ``upto``: so are all up to this one
     """
     masks: dict[int, int] = {}
-    wide: list[int] = []
-    size = full = 0
+    wide: list[tuple[int, bytes]] = []  # place of the slot, bucket
+    size = full = corrupt = 0
     buckets, heads = Slots.of(slots).numbers()
-    for i, raw in enumerate(held):
-        if not raw:
-            continue
-        full += len(raw) > FULL_BUCKET
+    for i, generations in enumerate(held):
         bucket = buckets[i]
-        if _FIRST_WIDE <= bucket < _BEHIND_WIDE:
-            wide.append(i)
-            size += len(raw)
-            continue
-        if len(raw) % NARROW:
-            return None
-        wanted = heads[i].to_bytes(_REMAINDER, "little")
-        place = raw.find(wanted, _NUMBER)
-        while place >= 0:
-            if place % NARROW == _NUMBER:
-                number = int.from_bytes(raw[place - _NUMBER : place], "little")
-                masks[number] = masks.get(number, 0) | 1 << (bucket >> 16)
+        for raw in generations:
+            if not raw:
+                continue
+            full += len(raw) > FULL_BUCKET
+            if _FIRST_WIDE <= bucket < _BEHIND_WIDE:
+                wide.append((i, raw))
+                size += len(raw)
+                continue
+            corrupt += len(raw) % NARROW
+            _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
             if len(masks) > _MANY:
-                return _scanned(slots, held, distance)
-            place = raw.find(wanted, place + 1)
-    if wide:
-        found = [held[i] or b"" for i in wide]
-        if size > _FEW:
-            whole = _add_scanned([slots[i] for i in wide], found, distance, masks)
-        else:
-            places = [(1 << (buckets[i] >> 16), heads[i]) for i in wide]
-            whole = _add_few(places, found, distance, masks)
-        if not whole:
-            return None
-    if not masks:
-        return attrs.evolve(NOBODY, full=full) if full else NOBODY
+                flat = [(slots[j], one) for j, some in enumerate(held) for one in some if one]
+                return _left(_scanned(flat, distance), known, upto)
+    if size > _FEW:
+        found = _scanned([(slots[i], raw) for i, raw in wide], distance)
+        corrupt += found.corrupt
+        for number, tables in zip(found.numbers.tolist(), found.tables.tolist(), strict=True):
+            masks[number] = masks.get(number, 0) | tables
+    else:
+        for i, raw in wide:
+            corrupt += len(raw) % WIDE
+            _add_near(1 << (buckets[i] >> 16), heads[i], raw, distance, masks)
+    if upto or known:
+        masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
+    if not (masks or full or corrupt):
+        return NOBODY
     numbers = sorted(masks)
     tables = [masks[number] for number in numbers]
-    return Neighbours(np.array(numbers, np.uint64), np.array(tables, np.uint64), full=full)
+    return Neighbours(np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full)
 
 
-def _add_few(
-    places: Sequence[tuple[int, int]],  # table as one bit, head
-    held: Sequence[bytes | bytearray],
-    distance: int,
-    masks: dict[int, int],
-) -> bool:
-    for (table, head), raw in zip(places, held, strict=True):
-        if len(raw) % WIDE:
-            return False
-        for at in range(0, len(raw), WIDE):
-            record = int.from_bytes(raw[at : at + WIDE], "little")
-            if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:
-                number = record & NUMBER_MASK
-                masks[number] = masks.get(number, 0) | table
-    return True
+def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:
+    """Take note of the pages of a narrow bucket with this remainder; of many not all."""
+    wanted = head.to_bytes(_REMAINDER, "little")
+    place = raw.find(wanted, _NUMBER)
+    while place >= 0 and len(masks) <= _MANY:
+        if place % NARROW == _NUMBER:
+            number = int.from_bytes(raw[place - _NUMBER : place], "little")
+            masks[number] = masks.get(number, 0) | table
+        place = raw.find(wanted, place + 1)
 
 
-def _scanned(
-    slots: Sequence[Slot], held: Sequence[bytes | bytearray | None], distance: int
-) -> Neighbours | None:
+def _add_near(table: int, head: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
+    """Take note of the pages of a SimHash bucket within a distance."""
+    for at in range(0, len(raw) - WIDE + 1, WIDE):
+        record = int.from_bytes(raw[at : at + WIDE], "little")
+        if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:
+            number = record & NUMBER_MASK
+            masks[number] = masks.get(number, 0) | table
+
+
+def _scanned(held: Sequence[tuple[Slot, bytes]], distance: int) -> Neighbours:
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    found = neighbours(slots, [bytes(raw or b"") for raw in held], distance)
-    return None if found.corrupt else found
+    return neighbours([slot for slot, _ in held], [raw for _, raw in held], distance)
 
 
-def _add_scanned(
-    slots: Sequence[Slot], held: Sequence[bytes | bytearray], distance: int, masks: dict[int, int]
-) -> bool:
-    found = _scanned(slots, held, distance)
-    if found is None:
-        return False
-    for number, tables in zip(found.numbers.tolist(), found.tables.tolist(), strict=True):
-        masks[number] = masks.get(number, 0) | tables
-    return True
+def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:
+    """The candidates that are not known."""
+    keep = near.numbers > np.uint64(upto)
+    if known:
+        keep &= ~np.isin(near.numbers, np.fromiter(known, np.uint64, len(known)))
+    return Neighbours(near.numbers[keep], near.tables[keep], near.corrupt, near.full)

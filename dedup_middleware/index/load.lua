@@ -89,11 +89,17 @@ if STEP == 'add' then
     if held[i] == '' then
       length = redis.call('STRLEN', HASH .. fields[i])
     end
+    local filled_before = length > 0
+    if length % width ~= 0 then -- no record behind such bytes could be read: written anew
+      value = bucket(HASH, fields[i])
+      length = length - length % width
+      value = string.sub(value, 1, length)
+    end
     local fit = math.min(size, math.max(0, math.floor((BUCKET_LIMIT - length) / width) * width))
     local records = string.sub(ARGV[10], at, at + fit - 1)
     at = at + size
     overflow = overflow + (size - fit) / width
-    if length == 0 then
+    if not filled_before then
       filled = filled + 1
     end
     if length == #value then

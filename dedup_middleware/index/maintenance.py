@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from dedup_middleware.index.records import Satellites, State, chosen, joined
 from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot
 
 if TYPE_CHECKING:
-    from dedup_middleware.index.base import Index, Reading
+    from dedup_middleware.index.base import Index
 
 _DRAWN = 1_000  # numbers asked for at once
 _RARE = 0.05  # share of numbers that belong to committed pages, below which all are read
@@ -21,25 +22,31 @@ async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
     slot = narrow_slot(KEY_TABLE, key_hash)
-    reading = await index.read([slot])
-    near = neighbours([slot], reading.data, 0)
+    near = neighbours([slot], await index.read_buckets([slot]), 0)
     found = await index.fetch(near.numbers)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
     return tuple(found.numbers[same].tolist())
 
 
-async def may_be_entered_anew(index: Index, number: int, own: Slot, reading: Reading) -> bool:
-    """Whether a page is committed and no page with its key is pending; see :meth:`.Index.refresh`.
+async def newest_if_enterable(
+    index: Index, number: int, slots: Sequence[Slot], buckets: Sequence[bytes]
+) -> int | None:
+    """The newest page in some buckets, if a page may be entered anew; see :meth:`.Index.refresh`.
 
-    :param own: its place in the key table, the first of ``reading``
+    :param slots: places of the page, that of its key first
+    :param buckets: what their buckets hold
+    :returns: a page id; None: the page is not committed, or a page with its key is pending
     """
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    near = neighbours([own], reading.data[:1], 0)
+    near = neighbours(slots[:1], buckets[:1], 0)
     found = await index.fetch(np.append(near.numbers, np.uint64(number)))
     same = found.content["key"] == found.content["key"][-1]
     pending = bool(np.any(same & (found.states == State.PENDING)))
-    return bool(found.states[-1] == State.COMMITTED) and not pending
+    if found.states[-1] != State.COMMITTED or pending:
+        return None
+    every = neighbours(slots, buckets, 0).numbers
+    return max(number, int(every[-1]) if len(every) else 0)
 
 
 async def sample(index: Index, count: int, seed: int) -> Satellites:

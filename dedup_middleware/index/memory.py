@@ -14,28 +14,30 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Claim, Entry, Index, Parameters, Proposal, Reading
-from dedup_middleware.index.compaction import Living, compacted
-from dedup_middleware.index.growth import (
-    changes,
-    check_slots,
-    first_reading,
-    generation_of,
-    grown,
-    reading_of_generations,
+from dedup_middleware.index.base import (
+    NO_CANDIDATES,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Index,
+    Known,
+    Parameters,
 )
+from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.layout import cut_address
 from dedup_middleware.index.pages import Pages, records_of
 from dedup_middleware.index.parameters import agree, complete, missing
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.records import CONTENT, NO_PAGES, Satellites, State, joined_records
 from dedup_middleware.index.stats import IndexStats
-from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot, Slots
+from dedup_middleware.index.tables import SIMHASH_TABLES, Neighbours, Slot, Slots
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment, Window, window_parameter
 
 if TYPE_CHECKING:
-    from dedup_middleware.index.memory_buckets import Buckets
+    from dedup_middleware.index.memory_buckets import Buckets, Ids, Look
 
 _FIRST_ROOM = 1024  # satellites
 _KERNELS = "dedup_middleware.index.memory_buckets"
@@ -76,6 +78,7 @@ class MemoryIndex(Index):
         self._epoch = wall() - clock()
         self._parameters: dict[str, str] = {}
         self._buckets: dict[int, Buckets] = {}  # of each generation
+        self._look: Look | None = None
         # A number is never given twice, so what tells a claim of this index from others is enough.
         self._token = secrets.randbits(64)
         self._record = WHOLE
@@ -115,15 +118,13 @@ class MemoryIndex(Index):
     async def close(self) -> None:
         """Nothing to give back."""
 
-    async def read(self, slots: Sequence[Slot]) -> Reading:
-        """The buckets of all ``slots`` as they are now."""
-        return self._read(slots, self._turn())
-
-    def _read(self, slots: Sequence[Slot], moment: Moment) -> Reading:
-        if not self._window.seconds:
-            return first_reading(slots, [self._bucket(0, slot.bucket) for slot in slots])
-        data = [[self._bucket(one, slot.bucket) for one in moment.live] for slot in slots]
-        return reading_of_generations(slots, data, moment.generation)
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+        live = self._turn().live
+        return [
+            joined_records([self._bucket(one, slot.bucket) for one in live], slot.width)
+            for slot in slots
+        ]
 
     def _bucket(self, generation: int, bucket: int) -> bytes:
         buckets = self._buckets.get(generation)
@@ -195,47 +196,56 @@ class MemoryIndex(Index):
         self._turn()
         return [self._payloads.get(int(number), b"") for number in numbers]
 
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
-        """Take the place of a page; see :meth:`.Index.claim`."""
-        check_slots(entry, reading)
-        self._record.check(entry.payload)
-        moment = self._turn()
-        if moment.generation != generation_of(reading):
-            return self._read(reading.slots, moment)
-        now = [self._bucket(moment.generation, slot.bucket) for slot in reading.slots]
-        newer = grown(reading, changes(reading, now))
-        if newer is not None:
-            return newer
-        number = self._number(1)
-        words = Slots.of(entry.slots).words
-        self.overflow += self._newest(moment.generation).enter(words, number)
-        return self._claimed(entry, number, moment.now + lease)
-
     async def propose(
-        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
-    ) -> Proposal:
-        """Scan and claim in one; see :meth:`.Index.propose`."""
-        if self._window.seconds:
-            return await super().propose(entry, distance, lease, probes)
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one; see :meth:`.Index.propose`."""
+        from dedup_middleware.index.memory_buckets import NO_IDS, Look  # numba stays lazy
+
         self._record.check(entry.payload)
         words = Slots.of(entry.slots).words
         places = len(words) // 2
         if probes:
             words = np.concatenate([words, Slots.of(probes).words])
-        buckets = self._newest(0)
-        count = buckets.propose(words, places, distance, self._last + 1)
-        if count < 0:
-            return Proposal(None, whole=False)
-        if count:
-            near = Neighbours(*buckets.found(count), full=buckets.full())
-            named = near.numbers[:_NAMED].tolist()
-            addresses = dict(zip(named, self._named(named), strict=True))
-            satellites = self._fetch(near.numbers)
-            return Proposal(None, near, satellites=satellites, addresses=addresses)
-        self.overflow += buckets.left_out()
-        claim = self._claimed(entry, self._number(1), self._clock() + lease)
-        full = buckets.full()
-        return Proposal(claim, attrs.evolve(NOBODY, full=full) if full else NOBODY)
+        ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
+        if self._look is None:
+            self._look = Look()
+        look = self._look
+        look.begin()
+        generation, until = 0, self._clock() + lease
+        if self._window.seconds:
+            moment = self._turn()
+            generation = moment.generation
+            for one in moment.live[:-1]:
+                if one in self._buckets:
+                    self._buckets[one].look(words, distance, ids, look)
+        newest = self._newest(generation)
+        is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
+        candidates = self._candidates(look)
+        if not is_claimed:
+            return candidates
+        self.overflow += look.left_out
+        return Claimed(self._claimed(entry, self._number(1), until), candidates)
+
+    def _ids(self, known: Known) -> Ids:
+        """Ids that do not block a claim."""
+        if not len(known.pages):
+            return known.upto, NO_PAGES.numbers
+        return known.upto, known.still(self._fetch(known.pages.numbers))
+
+    def _candidates(self, look: Look) -> Candidates:
+        full, corrupt = look.full, look.corrupt
+        if not (look.count or full or corrupt):
+            return NO_CANDIDATES
+        near = Neighbours(look.numbers, look.tables, corrupt, full)
+        named = near.numbers[:_NAMED].tolist()
+        addresses = dict(zip(named, self._named(named), strict=True))
+        return Candidates(near, self._fetch(near.numbers), addresses, more=look.is_cut)
 
     def _claimed(self, entry: Entry, number: int, until: float) -> Claim:
         """Keep what is to be known of a page that has its records."""

@@ -24,8 +24,8 @@ from dedup_middleware.index.tables import SIMHASH_TABLES
 from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, inlined, kernel
 from dedup_middleware.signature._vector import popcount, prefetch
 
-MOST = 256  # neighbours that one look can tell of
-ODD, MANY, FULL = -1, -2, -3  # what a kernel says instead of a number
+MOST = 256  # candidates of one page that a look can return
+NEEDS_GROWTH = -1  # what a kernel returns where the array has no room
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
@@ -61,6 +61,63 @@ _NARROW, _WIDE = np.uint64(NARROW), np.uint64(WIDE)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
 _MOST = np.uint64(MOST)
+# Behind the candidates, as ids and as tables, a look leaves these.
+_FULL_MET = np.uint64(2 * MOST)  # full buckets
+_CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
+_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a narrow table
+_LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
+_FOUND = 2 * MOST + 4
+
+
+Ids = tuple[int, NDArray[np.uint64]]  # pages up to an id, and further ones, ascending
+NO_IDS: Ids = (0, np.empty(0, np.uint64))
+
+
+class Look:
+    """What one page met in the buckets of all generations."""
+
+    __slots__ = ("count", "found")
+
+    def __init__(self) -> None:
+        self.found = np.zeros(_FOUND, np.uint64)
+        self.count = 0
+
+    def begin(self) -> None:
+        """Forget what the page before has met."""
+        self.count = 0
+        self.found[int(_FULL_MET) :] = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more candidates than MOST."""
+        return self.count > MOST
+
+    @property
+    def numbers(self) -> NDArray[np.uint64]:
+        """Ids of the candidates, ascending."""
+        numbers: NDArray[np.uint64] = self.found[: min(self.count, MOST)].copy()
+        return numbers
+
+    @property
+    def tables(self) -> NDArray[np.uint64]:
+        """The tables in which each was found, as bit masks."""
+        tables: NDArray[np.uint64] = self.found[MOST : MOST + min(self.count, MOST)].copy()
+        return tables
+
+    @property
+    def full(self) -> int:
+        """Full buckets that the page met."""
+        return int(self.found[int(_FULL_MET)])
+
+    @property
+    def corrupt(self) -> int:
+        """Bytes in its buckets behind the last whole record."""
+        return int(self.found[int(_CORRUPT)])
+
+    @property
+    def left_out(self) -> int:
+        """Records of the page that full buckets did not take."""
+        return int(self.found[int(_LEFT_OUT)])
 
 
 class Buckets:
@@ -74,10 +131,9 @@ class Buckets:
     (b'elevenbytes', 1, 11, [131073])
     """
 
-    __slots__ = ("_found", "_raw", "_store")
+    __slots__ = ("_raw", "_store")
 
     def __init__(self) -> None:
-        self._found = np.empty(2 * MOST + 1, np.uint64)
         self._use(_empty(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
 
     def __len__(self) -> int:
@@ -127,48 +183,51 @@ class Buckets:
             self._grow(buckets[int(counts[0])], 1)
         return int(counts[1])
 
-    def propose(self, words: NDArray[np.uint64], places: int, distance: int, number: int) -> int:
-        """Look for neighbours; if there are none, enter the page.
+    def look(self, words: NDArray[np.uint64], distance: int, known: Ids, look: Look) -> None:
+        """Gather the candidates of a page.
 
         :param words: uint64[2 n], of each place its bucket and its head
-        :param places: of these so many get a record, the first ones
         :param distance: largest Hamming distance of SimHashes, 0..64
-        :param number: of the page
-        :returns: how many neighbours there are, see :meth:`found`; 0: the page is entered; ODD:
-            a bucket holds bytes of no record; MANY: there are more than MOST
+        :param known: pages to pass over
+        :param look: what other generations hold, if any; what is found is added
         """
+        upto, ids = known
+        look.count = _look(self._store, words, distance, ids, upto, look.found, look.count)
+
+    def propose(
+        self,
+        words: NDArray[np.uint64],
+        places: int,
+        distance: int,
+        number: int,
+        known: Ids,
+        look: Look,
+    ) -> bool:
+        """Gather the candidates of a page; unless one blocks it, enter the page.
+
+        :param places: of these so many get a record, the first ones
+        :param number: of the page
+        :returns: whether the page is entered
+        """
+        upto, ids = known
         # A kernel that finds no room has changed nothing.
         while True:
             answer: int = _propose(
-                self._store, self._raw, words, places, distance, number, self._found
+                self._store,
+                self._raw,
+                words,
+                places,
+                distance,
+                number,
+                ids,
+                upto,
+                look.found,
+                look.count,
             )
-            if answer != FULL:
-                return answer
+            if answer != NEEDS_GROWTH:
+                look.count = answer
+                return not look.found[_BLOCKED]
             self._grow(int(words[::2].max()), len(words) // 2)
-
-    def found(self, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Numbers, ascending, and tables (bit masks) of the neighbours found last."""
-        return self._found[:count].copy(), self._found[MOST : MOST + count].copy()
-
-    def enter(self, words: NDArray[np.uint64], number: int) -> int:
-        """Enter a page whatever stands beside it.
-
-        :param words: uint64[2 n], of each place its bucket and its head
-        :returns: records left out of full buckets
-        """
-        while True:
-            answer: int = _enter(self._store, self._raw, words, len(words) // 2, number)
-            if answer != FULL:
-                return answer
-            self._grow(int(words[::2].max()), len(words) // 2)
-
-    def left_out(self) -> int:
-        """Records that the last page entered by :meth:`propose` did not get, in full buckets."""
-        return int(self._found[0])
-
-    def full(self) -> int:
-        """Full buckets that the last page proposed has met."""
-        return int(self._found[2 * MOST])
 
     def _grow(self, bucket: int, places: int) -> None:
         """Lay out all buckets anew, with room for as much again and for so many full buckets.
@@ -278,6 +337,13 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
         width = _width(bucket)
         head = store[_FIRST + bucket]
         length = head >> _LENGTH_SHIFT & _LENGTH
+        is_new = length == _ZERO
+        odd = length % width
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << _LENGTH_SHIFT
+            store[_FIRST + bucket] = head
+            store[_BYTES] -= odd
         if length + width > _LIMIT:
             out += 1
             continue
@@ -287,8 +353,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
                 out += 1  # places that share a bucket may need more than was asked for
                 continue
             head = _moved(store, bucket, length + width)
-        if length == _ZERO:
-            store[_FILLED] += _ONE
+        store[_FILLED] += np.uint64(is_new)
         byte = ((head >> _START_SHIFT) << _THREE) + length
         if width == _NARROW and byte & _SEVEN == _ZERO:
             store[byte >> _THREE] = remainder << _SHIFT | number
@@ -316,14 +381,38 @@ def _ask_for(store: Any, words: Any) -> Any:
 
 
 @inlined
+def _is_known(known: Any, upto: Any, number: Any) -> Any:
+    if number <= upto:
+        return True
+    at, beyond = 0, known.size
+    while at < beyond:
+        middle = (at + beyond) >> 1
+        if known[middle] < number:
+            at = middle + 1
+        else:
+            beyond = middle
+    return at < known.size and known[at] == number
+
+
+@inlined
 def _equal(
-    store: Any, at: Any, length: Any, remainder: Any, table: Any, found: Any, count: Any
+    store: Any,
+    at: Any,
+    length: Any,
+    remainder: Any,
+    table: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
 ) -> Any:
     """Take note of the pages with this remainder in a narrow bucket."""
     for i in range(length >> _THREE):
         word = store[at + i]
-        if word >> _SHIFT == remainder and count <= _MOST:
-            count = _note(found, count, word & _MASK, table)
+        if word >> _SHIFT == remainder and not _is_known(known, upto, word & _MASK):
+            found[_BLOCKED] = _ONE
+            if count <= _MOST:
+                count = _note(found, count, word & _MASK, table)
     return count
 
 
@@ -335,6 +424,8 @@ def _near(
     remainder: Any,
     table: Any,
     distance: Any,
+    known: Any,
+    upto: Any,
     found: Any,
     count: Any,
 ) -> Any:
@@ -343,43 +434,73 @@ def _near(
     for _ in range(length // _WIDE):
         differing = (_word(store, byte + _NUMBER) ^ remainder) & _MASK48
         if popcount(differing) <= distance and count <= _MOST:
-            count = _note(found, count, _word(store, byte) & _MASK, table)
+            number = _word(store, byte) & _MASK
+            if not _is_known(known, upto, number):
+                count = _note(found, count, number, table)
         byte += _WIDE
     return count
 
 
-@kernel(types.int64(U64, U8, R64, types.int64, types.uint64, types.uint64, U64))
-def _propose(
-    store: Any, raw: Any, words: Any, places: Any, distance: Any, number: Any, found: Any
+@inlined
+def _scan(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
-    if not _ask_for(store, words):
-        return FULL
-    count = full = _ZERO
+    """Take note of all candidates in the buckets of a page; how many there are then."""
     for i in range(np.uint64(words.size) >> _ONE):
         bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        if bucket >= store[_HEADS]:
+            continue
         head = store[_FIRST + bucket]
         at, length, table = head >> _START_SHIFT, head >> _LENGTH_SHIFT & _LENGTH, bucket >> _S16
-        full += np.uint64(length > _FULL)
-        if length % _width(bucket) != _ZERO:
-            return ODD
+        found[_FULL_MET] += np.uint64(length > _FULL)
+        found[_CORRUPT] += length % _width(bucket)
         if _width(bucket) == _NARROW:
-            count = _equal(store, at, length, remainder, table, found, count)
+            count = _equal(store, at, length, remainder, table, known, upto, found, count)
         else:
-            count = _near(store, at, length, remainder, table, distance, found, count)
-    found[_TWO * _MOST] = full
-    if count > _ZERO:
-        return np.int64(count) if count <= _MOST else MANY
-    if not _room_is_left(store, words, places):
-        return FULL
-    found[0] = np.uint64(_write(store, raw, words, places, number))
-    return 0
+            count = _near(store, at, length, remainder, table, distance, known, upto, found, count)
+    return count
 
 
-@kernel(types.int64(U64, U8, R64, types.int64, types.uint64))
-def _enter(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
-    if not _room_is_left(store, words, places):
-        return FULL
-    return _write(store, raw, words, places, number)
+@kernel(types.int64(R64, R64, types.uint64, R64, types.uint64, U64, types.uint64))
+def _look(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
+) -> Any:
+    _ask_for(store, words)
+    return np.int64(_scan(store, words, distance, known, upto, found, count))
+
+
+@kernel(
+    types.int64(
+        U64,
+        U8,
+        R64,
+        types.int64,
+        types.uint64,
+        types.uint64,
+        R64,
+        types.uint64,
+        U64,
+        types.uint64,
+    )
+)
+def _propose(
+    store: Any,
+    raw: Any,
+    words: Any,
+    places: Any,
+    distance: Any,
+    number: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    if not _ask_for(store, words) or not _room_is_left(store, words, places):
+        return NEEDS_GROWTH
+    count = _scan(store, words, distance, known, upto, found, count)
+    if found[_BLOCKED] == _ZERO:
+        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, number))
+    return np.int64(count)
 
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
@@ -393,6 +514,13 @@ def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, 
         start, size = np.uint64(cuts[i]), np.uint64(cuts[i + _ONE] - cuts[i])
         head = store[_FIRST + bucket]
         length = head >> _LENGTH_SHIFT & _LENGTH
+        is_new = length == _ZERO
+        odd = length % width if size > _ZERO else _ZERO
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << _LENGTH_SHIFT
+            store[_FIRST + bucket] = head
+            store[_BYTES] -= odd
         fits = size
         if length + size > _LIMIT:
             fits = (_LIMIT - min(_LIMIT, length)) // width * width
@@ -407,8 +535,7 @@ def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, 
                 raw[byte + j] = data[start + j]
             store[_FIRST + bucket] = head + (fits << _LENGTH_SHIFT)
             store[_BYTES] += fits
-            if length == _ZERO:
-                store[_FILLED] += _ONE
+            store[_FILLED] += np.uint64(is_new)
         counts[1] += (size - fits) // width
     counts[0] = np.uint64(names.size)
     return True

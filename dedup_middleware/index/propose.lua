@@ -5,27 +5,34 @@
 -- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); fields of all
 -- buckets (2 bytes each), table by table, each once; of all pages, one after the other, tokens (8 bytes
 -- each), heads of their records, places of their buckets in what is sent of their tables (2 bytes each);
--- then for each page: row but for where its text begins; sizes of its heads (a digit each; TWIN more in
--- the first: an exact copy settles the page), then the table of each (a byte); text. Many arguments are
--- dear.
--- A page that stands beside nobody in a narrow table is claimed. Of the others, rows and addresses of
--- the pages they stand beside are returned. Records of wide tables are returned as they were before,
--- for the caller to scan: counting bits is not Lua's strength; of a full one the newest SHOWN bytes.
+-- what some pages know (below); then for each page: row but for where its text begins; sizes of its
+-- heads (a digit each; TWIN more in the first: an exact copy settles the page), then the table of each
+-- (a byte); text. Many arguments are expensive.
+-- What a page knows: its place among the pages (2 bytes), id of a page up to which all are known (5),
+-- number of other known pages and of wanted ones (2 each); of each known one its id (5), the last bytes
+-- of its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; of each wanted one
+-- its id.
+-- A page is claimed unless a record of a page that is not known matches in a narrow table. For one that
+-- is not claimed, rows and addresses of the pages that block it are returned. Records of wide tables are
+-- returned as they were before, for the caller to scan: counting bits is not Lua's strength; of a full
+-- one the newest SHOWN bytes.
 -- Returns the generation of now if it is another one. Else {heads, wide, beside}:
--- heads: 8 bytes for each page: page number (5 bytes, 0: not claimed), number of rows in "beside", 1 if
---   the caller must read for itself or 2 if the row is that of an exact copy, number of full buckets.
+-- heads: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "beside", number of
+--   full buckets and 64 more if there are further candidates or 128 more if the row is that of an exact
+--   copy, bytes behind the last whole records of its buckets (255: or more).
 -- wide: the wide buckets of all pages, of each bucket all generations.
 -- beside: for each page with such rows a string of the places where it met others, 6 bytes each: page
---   number, place; then of each of those others, in the order in which they come first, row and address.
+--   id, place (0: it was wanted); then of each of those others, in the order in which they come first,
+--   row and address.
 -- Redis's Lua hashes every byte of every string it makes, so strings are neither cut nor joined
 -- without need.
 local find, sub, byte, char = string.find, string.sub, string.byte, string.char
 local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis.call
 local KEYS, ARGV = KEYS, ARGV
-local TOKENS, HEADS, PLACES = ARGV[8], ARGV[9], ARGV[10]
+local TOKENS, HEADS, PLACES, KNOWN = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
-local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 10, 3 -- keys and arguments before the rest, and of a page
+local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before the rest, and of a page
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
@@ -33,7 +40,11 @@ local NARROW, WIDE_HEAD, WIDE = 8, 6, 11 -- bytes of a record; behind its page n
 -- A hash of few and short values is a list, which is searched from its start: far slower with the leases
 -- of some busy processes. Redis makes a table of it for a single value of more than 64 bytes.
 local LONG = string.rep('\0', 65)
-local MOST = 16 -- neighbours of a page that are worth a row each; a caller reads more of them itself
+local MOST, FEW = 64, 16 -- rows that a page gets; where all pages of the call got MANY, it gets FEW
+local MANY = 512
+local TWINS = 16 -- pages among which an exact copy is looked for
+local NEWEST = 2048 * NARROW -- bytes of a bucket that are looked through where all before are known
+local KNOWN_PAGE = 5 + KNOWN_TAIL + 1
 
 -- Somebody may have emptied the server: nothing is written before the index is opened again.
 local counters = call('GET', KEYS[2])
@@ -172,6 +183,48 @@ local function shape_of(kind)
   return shape
 end
 
+-- Of pages that know others: up to which id, and where in KNOWN the rest is; by page.
+local upto_of, known_at, known_counts, wanted_counts = {}, {}, {}, {}
+do
+  local at = 1
+  while at <= #KNOWN do
+    local own, upto, count, wanted = read('<I2I5I2I2', KNOWN, at)
+    at = at + 11
+    upto_of[own], known_at[own], known_counts[own], wanted_counts[own] = upto, at, count, wanted
+    at = at + count * KNOWN_PAGE + wanted * 5
+  end
+end
+
+-- Where in KNOWN the pages are that a page knows, by their ids.
+local function known_of(own)
+  local places, at = {}, known_at[own]
+  for i = 0, known_counts[own] - 1 do
+    local start = at + i * KNOWN_PAGE
+    places[sub(KNOWN, start, start + 4)] = start + 5
+  end
+  return places
+end
+
+-- Whether a page still is what was judged: with the same content, and gone if it was gone. Ids are given
+-- twice by a server that has lost its last second.
+local function is_as_judged(page, at)
+  if read('<I5', page) > before then
+    return false
+  end
+  local chunk, offset = place(page)
+  offset = offset + CONTENT_SIZE
+  local now = call('GETRANGE', chunk, offset - KNOWN_TAIL, offset + 3)
+  local was_gone = byte(KNOWN, at + KNOWN_TAIL) == 49
+  if #now < KNOWN_TAIL + 4 then
+    return was_gone
+  end
+  if was_gone then
+    local stamp = read('<I4', now, KNOWN_TAIL + 1)
+    return stamp ~= PENDING and stamp < FIRST_SECOND
+  end
+  return sub(now, 1, KNOWN_TAIL) == sub(KNOWN, at, at + KNOWN_TAIL - 1)
+end
+
 -- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
 -- all tables are looked into, where another page might be named instead: the page itself, or where
 -- it takes the rest to know, since the copy has another title on the same host.
@@ -189,7 +242,7 @@ local function twin(shape, first_place, first_head, content)
       while place do
         if place % NARROW == 6 then
           met = met + 1
-          if met >= MOST then
+          if met >= TWINS then
             return nil
           end
           local page = sub(value, place - 5, place - 1)
@@ -235,7 +288,7 @@ local first_place, first_head = 0, 0 -- places and bytes of heads before those o
 for i = 1, PAGES do
   local argument = FIRST_ARGUMENT + ARGUMENTS * (i - 1)
   local shape = shape_of(ARGV[argument + 2])
-  local settled = shape.twin and twin(shape, first_place, first_head, ARGV[argument + 1])
+  local settled = shape.twin and not known_at[i] and twin(shape, first_place, first_head, ARGV[argument + 1])
   shape_at[i], twins[i] = shape, settled
   if settled then
     wanted = wanted or {}
@@ -271,11 +324,12 @@ end
 
 local answers, wides, beside = {}, {}, {}
 local told, met = 0, 0 -- lengths of the last two
+local all_rows = 0
 local met_at, seen_at = {}, {} -- of one page, used again for the next one
 for own = 1, PAGES do
   local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
   local values_of, tables = shape.values, shape.tables
-  local odd, full, hits, others = false, 0, 0, 0
+  local more, corrupt, full, hits, others = false, 0, 0, 0, 0
   local first_told = told
 
   local settled = twins[own]
@@ -288,9 +342,7 @@ for own = 1, PAGES do
       told = told + 1
       if value then
         local length = #value
-        if length % WIDE ~= 0 then
-          odd = true
-        end
+        corrupt = corrupt + length % WIDE
         if length > FULL_BUCKET then
           full = full + 1
           value = newest_of(value)
@@ -306,34 +358,60 @@ for own = 1, PAGES do
   end
 
   some = shape.narrow
-  local known
+  local page -- its id, if it is claimed
+  local met_before, known -- of each page that was met, whether it blocks; places of known ones in KNOWN
+  local upto = upto_of[own]
+  local limit = all_rows < MANY and MOST or FEW
   for j = 1, settled and 0 or #some do
     local i = some[j]
     local head, at = heads[i], places[i]
     local value, generation = values_of[i][at], 1
     while true do
       if value then
-        local place = find(value, head, 6, true)
-        while place do
-          if place % NARROW == 6 then
-            local page = sub(value, place - 5, place - 1)
-            known = known or {}
-            if not known[page] then
-              known[page] = true
-              others = others + 1
-              seen_at[others] = page
-            end
-            met_at[hits + 1], met_at[hits + 2] = page, shape.mark[i]
-            hits = hits + 2
-          end
-          place = others < MOST and find(value, head, place + 1, true)
-        end
-        local length = #value
-        if length % NARROW ~= 0 then
-          odd = true
-        end
+        local length, from = #value, 6
+        corrupt = corrupt + length % NARROW
         if length > FULL_BUCKET then
           full = full + 1
+        end
+        if upto and upto > 0 and length > NEWEST then
+          from = length - length % NARROW - NEWEST + 6
+        end
+        local place = not more and find(value, head, from, true)
+        while place do
+          if place % NARROW == 6 then
+            local other = sub(value, place - 5, place - 1)
+            met_before = met_before or {}
+            local blocks = met_before[other]
+            if blocks == nil then
+              blocks = true
+              if upto then
+                if upto > 0 and read('<I5', other) <= upto then
+                  blocks = false
+                  -- An earlier try of this very call may have been answered by nobody.
+                  if j == 1 and token_of(other, time) == sub(TOKENS, 8 * own - 7, 8 * own) then
+                    page = other
+                  end
+                else
+                  known = known or known_of(own)
+                  blocks = not (known[other] and is_as_judged(other, known[other]))
+                end
+              end
+              if blocks and others >= limit then
+                more = true
+                break
+              end
+              met_before[other] = blocks
+              if blocks then
+                others = others + 1
+                seen_at[others] = other
+              end
+            end
+            if blocks then
+              met_at[hits + 1], met_at[hits + 2] = other, shape.mark[i]
+              hits = hits + 2
+            end
+          end
+          place = find(value, head, place + 1, true)
         end
       end
       if generation == GENERATIONS then
@@ -344,9 +422,7 @@ for own = 1, PAGES do
     end
   end
 
-  local page
   local row_count = 0
-  odd = odd or others >= MOST
   if settled then
     for j = 1, #shape.wide * GENERATIONS do
       wides[told + j] = ''
@@ -355,30 +431,42 @@ for own = 1, PAGES do
     beside[met + 1], row_count = settled .. shape.mark[shape.twin], 1
     beside[met + 2], beside[met + 3] = neighbour(settled)
     met = met + 3
-  elseif others > 0 then
+  else
     local token = sub(TOKENS, 8 * own - 7, 8 * own)
-    local start = met
-    met = met + 1
-    beside[met] = ''
+    local start = met + 1
     for j = 1, others do
       local row, address = neighbour(seen_at[j], token)
       if row then
-        beside[met + 1], beside[met + 2] = row, address
-        met = met + 2
+        beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
         row_count = row_count + 1
       else
         page = seen_at[j]
       end
     end
-    if page or odd then -- the caller makes nothing of them
-      for j = met, start + 1, -1 do
+    if page then -- claimed by an earlier try of this call: nothing has blocked it
+      for j = start + 2 * row_count, start, -1 do
         beside[j] = nil
       end
-      met, row_count = start, 0
-    else
-      beside[start + 1] = concat(met_at, '', 1, hits)
+      hits, others, row_count, more = 0, 0, 0, false
     end
-  elseif not odd then
+    local wanted = known_at[own] and known_at[own] + known_counts[own] * KNOWN_PAGE
+    for j = 1, wanted_counts[own] or 0 do
+      local other = sub(KNOWN, wanted + 5 * j - 5, wanted + 5 * j - 1)
+      local row, address = neighbour(other, token)
+      if row and not (met_before and met_before[other]) then
+        met_at[hits + 1], met_at[hits + 2] = other, '\0'
+        hits = hits + 2
+        beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
+        row_count = row_count + 1
+      end
+    end
+    if row_count > 0 then
+      beside[start] = concat(met_at, '', 1, hits)
+      met = start + 2 * row_count
+      all_rows = all_rows + row_count
+    end
+  end
+  if not settled and not page and others == 0 then
     if last >= LAST_NUMBER then
       return redis.error_reply('FULL no page number is left')
     end
@@ -387,6 +475,13 @@ for own = 1, PAGES do
     for i = 1, shape.written do
       local values, at, head = values_of[i], places[i], heads[i]
       local value = values[at]
+      local odd = value and #value % (5 + #head) or 0
+      if odd > 0 then -- no record behind such bytes could be read: the bucket is written anew
+        value = sub(value, 1, #value - odd)
+        if large[tables[i]] then
+          large[tables[i]][at] = nil
+        end
+      end
       if not value then
         filled = filled + 1
         values[at] = page .. head
@@ -412,13 +507,14 @@ for own = 1, PAGES do
     leases[2 * claims - 1] = page
     leases[2 * claims] = sub(TOKENS, 8 * own - 7, 8 * own) .. till
   end
-  if odd then
+  if more then -- the caller reads the buckets
     for j = first_told + 1, told do
       wides[j] = ''
     end
   end
   answers[own] = (page or NOT_CLAIMED)
-    .. char(row_count, settled and 2 or odd and not page and 1 or 0, full < 255 and full or 255)
+    .. char(row_count, (full < 63 and full or 63) + (more and 64 or settled and 128 or 0),
+      corrupt < 255 and corrupt or 255)
 end
 
 if last > before then

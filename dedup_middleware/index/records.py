@@ -78,6 +78,9 @@ class Satellites:
         return len(self.numbers)
 
 
+NO_PAGES = Satellites(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
+
+
 def chosen(pages: Satellites, which: NDArray[np.bool_]) -> Satellites:
     """Some of the pages, by a mask."""
     return Satellites(
@@ -108,6 +111,21 @@ def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray
     committed = stamps > State.RELEASED
     states = np.where(committed, np.uint32(State.COMMITTED), stamps).astype(np.uint8)
     return states, np.where(committed, stamps, np.uint32(0)).astype(np.uint32)
+
+
+def joined_records(generations: Sequence[bytes], width: int) -> bytes:
+    """A bucket of several generations, the oldest first, as one.
+
+    Bytes behind the last whole record are left out of all but the newest, so that records follow
+    each other.
+
+    >>> joined_records([b"1234567890", b"abcdefgh", b"xyz"], NARROW)
+    b'12345678abcdefghxyz'
+    """
+    if len(generations) == 1:
+        return generations[0]
+    older = [raw[: len(raw) - len(raw) % width] for raw in generations[:-1]]
+    return b"".join((*older, generations[-1]))
 
 
 def numbers_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:

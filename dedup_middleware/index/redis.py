@@ -12,35 +12,26 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 from __future__ import annotations
 
 import asyncio
-import secrets
-import struct
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.index.base import (
+    NOTHING_KNOWN,
+    Candidates,
     Claim,
+    Claimed,
     Entry,
-    Proposal,
+    Known,
     Proposed,
-    Reading,
 )
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.growth import (
-    Change,
-    check_slots,
-    first_reading,
-    generation_of,
-    grown,
-    guards,
-    reading_of_generations,
-)
-from dedup_middleware.index.layout import head
 from dedup_middleware.index.loading import load
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.records import NUMBER_MASK, Satellites, split_stamps
+from dedup_middleware.index.records import NUMBER_MASK, Satellites, joined_records, split_stamps
 from dedup_middleware.index.redis_buckets import end_of, field_of, hash_of
 from dedup_middleware.index.redis_expiry import first_numbers
 from dedup_middleware.index.redis_forget import (
@@ -48,27 +39,24 @@ from dedup_middleware.index.redis_forget import (
     forget_numbers,
     forget_stamps,
 )
-from dedup_middleware.index.redis_link import LANES, Answer, Call
+from dedup_middleware.index.redis_link import LANES, Call
 from dedup_middleware.index.redis_load import RedisSteps
 from dedup_middleware.index.redis_namespace import RedisNamespace
 from dedup_middleware.index.redis_propose import PORTION, batches, propose
-from dedup_middleware.index.redis_scripts import (
-    claimed_row,
-    strange_stamps,
-)
+from dedup_middleware.index.redis_scripts import strange_stamps
 from dedup_middleware.index.redis_size import estimate_bytes
 from dedup_middleware.index.redis_upkeep import compact, pages_of, rows
 from dedup_middleware.index.redis_walk import walk_buckets
 from dedup_middleware.index.stats import IndexStats
 from dedup_middleware.index.tables import Slot
 from dedup_middleware.index.verification import Progress
-from dedup_middleware.index.window import Moment
 from dedup_middleware.options import Options
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
 _CROWD = 20  # waiting pages for which a second call is begun while one is under way
 _COMMITTED = 256
+_TURNS = 20  # generations that may begin while some pages are proposed
 _PAYLOADS = 16  # the same where a page may have 64 KiB
 
 
@@ -81,9 +69,11 @@ class RedisIndex(RedisNamespace):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self._proposals: Batcher[Proposed, Proposal] = Batcher(
+        self._proposals: Batcher[Proposed, Claimed | Candidates] = Batcher(
             self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
+        # The oldest generation, and the first page id of those after it, which stays the same.
+        self._expiring = (-1, 0)
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
@@ -102,23 +92,18 @@ class RedisIndex(RedisNamespace):
         await self._commits.join()
         await super().close()
 
-    async def read(self, slots: Sequence[Slot]) -> Reading:
-        """The buckets of all ``slots`` as they are now, in one round trip."""
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
         if not slots:
-            return first_reading((), ())
-        moment = self._moment()
-        places = [self._places(slots, one) for one in moment.live]
+            return []
+        places = [self._places(slots, one) for one in self._moment().live]
         names = [name for hashes, _ in places for name in hashes]
         fields = b"".join(fields for _, fields in places)
         call = self._script("read", ("leases",), fields, more_keys=names)
         data = (await self._link.submit(call)).reply
-        if not self._window.seconds:
-            return first_reading(slots, data)
         # All slots of the oldest generation, then all of the next one.
         count = len(slots)
-        return reading_of_generations(
-            slots, [data[i::count] for i in range(count)], moment.generation
-        )
+        return [joined_records(data[i::count], slot.width) for i, slot in enumerate(slots)]
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
@@ -166,50 +151,6 @@ class RedisIndex(RedisNamespace):
             for chunk in {number // self.layout.rows for number in numbers if number <= NUMBER_MASK}
         ]
 
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
-        """Take the place of a page; see :meth:`.Index.claim`."""
-        check_slots(entry, reading)
-        token = secrets.token_bytes(8)
-        heads = {slot.bucket: head(slot) for slot in entry.slots}
-        written = [heads.get(slot.bucket, b"") for slot in reading.slots]
-        arguments = (
-            token,
-            _milliseconds(lease),
-            *claimed_row(entry, self.layout.record),
-            struct.pack(f"<{len(reading.lengths)}I", *reading.lengths),
-            b"".join(guards(reading)),
-            bytes(48 + len(raw) for raw in written),
-            b"".join(written),
-            self._window.span_ms,
-            generation_of(reading),
-        )
-        names = ("leases", "counters", "generations")
-        hashes, fields = self._places(reading.slots, generation_of(reading))
-        call = self._script("claim", names, *arguments, fields, more_keys=hashes)
-
-        def outcome(answer: Answer) -> Claim | Reading:
-            if isinstance(answer.reply, bytes):
-                number = int.from_bytes(answer.reply, "little")
-                return Claim(number, int.from_bytes(token, "little"))
-            changes: list[Change] = [
-                None if item is None else (item[1], bool(item[0])) for item in answer.reply
-            ]
-            return grown(reading, changes) or reading
-
-        def undo(answer: Answer) -> None:
-            made = None if isinstance(answer.reply, int) else outcome(answer)
-            if isinstance(made, Claim):
-                forget_outcome(self._link.submit(self._release_call(made)))
-
-        answer = await self._link.submit(call, undo)
-        if isinstance(answer.reply, int):
-            self._turn(answer.reply)
-            return await self.read(reading.slots)
-        made = outcome(answer)
-        if isinstance(made, Claim):
-            self._claimed[made] = self.layout.record.pack_one(entry.content)
-        return made
-
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
         self.layout.record.check(max(pages.payloads, default=b""))
@@ -219,45 +160,65 @@ class RedisIndex(RedisNamespace):
         )
 
     async def propose(
-        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
-    ) -> Proposal:
-        """Read, scan and claim in one round trip; see :meth:`.Index.propose`."""
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one round trip; see :meth:`.Index.propose`."""
 
-        def undo(made: Proposal) -> None:
-            if made.claim is not None:
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
 
-        made = await self._proposals.submit(Proposed(entry, distance, lease, probes), undo)
-        if made.claim is not None:
+        page = Proposed(entry, distance, lease, probes, known)
+        made = await self._proposals.submit(page, undo)
+        if isinstance(made, Claimed):
             self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
         return made
 
-    async def _propose(self, pages: list[Proposed]) -> Iterable[Proposal | Exception]:
-        moment = self._moment()
-        groups = batches(pages, len(moment.live))
+    async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
+        groups = batches(pages, len(self._moment().live))
         if len(groups) == 1:
-            return await self._together(groups[0], moment)
-        made = await asyncio.gather(*(self._together(group, moment) for group in groups))
+            return await self._together(groups[0])
+        made = await asyncio.gather(*(self._together(group) for group in groups))
         return chain.from_iterable(made)
 
-    async def _together(
-        self, pages: list[Proposed], moment: Moment
-    ) -> Iterable[Proposal | Exception]:
-        made = await propose(self._link, pages, self.prefix, moment, self.layout, self._window)
-        if not isinstance(made, int):
-            return made
-        self._generation = made
-        self._sweep()
-        return [Proposal(None, whole=False)] * len(pages)
+    async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
+        for _ in range(_TURNS):
+            made = await propose(
+                self._link,
+                pages,
+                self.prefix,
+                self._moment(),
+                self.layout,
+                self._window,
+                self._note_damage,
+            )
+            if not isinstance(made, int):
+                return made
+            self._turn(made)
+        raise IndexUnavailableError(
+            f"{self._where} began a new generation with each of {_TURNS} calls: DEDUP_WINDOW = "
+            f"{self._window.seconds:g} seconds is shorter than it can be here; give it a minute at "
+            "least"
+        )
+
+    def _note_damage(self, rows: int) -> None:
+        self.corrupt += rows
 
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
             return [False] * len(numbers)
-        firsts = await first_numbers(self)
         oldest = self._moment().oldest
-        later = [first for generation, (first, _) in firsts.items() if generation > oldest]
-        return [number < min(later, default=0) for number in numbers]
+        if self._expiring[0] != oldest or not self._expiring[1]:
+            firsts = await first_numbers(self)
+            later = [first for generation, (first, _) in firsts.items() if generation > oldest]
+            self._expiring = oldest, min(later, default=0)
+        return [number < self._expiring[1] for number in numbers]
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""

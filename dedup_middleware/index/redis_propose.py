@@ -11,12 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import DedupError
-from dedup_middleware.index.base import Claim, Proposal, Proposed
+from dedup_middleware.index.base import (
+    NO_CANDIDATES,
+    Candidates,
+    Claim,
+    Claimed,
+    Proposed,
+)
 from dedup_middleware.index.records import (
+    NUMBER_BITS,
     NUMBER_MASK,
     REMAINDER_BITS,
     WIDE_REMAINDER_BITS,
     Satellites,
+    State,
     split_stamps,
 )
 from dedup_middleware.index.redis_buckets import end_of, hash_of
@@ -26,7 +34,6 @@ from dedup_middleware.index.tables import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,
     KEY_TABLE,
-    NOBODY,
     SIMHASH_TABLES,
     Neighbours,
     Slots,
@@ -40,10 +47,13 @@ _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _NUMBER = np.uint64(NUMBER_MASK)
-_READ_FOR_YOURSELF, _EXACT = 1, 2
+_MORE, _EXACT, _FULL_MOST = 64, 128, 63
+_WANTED = 128  # page records that a proposal asks for at most
+_PAGE = NUMBER_BITS // 8
 PORTION = 32  # pages whose answers are worked out in one go
-# Where a head says how many rows follow, what is to be made of them, and how many buckets are full.
-_ROWS, _HOW, _FULL = 5, 6, 7
+# Where a head says how many rows follow, what is to be made of them, how many buckets are full, and
+# how many bytes in them are no record.
+_ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 
 @attrs.frozen(eq=False)
@@ -118,6 +128,7 @@ def request(
             tokens,
             heads_raw,
             places.astype("<u2").tobytes(),
+            _known(pages, layout),
             *pages_sent,
         ],
         np.repeat(
@@ -147,6 +158,30 @@ def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
     return ascending[first], places
 
 
+def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
+    """What each page knows, as ``propose.lua`` reads it."""
+    parts: list[bytes] = []
+    for own, page in enumerate(pages, 1):
+        if not page.known:
+            continue
+        judged, wanted = page.known.pages, page.known.wanted[:_WANTED]
+        head = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)
+        parts += [value.to_bytes(size, "little") for value, size in head]
+        if len(judged):
+            kept = np.ascontiguousarray(layout.record.pack(judged.content)).view(np.uint8)
+            tails = kept.reshape(len(judged), -1)[:, -layout.known_tail :]
+            gone = (judged.states == State.RELEASED) | (judged.states == State.FREE)
+            flags = (_ZERO + gone.astype(np.uint8))[:, None]
+            parts.append(np.hstack((_ids(judged.numbers), tails, flags)).tobytes())
+        parts.append(_ids(wanted).tobytes())
+    return b"".join(parts)
+
+
+def _ids(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint8[n, 5] of page ids."""
+    return np.ascontiguousarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
+
+
 def _sizes(kind: bytes) -> bytes:
     """The sizes of the heads of some tables, a digit each."""
     wide = range(_FIRST_WIDE, _LAST_WIDE + 1)
@@ -165,7 +200,8 @@ async def propose(
     moment: Moment,
     layout: RowLayout,
     window: Window,
-) -> Iterable[Proposal | Exception] | int:
+    note_damage: Callable[[int], None] = lambda _: None,
+) -> Iterable[Claimed | Candidates | Exception] | int:
     """Propose some pages in one call.
 
     :returns: an answer for each (an error is everybody's), or the generation of the server's
@@ -186,23 +222,29 @@ async def propose(
     except DedupError as error:
         return [error] * len(pages)
     reply = answer.reply
-    return reply if isinstance(reply, int) else proposals(reply, pages, sent, layout)
+    return reply if isinstance(reply, int) else proposals(reply, pages, sent, layout, note_damage)
 
 
 def proposals(
-    reply: Sequence[Any], pages: Sequence[Proposed], sent: Request, layout: RowLayout
-) -> Iterator[Proposal]:
-    """What the answer of the server says of each page, worked out when asked for."""
+    reply: Sequence[Any],
+    pages: Sequence[Proposed],
+    sent: Request,
+    layout: RowLayout,
+    note_damage: Callable[[int], None] = lambda _: None,
+) -> Iterator[Claimed | Candidates]:
+    """What the answer of the server says of each page, worked out when asked for.
+
+    :param note_damage: called with the number of page records that are damaged, if there are any
+    """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
     heads, wide, told = reply
     own = np.frombuffer(heads, np.uint64) & _NUMBER
-    row_counts = heads[_ROWS::8]
     places: list[bytes] = []
     rows: list[bytes] = []
     addresses: list[bytes] = []
     at = 0
-    for count in row_counts:
+    for count in heads[_ROWS::8]:
         if count:
             stop = at + 1 + 2 * count
             places.append(told[at])
@@ -216,35 +258,37 @@ def proposals(
         own, wide, sent.heads, sent.wide_counts, places, sent.tables, counts, pages[0].distance
     )
     near, starts, row_starts = found.numbers, found.starts, found.row_starts
-    described = _described(rows, found.met[: len(rows)], found.rows[: len(rows)], layout)
-    named = [addresses[row] for row in found.rows[: len(rows)].tolist()]
+    order = found.rows[: len(rows)]
+    described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
+    named = [addresses[row] for row in order.tolist()]
     for i, number in enumerate(own.tolist()):
-        how, full = heads[8 * i + _HOW], heads[8 * i + _FULL]
-        if how == _READ_FOR_YOURSELF:
-            yield Proposal(None, whole=False)
-            continue
+        how, corrupt = heads[8 * i + _HOW], heads[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
-        if how == _EXACT:  # equal texts stand in the same places, but for their keys
+        if how & _EXACT:  # equal texts stand in the same places, but for their keys
             end = sum(sent.counts[: i + 1])
             own_tables = sent.tables[end - sent.counts[i] : end]
             found.tables[part] = np.bitwise_or.reduce(own_tables) & ~np.uint64(_KEY)
-        beside = NOBODY
-        if part.stop > part.start or full:
-            beside = Neighbours(near[part], found.tables[part], full=full)
+        candidates = NO_CANDIDATES
+        if part.stop > part.start or how or corrupt:
+            rows_of = slice(row_starts[i], row_starts[i + 1])
+            satellites = described(rows_of)
+            known = pages[i].known
+            numbers, tables = near[part], found.tables[part]
+            if known and len(numbers) > len(satellites):
+                keep = ~np.isin(numbers, known.pages.numbers) & (numbers > np.uint64(known.upto))
+                keep |= np.isin(numbers, satellites.numbers)
+                numbers, tables = numbers[keep], tables[keep]
+            names = {
+                one: address.decode("utf-8", "replace") if address else None
+                for one, address in zip(satellites.numbers.tolist(), named[rows_of], strict=True)
+            }
+            beside = Neighbours(numbers, tables, corrupt, how & _FULL_MOST)
+            candidates = Candidates(beside, satellites, names, more=bool(how & _MORE))
         if number:
             token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
-            yield Proposal(Claim(number, token), beside)
-            continue
-        part = slice(row_starts[i], row_starts[i + 1])
-        satellites = described(part)
-        if satellites is None:  # a plain reading counts what is damaged
-            yield Proposal(None, whole=False)
-            continue
-        known = {
-            number: address.decode("utf-8", "replace") if address else None
-            for number, address in zip(satellites.numbers.tolist(), named[part], strict=True)
-        }
-        yield Proposal(None, beside, satellites=satellites, addresses=known)
+            yield Claimed(Claim(number, token), candidates)
+        else:
+            yield candidates
 
 
 def _described(
@@ -252,42 +296,53 @@ def _described(
     numbers: NDArray[np.uint64],
     order: NDArray[np.int64],
     layout: RowLayout,
-) -> Callable[[slice], Satellites | None]:
-    """Makes the satellites of some pages, or None where one is damaged.
+    note_damage: Callable[[int], None],
+) -> Callable[[slice], Satellites]:
+    """Makes the satellites of some pages; a damaged one reads as FREE.
 
     The rows of all are decoded in one go.
 
     :param order: of each page its row
     """
     size = layout.row.itemsize
-    whole = [row if len(row) == size else bytes(size) for row in raw]
-    rows = np.frombuffer(b"".join(whole), layout.row)[order]
-    content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
     lengths = np.fromiter(map(len, raw), np.int64, len(raw))
-    damaged = strange_stamps(rows["stamp"]) | (lengths[order] != size)
-    any_damaged = bool(damaged.any())
+    damaged = int(((lengths != size) & (lengths > 0)).sum())
+    whole = raw
+    if (lengths != size).any():
+        whole = [row if len(row) == size else bytes(size) for row in raw]
+    rows = np.frombuffer(b"".join(whole), layout.row)
+    strange = strange_stamps(rows["stamp"])
+    if strange.any():
+        damaged += int(strange.sum())
+        rows = rows.copy()
+        rows[strange] = np.zeros((), layout.row)
+    if damaged:
+        note_damage(damaged)
+    rows = rows[order]
+    content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
 
-    def describe(part: slice) -> Satellites | None:
-        if any_damaged and damaged[part].any():
-            return None
+    def describe(part: slice) -> Satellites:
         return Satellites(numbers[part], content[part], states[part], times[part])
 
     return describe
 
 
 BUCKETS = 2000  # read by one call: as many values and their fields must fit on Lua's stack
+KNOWN = 4096  # pages that those of one call know: bounds what is sent and looked up
 
 
 def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]:
-    """Pages in groups of one lease, one distance and so many buckets."""
+    """Pages in groups of one lease, one distance, so many buckets and so many known pages."""
     groups: list[list[Proposed]] = []
-    room = 0
+    room = known = 0
     alike: tuple[float, int] | None = None
     for page in pages:
         buckets = len(page.slots) * generations
-        if buckets > room or (page.lease, page.distance) != alike:
+        some = len(page.known.pages)
+        if buckets > room or some > known or (page.lease, page.distance) != alike:
             groups.append([])
-            room, alike = BUCKETS, (page.lease, page.distance)
+            room, known, alike = BUCKETS, KNOWN, (page.lease, page.distance)
         groups[-1].append(page)
         room -= buckets
+        known -= some
     return groups

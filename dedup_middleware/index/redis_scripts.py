@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Entry
-from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET, cut_address
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, WIDE, State
@@ -21,6 +20,7 @@ from dedup_middleware.index.records import CONTENT, NUMBER_MASK, WIDE, State
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
 PAYLOAD_BIT = 1 << 15
+_KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that tell of its text
 # Stamps of pages that no server has made: COMMITTED is never one, and clocks know the year 2001.
 FIRST_SECOND = 1_000_000_000
@@ -30,6 +30,9 @@ COUNTER = 6
 COUNTERS = 5
 
 _PENDING = State.PENDING.to_bytes(4, "little")
+
+# Last bytes by which a bucket that is rewritten is compared: at least one whole record.
+GUARD = 16
 
 # Bytes of a full bucket of a SimHash table that a proposal is told of.
 SHOWN = (16 << 10) // WIDE * WIDE
@@ -43,6 +46,7 @@ _CONSTANTS = {
     "PAYLOAD_BIT": PAYLOAD_BIT,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_NUMBER": NUMBER_MASK,
+    "FIRST_SECOND": FIRST_SECOND,
     "FREE": int(State.FREE),
     "PENDING": int(State.PENDING),
     "COMMITTED": int(State.COMMITTED),
@@ -90,11 +94,17 @@ class RowLayout:
         return self.record.fields == WHOLE.fields
 
     @property
+    def known_tail(self) -> int:
+        """Last bytes of a content by which a page is known again."""
+        return min(_KNOWN_TAIL, self.record.itemsize)
+
+    @property
     def constants(self) -> dict[str, int]:
         """The layout as the scripts know it."""
         return {
             **_EXACT,
             "CONTENT_SIZE": self.record.itemsize,
+            "KNOWN_TAIL": self.known_tail,
             "ROW_SIZE": self.row.itemsize,
             "ROWS": self.rows,
             "TAIL_SIZE": _TAIL if self.record.text else 0,

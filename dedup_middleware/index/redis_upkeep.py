@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.compaction import Living, compacted
-from dedup_middleware.index.growth import GUARD
 from dedup_middleware.index.layout import PAYLOAD_LIMIT
 from dedup_middleware.index.records import Satellites, State, chosen, split_stamps
 from dedup_middleware.index.redis_ahead import in_order
 from dedup_middleware.index.redis_buckets import field_of, held_by
 from dedup_middleware.index.redis_expiry import Server, scan
 from dedup_middleware.index.redis_load import cuts, settled
-from dedup_middleware.index.redis_scripts import PAYLOAD_BIT, TEXT_CHUNK, RowLayout, strange_stamps
+from dedup_middleware.index.redis_scripts import (
+    GUARD,
+    PAYLOAD_BIT,
+    TEXT_CHUNK,
+    RowLayout,
+    strange_stamps,
+)
 from dedup_middleware.index.redis_walk import fields_of, held_in
 from dedup_middleware.index.tables import SIMHASH_TABLES
 

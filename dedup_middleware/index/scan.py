@@ -158,7 +158,7 @@ def scan_answers(
     :param heads: of every wide bucket, what is compared with its records, and its table as one bit
     :param wide_counts: of every page the number of its wide buckets
     :param places: of every page the places where it met others in narrow tables, ``PLACE`` bytes
-        each: page number, slot counted from 1
+        each: page id, slot counted from 1, 0: its row was asked for
     :param tables: of every slot of all pages its table, as one bit
     :param counts: of every page the number of its slots
     """
@@ -264,7 +264,10 @@ def _gather(
             number = np.uint64(0)
             for i in range(PLACE - 2, -1, -1):
                 number = number << _EIGHT | np.uint64(raw[place + i])
-            bit = tables[slot + np.int64(raw[place + PLACE - 1]) - 1]
+            mark = np.int64(raw[place + PLACE - 1])
+            bit = np.uint64(0)  # of a page that was asked for, not met
+            if mark > 0:
+                bit = tables[slot + mark - 1]
             at = _enter(numbers, masks, marks, first, end, number, bit)
             if marks[at] == _NEW:
                 marks[at] = row

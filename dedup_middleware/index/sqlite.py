@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from dedup_middleware.index import sqlite_tables as tables
 from dedup_middleware.index import sqlite_upkeep as upkeep
 from dedup_middleware.index.base import (
+    NOTHING_KNOWN,
+    Candidates,
     Claim,
+    Claimed,
     Entry,
-    Proposal,
+    Known,
     Proposed,
-    Reading,
 )
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.compaction import Living
-from dedup_middleware.index.growth import check_slots
 from dedup_middleware.index.loading import load
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.records import Satellites, State
@@ -51,9 +52,9 @@ class SQLiteIndex(SQLiteFile):
     :param clock: seconds; all processes on one file must share it
     """
 
-    async def read(self, slots: Sequence[Slot]) -> Reading:
-        """The buckets of all ``slots`` as they are now."""
-        return await self._do(lambda db, at: tables.read(db, slots, at))
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+        return await self._do(lambda db, at: tables.read_buckets(db, slots, at))
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         """Satellites of pages; one that does not exist has state FREE."""
@@ -73,43 +74,31 @@ class SQLiteIndex(SQLiteFile):
         """Payloads of pages, b"" where there is none."""
         return await self._do(lambda db, _: tables.payloads(db, numbers))
 
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
-        """Take the place of a page; see :meth:`.Index.claim`."""
-        check_slots(entry, reading)
-        self._record.check(entry.payload)
-        step = Step(
-            lambda db, at: tables.claim(db, entry, reading, lease, at, self._record),
-            writes=True,
-        )
-
-        def undo(outcome: Claim | Reading) -> None:
-            if isinstance(outcome, Claim):
-                forget_outcome(self._finish(outcome, State.RELEASED))
-
-        outcome: Claim | Reading = await self._batcher.submit(step, undo)
-        return outcome
-
     async def propose(
-        self, entry: Entry, distance: int, lease: float, probes: tuple[Slot, ...] = ()
-    ) -> Proposal:
-        """Read, scan and claim in one transaction; see :meth:`.Index.propose`."""
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one transaction; see :meth:`.Index.propose`."""
         self._record.check(entry.payload)
-        if self._window.seconds:
-            return await super().propose(entry, distance, lease, probes)
 
-        def undo(made: Proposal) -> None:
-            if made.claim is not None:
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
                 forget_outcome(self._finish(made.claim, State.RELEASED))
 
-        page = Proposed(entry, distance, lease, probes)
+        page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
-        made: Proposal = await self._batcher.submit(Shared(self._propose, page, rank=1), undo)
+        step = Shared(self._propose, page, rank=1)
+        made: Claimed | Candidates = await self._batcher.submit(step, undo)
         return made
 
     def _propose(
         self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
-    ) -> list[Proposal]:
-        made, corrupt = propose(db, pages, at.now, self._record)
+    ) -> list[Claimed | Candidates]:
+        made, corrupt = propose(db, pages, at, self._record)
         self.corrupt += corrupt
         return made
 
@@ -124,7 +113,11 @@ class SQLiteIndex(SQLiteFile):
 
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
-        return await self._do(lambda db, at: tables.expiring(db, numbers, at))
+        oldest = self._window.at(self._clock()).oldest
+        if self._expiring[0] != oldest or not self._expiring[1]:
+            first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
+            self._expiring = first
+        return [number < self._expiring[1] for number in numbers]
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""

@@ -75,6 +75,8 @@ class SQLiteFile(Index):
         self._on_round_trip: Callable[[], None] = lambda: None
         self._parameters: dict[str, str] = {}
         self._record = WHOLE
+        # The oldest generation, and the first page id of those after it, which stays the same.
+        self._expiring = (-1, 0)
 
     @property
     def window(self) -> float:

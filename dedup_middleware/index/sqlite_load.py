@@ -154,7 +154,9 @@ def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:
         nonlocal held
         raw = old.encode() if isinstance(old, str) else old
         held += bool(raw)
-        return raw + fit(raw, new)
+        # No record behind bytes that are none could be read.
+        whole = raw[: len(raw) - len(raw) % records.width]
+        return whole + fit(whole, new)
 
     db.create_function("grown", 2, grown)
     cuts, data = records.cuts, records.data

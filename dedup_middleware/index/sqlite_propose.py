@@ -7,86 +7,129 @@ import sqlite3
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.index import sqlite_tables as tables
-from dedup_middleware.index.base import Claim, Proposal, Proposed
+from dedup_middleware.index.base import (
+    MOST_JUDGED,
+    NO_CANDIDATES,
+    Candidates,
+    Claim,
+    Claimed,
+    Proposed,
+)
 from dedup_middleware.index.beside import beside
 from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record_of
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.tables import Neighbours, Slot, Slots
+from dedup_middleware.index.records import NARROW, WIDE, Satellites, State
+from dedup_middleware.index.tables import (
+    NARROW_TABLES,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slot,
+    Slots,
+    most_met,
+)
+from dedup_middleware.index.window import Moment
 
 _NAMED = 16  # neighbours of a page whose addresses come with the answer
+_NARROW_TABLES = np.uint64(NARROW_TABLES)
+_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_Made = tuple[Claim | None, Neighbours]
 
 
 def propose(
-    db: sqlite3.Connection, pages: Sequence[Proposed], now: float, layout: RecordLayout
-) -> tuple[list[Proposal], int]:
-    """Claim the places of all pages that stand beside nobody, one page after the other.
+    db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment, layout: RecordLayout
+) -> tuple[list[Claimed | Candidates], int]:
+    """Claim the places of all pages that no unknown page blocks, one page after the other.
 
     Leases that have run out must be ended before, in the same transaction.
 
-    :returns: what to say of each page, and how many rows of neighbours were damaged
+    :returns: what to say of each page, and how many rows of candidates were damaged
     """
-    buckets = _Buckets(db, pages)
+    buckets = _Buckets(db, pages, moment)
+    known, corrupt = _known(db, pages, moment.now, layout)
     last = _last_number(db)
-    made: list[Proposal] = []
+    made: list[_Made] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []
     leases: list[tuple[int, bytes, float, float]] = []
-    for page in pages:
-        near = beside(page.slots, buckets.of(page.slots), page.distance)
-        if near is None:
-            made.append(Proposal(None, whole=False))
-        elif len(near):
-            made.append(Proposal(None, near))
-        else:
-            entry, last = page.entry, last + 1
-            buckets.add(entry.slots, last)
-            address = cut_address(entry.address) if entry.address and layout.text else None
-            rows.append((last, int(State.PENDING), layout.pack_one(entry.content), address))
-            if entry.payload:
-                payloads.append((last, entry.payload))
-            token = secrets.token_bytes(8)
-            leases.append((last, token, now + page.lease, page.lease))
-            made.append(Proposal(Claim(last, int.from_bytes(token, "little")), near))
+    for page, ids in zip(pages, known, strict=True):
+        held = buckets.of(page.slots)
+        near = beside(page.slots, held, page.distance, ids, page.known.upto)
+        if len(near) and (near.tables & _NARROW_TABLES).any():
+            made.append((None, near))
+            continue
+        entry, last = page.entry, last + 1
+        buckets.add(entry.slots, last)
+        address = cut_address(entry.address) if entry.address and layout.text else None
+        rows.append((last, int(State.PENDING), layout.pack_one(entry.content), address))
+        if entry.payload:
+            payloads.append((last, entry.payload))
+        token = secrets.token_bytes(8)
+        leases.append((last, token, moment.now + page.lease, page.lease))
+        made.append((Claim(last, int.from_bytes(token, "little")), near))
     if rows:
+        if moment.generation:
+            query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
+            db.execute(query, (moment.generation, rows[0][0]))
+            tables.sweep(db, moment.oldest)
         db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
         db.executemany("INSERT INTO payload VALUES (?, ?)", payloads)
         db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?)", leases)
         buckets.write(db)
-    return _described(db, made, now, layout)
+    answers, damaged = _described(db, made, moment.now, layout)
+    return answers, corrupt + damaged
+
+
+def _known(
+    db: sqlite3.Connection, pages: Sequence[Proposed], now: float, layout: RecordLayout
+) -> tuple[list[frozenset[int]], int]:
+    """Of each page the ids that do not block its claim, and how many rows were damaged."""
+    ids: list[frozenset[int]] = []
+    corrupt = 0
+    for page in pages:
+        judged = page.known.pages
+        if not len(judged):
+            ids.append(frozenset())
+            continue
+        found, damaged = tables.fetch(db, judged.numbers, now, layout)
+        corrupt += damaged
+        ids.append(frozenset(page.known.still(found).tolist()))
+    return ids, corrupt
 
 
 class _Buckets:
     """All buckets of some pages as they stand, then with what is added to them."""
 
-    def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed]) -> None:
-        wanted = sorted({one for page in pages for one in Slots.of(page.slots).numbers()[0]})
-        self._held: dict[int, bytes] = {}
-        for part in tables.parts(wanted):
-            query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({tables.marks(part)})"
-            self._held.update(db.execute(query, part).fetchall())
+    def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment) -> None:
+        wanted = {one for page in pages for one in Slots.of(page.slots).numbers()[0]}
+        self._bases = [tables.bucket_id(one, 0) for one in moment.live]
+        self._held = tables.buckets(db, sorted(base | n for base in self._bases for n in wanted))
         self._changed: set[int] = set()
         self._new = 0
         self._overflow = 0
 
-    def of(self, slots: Sequence[Slot]) -> list[bytes | None]:
-        """The bucket of each slot."""
-        return list(map(self._held.get, Slots.of(slots).numbers()[0]))
+    def of(self, slots: Sequence[Slot]) -> list[list[bytes | None]]:
+        """The bucket of each slot, in every generation."""
+        held, bases = self._held, self._bases
+        return [[held.get(base | n) for base in bases] for n in Slots.of(slots).numbers()[0]]
 
     def add(self, slots: Sequence[Slot], number: int) -> None:
-        """Give a page its records."""
-        held, changed = self._held, self._changed
+        """Give a page its records, in the newest generation."""
+        held, changed, base = self._held, self._changed, self._bases[-1]
         for bucket, head in zip(*Slots.of(slots).numbers(), strict=True):
-            old = held.get(bucket, b"")
-            raw = old + record_of(bucket, head, number)
+            old = held.get(base | bucket, b"")
+            width = WIDE if _FIRST_WIDE <= bucket >> 16 <= _LAST_WIDE else NARROW
+            # No record behind bytes that are none could be read.
+            whole = old[: len(old) - len(old) % width] if len(old) % width else old
+            raw = whole + record_of(bucket, head, number)
             if len(raw) > BUCKET_LIMIT:
                 self._overflow += 1
                 continue
             self._new += not old
-            held[bucket] = raw
-            changed.add(bucket)
+            held[base | bucket] = raw
+            changed.add(base | bucket)
 
     def write(self, db: sqlite3.Connection) -> None:
         """Write what has changed, in the order in which it lies in the file."""
@@ -102,25 +145,37 @@ def _last_number(db: sqlite3.Connection) -> int:
 
 
 def _described(
-    db: sqlite3.Connection, made: list[Proposal], now: float, layout: RecordLayout
-) -> tuple[list[Proposal], int]:
-    """Proposals with what is known of their neighbours."""
-    wanted = [one.near.numbers for one in made if len(one.near)]
-    if not wanted:
-        return made, 0
-    found, corrupt = tables.fetch(db, np.unique(np.concatenate(wanted)), now, layout)
-    named = sorted({n for some in wanted if len(some) <= _NAMED for n in some.tolist()})
-    addresses = dict(zip(named, tables.addresses(db, named), strict=True))
-    return [_of(found, one.near, addresses) if len(one.near) else one for one in made], corrupt
+    db: sqlite3.Connection, made: list[_Made], now: float, layout: RecordLayout
+) -> tuple[list[Claimed | Candidates], int]:
+    """Answers with what is known of the candidates."""
+    best = [most_met(near, MOST_JUDGED) for _, near in made]
+    wanted = [near.numbers for near in best if len(near)]
+    found, corrupt, addresses = None, 0, {}
+    if wanted:
+        found, corrupt = tables.fetch(db, np.unique(np.concatenate(wanted)), now, layout)
+        named = sorted({n for some in wanted if len(some) <= _NAMED for n in some.tolist()})
+        addresses = dict(zip(named, tables.addresses(db, named), strict=True))
+    answers: list[Claimed | Candidates] = []
+    for (claim, near), some in zip(made, best, strict=True):
+        candidates = NO_CANDIDATES
+        if len(near) and found is not None:
+            candidates = _of(found, near, some.numbers, addresses)
+        elif near.full or near.corrupt:
+            candidates = Candidates(near)
+        answers.append(candidates if claim is None else Claimed(claim, candidates))
+    return answers, corrupt
 
 
-def _of(found: Satellites, near: Neighbours, addresses: dict[int, str | None]) -> Proposal:
-    rows = np.searchsorted(found.numbers, near.numbers)
-    satellites = Satellites(
-        near.numbers, found.content[rows], found.states[rows], found.times[rows]
-    )
-    own = {n: addresses[n] for n in near.numbers.tolist() if n in addresses}
-    return Proposal(None, near, satellites=satellites, addresses=own)
+def _of(
+    found: Satellites,
+    near: Neighbours,
+    described: NDArray[np.uint64],
+    addresses: dict[int, str | None],
+) -> Candidates:
+    rows = np.searchsorted(found.numbers, described)
+    pages = Satellites(described, found.content[rows], found.states[rows], found.times[rows])
+    own = {n: addresses[n] for n in described.tolist() if n in addresses}
+    return Candidates(near, pages, own, more=len(described) < len(near))
 
 
 def commit(db: sqlite3.Connection, claims: Sequence[Claim], now: float) -> list[bool]:

@@ -6,24 +6,21 @@ twice; buckets are the same bytes as everywhere.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Claim, Entry, Reading
-from dedup_middleware.index.growth import (
-    changes,
-    first_reading,
-    generation_of,
-    grown,
-    reading_of_generations,
-)
-from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record
+from dedup_middleware.index.base import Claim
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.records import NUMBER_MASK, Satellites, State, split_stamps
+from dedup_middleware.index.records import (
+    NUMBER_MASK,
+    Satellites,
+    State,
+    joined_records,
+    split_stamps,
+)
 from dedup_middleware.index.tables import Slot
 from dedup_middleware.index.window import Moment
 
@@ -49,70 +46,30 @@ _LAST_STAMP = (1 << 32) - 1
 _VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
 
 
-def buckets(db: sqlite3.Connection, slots: Sequence[Slot], generation: int) -> list[bytes]:
-    """The bytes of each slot's bucket in one generation."""
-    base = generation << _GENERATION
-    ids = list({base | slot.bucket for slot in slots})
+def read_buckets(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> list[bytes]:
+    """The bytes of each slot's bucket in all live generations, the oldest first."""
+    wanted = sorted({bucket_id(one, slot.bucket) for one in moment.live for slot in slots})
+    found = buckets(db, wanted)
+    return [
+        joined_records(
+            [found.get(bucket_id(one, slot.bucket), b"") for one in moment.live], slot.width
+        )
+        for slot in slots
+    ]
+
+
+def bucket_id(generation: int, bucket: int) -> int:
+    """Id of a bucket's row."""
+    return generation << _GENERATION | bucket
+
+
+def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
+    """The bytes of buckets by the ids of their rows; those that hold nothing are left out."""
     found: dict[int, bytes] = {}
     for part in parts(ids):
         query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({marks(part)})"
         found.update(db.execute(query, part).fetchall())
-    return [found.get(base | slot.bucket, b"") for slot in slots]
-
-
-def read(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> Reading:
-    """The buckets of all ``slots``, in all live generations."""
-    data = [buckets(db, slots, one) for one in moment.live]
-    if not moment.generation:
-        return first_reading(slots, data[0])
-    return reading_of_generations(slots, list(zip(*data, strict=True)), moment.generation)
-
-
-def claim(
-    db: sqlite3.Connection,
-    entry: Entry,
-    reading: Reading,
-    lease: float,
-    moment: Moment,
-    record_layout: RecordLayout,
-) -> Claim | Reading:
-    """Take the place of a page; see :meth:`.Index.claim`."""
-    if moment.generation != generation_of(reading):
-        return read(db, reading.slots, moment)
-    whole = buckets(db, reading.slots, moment.generation)
-    newer = grown(reading, changes(reading, whole))
-    if newer is not None:
-        return newer
-    address = cut_address(entry.address) if entry.address and record_layout.text else None
-    cursor = db.execute(
-        "INSERT INTO page (stamp, content, address) VALUES (?, ?, ?)",
-        (int(State.PENDING), record_layout.pack_one(entry.content), address),
-    )
-    number = int(cursor.lastrowid or 0)
-    if entry.payload:
-        db.execute("INSERT INTO payload VALUES (?, ?)", (number, entry.payload))
-    if moment.generation:
-        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
-        db.execute(query, (moment.generation, number))
-        sweep(db, moment.oldest)
-    base = moment.generation << _GENERATION
-    held = dict(zip((slot.bucket for slot in reading.slots), whole, strict=True))
-    rows, overflow = [], 0
-    for slot in entry.slots:
-        raw = held[slot.bucket] + record(slot, number)
-        if len(raw) > BUCKET_LIMIT:
-            overflow += 1
-        else:
-            rows.append((base | slot.bucket, raw))
-    db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
-    add(db, "buckets", sum(not held[bucket - base] for bucket, _ in rows))
-    add(db, "overflow", overflow)
-    token = secrets.randbits(64)
-    db.execute(
-        "INSERT INTO lease VALUES (?, ?, ?, ?)",
-        (number, _token(token), moment.now + lease, lease),
-    )
-    return Claim(number, token)
+    return found
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
@@ -144,11 +101,11 @@ def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> No
     add(db, "gone", len(pages))
 
 
-def expiring(db: sqlite3.Connection, numbers: Sequence[int], moment: Moment) -> list[bool]:
-    """Whether pages are of the oldest live generation."""
+def first_later(db: sqlite3.Connection, moment: Moment) -> int:
+    """The first page id of all generations after the oldest live one, 0 if there is none yet."""
     query = "SELECT min(first) FROM generation WHERE id > ?"
     (first,) = db.execute(query, (moment.oldest,)).fetchone()
-    return [first is not None and number < first for number in numbers]
+    return first or 0
 
 
 def fetch(

@@ -175,3 +175,20 @@ class Neighbours:
 
 
 NOBODY = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+NARROW_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
+
+
+def most_met(near: Neighbours, most: int) -> Neighbours:
+    """Of too many pages those found in most tables, the oldest first; ascending.
+
+    Pages found by their key come before all others: whoever floods a bucket must not hide an
+    earlier version of a page.
+    """
+    if len(near) <= most:
+        return near
+    others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
+    order = np.lexsort((near.numbers, -np.bitwise_count(near.tables).astype(np.int64), others))
+    best = np.sort(order[:most])
+    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full)

@@ -281,9 +281,8 @@ async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int
     places = {slot.table: slot for slot in simhash_slots(int(pages.simhashes[row]))}
     places[KEY_TABLE] = narrow_slot(KEY_TABLE, int(pages.keys[row]))
     slots = [places[table] for table in tables if table in places]
-    reading = await index.read(slots)
     again = set()
-    for slot, raw in zip(slots, reading.data, strict=True):
+    for slot, raw in zip(slots, await index.read_buckets(slots), strict=True):
         equal = remainders_of(raw, slot.width) == np.uint64(slot.head)
         if row + pages.first in numbers_of(raw, slot.width)[equal]:
             again.add(slot.table)

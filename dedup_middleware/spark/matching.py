@@ -12,11 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup_middleware.index.tables import KEY_TABLE
-from dedup_middleware.judging import UNCHANGED
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content import EXACT
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import UNCHANGED, best_match
 from dedup_middleware.spark.columns import page_of, to_content, words
 from dedup_middleware.spark.judged import CANDIDATE, COPY, OWN, Candidates, whole_pages
 
@@ -112,16 +111,14 @@ def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
 def _best(
     method: Method, page: Page, kept: Candidates, same_key: bool | None = None
 ) -> tuple[Any, ...]:
-    """The page itself before others, then the most similar, of these an exact copy, then the
-    oldest."""
+    """The match of a page among those kept; see :func:`~dedup_middleware.ranking.best_match`."""
     judged = method.judge(page_of(page.own, page.payload), kept.content, kept.payloads)
     rows = np.flatnonzero(judged.duplicate)
     if not len(rows):
         raise RuntimeError(f"page {page.order} was dropped, but no kept page is like it")
     same = (kept.content["key"] == page.own["key"]) & (kept.tables & 1 << KEY_TABLE != 0)
     same = same & page.named if same_key is None else np.array([same_key])
-    other = np.array([judged.reasons[row] != EXACT for row in rows])
-    best = int(rows[np.lexsort((rows, other, -judged.similarity[rows], ~same[rows]))[0]])
+    best = best_match(judged, rows.tolist(), same.tolist())
     mask = int(kept.tables[best])
     return (
         int(kept.orders[best]),

@@ -7,11 +7,12 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import Entry, Index
 from dedup_middleware.index.pages import Pages, joined, pages_of
 from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.index.records import CONTENT
 from dedup_middleware.index.tables import narrow_slot
+from tests.index.claiming import entered
 from tests.index.harness import (
     slots_of,
 )
@@ -44,11 +45,9 @@ def some_pages(count: int, first: int = 1) -> Pages:
 
 async def stored(index: Index, entry: Entry) -> int:
     """Number of a page that is claimed and committed."""
-    outcome: Claim | Reading = await index.read(entry.slots)
-    while isinstance(outcome, Reading):
-        outcome = await index.claim(entry, outcome, LEASE)
-    assert await index.commit(outcome)
-    return outcome.number
+    claim = await entered(index, entry, LEASE)
+    assert await index.commit(claim)
+    return claim.number
 
 
 async def all_buckets(index: Index) -> dict[int, bytes]:

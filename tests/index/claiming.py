@@ -4,18 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 
-from dedup_middleware.index.base import Claim, Index
+from dedup_middleware.index.base import EVERYTHING, Candidates, Claim, Claimed, Entry, Index
+from dedup_middleware.index.records import CONTENT
 from tests.index.harness import entry, slots_of
 
 LEASE = 1000.0
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 
 
+async def entered(index: Index, page: Entry, lease: float = LEASE) -> Claim:
+    """A claim on the place of a page, whatever is stored there."""
+    made = await index.propose(page, 0, lease, known=EVERYTHING)
+    assert isinstance(made, Claimed)
+    return made.claim
+
+
+def unlike(page: Entry) -> Entry:
+    """A page with the same places and other content."""
+    content = np.frombuffer(page.content, CONTENT).copy()
+    content["sketch"] += np.uint64(1)
+    return Entry(page.slots, content.tobytes(), page.address)
+
+
 async def claimed(index: Index, slots=SLOTS, **fields) -> Claim:
     """A claim on whatever the buckets hold now."""
-    outcome = await index.claim(entry(slots, **fields), await index.read(slots), LEASE)
-    assert isinstance(outcome, Claim)
-    return outcome
+    return await entered(index, entry(slots, **fields))
+
+
+def candidates_of(made: Claimed | Candidates) -> Candidates:
+    """The candidates of an answer, whether the page was claimed or not."""
+    return made.candidates if isinstance(made, Claimed) else made
+
+
+def claim_of(made: Claimed | Candidates) -> Claim | None:
+    """The claim in an answer, if the page was claimed."""
+    return made.claim if isinstance(made, Claimed) else None
+
+
+async def met(index: Index, page: Entry) -> Candidates:
+    """The candidates that block a page."""
+    made = await index.propose(page, 0, LEASE)
+    assert isinstance(made, Candidates)
+    return made
 
 
 async def states(index: Index, *numbers: int) -> list[int]:

@@ -9,6 +9,7 @@ from dedup_middleware.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import Claim, Index
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.options import Options
+from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, entry, slots_of
 
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -31,9 +32,7 @@ async def opened(url: str, **options: object) -> RedisIndex:
 
 async def claimed(index: Index, slots=SLOTS) -> Claim:
     """A claim on whatever the buckets hold now."""
-    outcome = await index.claim(entry(slots), await index.read(slots), LEASE)
-    assert isinstance(outcome, Claim)
-    return outcome
+    return await entered(index, entry(slots), LEASE)
 
 
 async def states(index: Index, *numbers: int) -> list[int]:

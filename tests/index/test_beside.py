@@ -33,16 +33,40 @@ def test_same_as_the_kernel(narrow: list[int], wide: list[int], first: int, dist
     slots = (NARROW, WIDE)
     data = [bucket(NARROW, narrow, first), bucket(WIDE, wide, first + 50)]
     expected = neighbours(slots, data, distance)
-    for held in (data, [bytearray(raw) for raw in data], [raw or None for raw in data]):
-        found = beside(slots, held, distance)
-        assert found is not None
+    for held in (data, [raw or None for raw in data]):
+        found = beside(slots, [[raw] for raw in held], distance)
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         np.testing.assert_array_equal(found.tables, expected.tables)
 
 
+@given(
+    st.lists(narrow_heads, min_size=1, max_size=3),
+    st.lists(wide_heads, min_size=3, max_size=3),
+    st.sets(st.integers(1, 600)),
+    st.integers(0, 300),
+)
+def test_generations_and_known_pages(
+    narrow: list[list[int]], wide: list[list[int]], known: set[int], upto: int
+) -> None:
+    """Buckets of several generations are scanned as one; known pages are left out."""
+    slots = (NARROW, WIDE)
+    held = [
+        [bucket(NARROW, heads, 1 + 200 * i) for i, heads in enumerate(narrow)],
+        [bucket(WIDE, heads, 50 + 200 * i) for i, heads in enumerate(wide[: len(narrow)])],
+    ]
+    expected = neighbours(slots, [b"".join(some) for some in held], 5)
+    found = beside(slots, held, 5, frozenset(known), upto)
+    keep = [n > upto and n not in known for n in expected.numbers.tolist()]
+    np.testing.assert_array_equal(found.numbers, expected.numbers[keep])
+    np.testing.assert_array_equal(found.tables, expected.tables[keep])
+
+
 @given(st.binary(min_size=1, max_size=7), narrow_heads, wide_heads)
 def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> None:
-    """Bytes behind the last whole record are noticed in any bucket."""
+    """Bytes behind the last whole record are counted in any bucket and hide nothing."""
     data = [bucket(NARROW, narrow, 1), bucket(WIDE, wide, 1)]
-    assert beside((NARROW, WIDE), [data[0] + odd, data[1]], 12) is None
-    assert beside((NARROW, WIDE), [data[0], data[1] + odd], 12) is None
+    expected = neighbours((NARROW, WIDE), data, 12)
+    for held in ([data[0] + odd, data[1]], [data[0], data[1] + odd]):
+        found = beside((NARROW, WIDE), [[raw, raw] for raw in held], 12)
+        np.testing.assert_array_equal(found.numbers, expected.numbers)
+        assert found.corrupt == 2 * len(odd)

@@ -1,16 +1,25 @@
-"""Claims, leases and growing buckets: one suite over every index."""
+"""Claims, leases, known pages and growing buckets: one suite over every index."""
 
 from __future__ import annotations
 
 import asyncio
 
+import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Claim, Index, Reading
-from dedup_middleware.index.growth import first_reading
+from dedup_middleware.index.base import (
+    MOST_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Index,
+    Known,
+)
 from dedup_middleware.index.layout import BUCKET_LIMIT
-from dedup_middleware.index.records import State
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.records import State, chosen, joined
 from tests.index.claiming import LEASE, SLOTS, claimed, states
 from tests.index.harness import Harness, entry, slots_of
 
@@ -18,12 +27,11 @@ from tests.index.harness import Harness, entry, slots_of
 async def test_claim_writes_one_record_per_slot(index: Index) -> None:
     """A claim appends head and page number to the bucket of each of its slots."""
     claim = await claimed(index)
-    reading = await index.read(SLOTS)
+    data = await index.read_buckets(SLOTS)
     number = claim.number
-    for slot, raw in zip(SLOTS, reading.data, strict=True):
+    for slot, raw in zip(SLOTS, data, strict=True):
         head = slot.head.to_bytes(6 if slot.wide else 3, "little")
         assert raw == number.to_bytes(5, "little") + head
-    assert reading.lengths == tuple(map(len, reading.data))
 
 
 async def test_life_of_a_stored_page(index: Index) -> None:
@@ -121,75 +129,110 @@ async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> Non
     assert await index.renew([], LEASE) == []
 
 
-async def test_stale_claim_gets_the_tails(harness: Harness, index: Index) -> None:
-    """A claim on buckets that have grown writes nothing and is given only what is new."""
+async def test_what_is_not_known_blocks_a_claim(harness: Harness, index: Index) -> None:
+    """A page that came after the candidates were judged blocks the claim, and nothing is written;
+    known too, it does not."""
     other = await harness.client()
     before = await claimed(index)
-    reading = await index.read(SLOTS)
-    mine = slots_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 1 << 63))
-    first = await claimed(other, mine)
-    outcome = await index.claim(entry(SLOTS), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert outcome.slots == SLOTS
-    whole = await index.read(SLOTS)
-    for old, new, now in zip(reading.data, outcome.data, whole.data, strict=True):
-        assert old + new == now
-    assert outcome.lengths == whole.lengths
+    found = await index.propose(entry(SLOTS), 0, LEASE)
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [before.number]
+    first = await claimed(other, slots_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 1 << 63)))
+    newer = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    assert isinstance(newer, Candidates)
+    assert newer.near.numbers.tolist() == [first.number]
+    assert newer.pages.states.tolist() == [State.PENDING]
     assert await states(index, first.number + 1) == [State.FREE]
-    again = await index.claim(entry(SLOTS), outcome, LEASE)
-    assert isinstance(again, Claim)
-    assert len({before.number, first.number, again.number}) == 3
+    known = Known(joined([found.pages, newer.pages]))
+    again = await index.propose(entry(SLOTS), 0, LEASE, known=known)
+    assert isinstance(again, Claimed)
+    assert again.claim.number == first.number + 1
 
 
-async def test_claim_without_reading_first(index: Index) -> None:
-    """A claim on a reading of nothing saves a round trip, or brings that first reading."""
-    nothing = Reading(SLOTS, (b"",) * len(SLOTS), (0,) * len(SLOTS))
-    assert isinstance(await index.claim(entry(SLOTS), nothing, LEASE), Claim)
-    outcome = await index.claim(entry(SLOTS), nothing, LEASE)
-    assert isinstance(outcome, Reading)
-    assert outcome.data == (await index.read(SLOTS)).data
-    assert isinstance(await index.claim(entry(SLOTS), outcome, LEASE), Claim)
+async def test_probes_block_a_claim(index: Index) -> None:
+    """A page in a narrow bucket that is only looked into blocks a claim, too."""
+    held = await claimed(index, SLOTS[:1])
+    found = await index.propose(entry(SLOTS[1:]), 0, LEASE, probes=SLOTS[:1])
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [held.number]
 
 
-async def test_growth_beside_the_own_slots_counts(index: Index) -> None:
-    """Every bucket that was read is compared, those the page is not put into as well."""
-    reading = await index.read(SLOTS)
-    await claimed(index, SLOTS[:1])
-    assert isinstance(await index.claim(entry(SLOTS[1:]), reading, LEASE), Reading)
+async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, index: Index) -> None:
+    """What was judged as released counts only while it is: a load makes pages of such rows stored
+    ones. What was judged as pending or stored is known whatever has become of it."""
+    claim = await claimed(index)
+    found = await index.propose(entry(SLOTS), 0, LEASE)
+    assert isinstance(found, Candidates)
+    for state in (State.RELEASED, State.FREE):
+        gone = attrs.evolve(found.pages, states=np.full(1, state, np.uint8))
+        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(gone))
+        assert isinstance(blocked, Candidates)
+        assert blocked.pages.states.tolist() == [State.PENDING]
+    assert await index.release(claim)
+    for judged in (found.pages, gone):
+        made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(judged))
+        assert isinstance(made, Claimed)
+        await index.release(made.claim)
+        await index.compact()
 
 
-async def test_entry_outside_of_the_reading(index: Index) -> None:
-    """A claim of a bucket nobody has read could not be atomic and is a mistake of the caller."""
-    reading = await index.read(SLOTS[:2])
-    with pytest.raises(ValueError, match="not in the reading"):
-        await index.claim(entry(SLOTS), reading, LEASE)
+async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
+    """An id stands for the page that was judged: where it belongs to other content, as after a
+    server has lost its last second, the page is not known."""
+    claim = await claimed(index, size=7)
+    found = await index.propose(entry(SLOTS), 0, LEASE)
+    assert isinstance(found, Candidates)
+    content = found.pages.content.copy()
+    content["sketch"][0, 7] ^= np.uint64(1)
+    lost = attrs.evolve(found.pages, content=content)
+    blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(lost))
+    assert isinstance(blocked, Candidates)
+    assert blocked.near.numbers.tolist() == [claim.number]
+    made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    assert isinstance(made, Claimed)
 
 
-@pytest.mark.parametrize("length", [8, 24, 400, 5000])
-async def test_rewritten_bucket_is_noticed(harness: Harness, index: Index, length: int) -> None:
-    """A bucket of other bytes is noticed though its length is the same, and given whole."""
-    old, new = bytes(range(1, 200)) * 40, bytes(range(100, 250)) * 40
-    slot = SLOTS[0]
-    harness.put_bucket(slot.bucket, old[:length])
-    reading = await index.read([slot])
-    harness.put_bucket(slot.bucket, new[:length])
-    outcome = await index.claim(entry([slot]), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert outcome.data == (new[:length],)
-    assert outcome.lengths == (length,)
-    assert isinstance(await index.claim(entry([slot]), outcome, LEASE), Claim)
+async def test_many_known_pages(index: Index) -> None:
+    """A page may know thousands; one of them that is left out blocks its claim. More than can be
+    named are refused, and named by the last id of all instead."""
+    count = MOST_KNOWN + 3
+    slot = SLOTS[:1]
+    pages = [Entry(slot, entry(slot, size=i).content, None) for i in range(count)]
+    await index.load(pages_of(pages))
+    every = await index.fetch(np.arange(1, count + 1, dtype=np.uint64))
+    with pytest.raises(ValueError, match=f"at most {MOST_KNOWN}"):
+        Known(every)
+    some = chosen(every, every.numbers <= np.uint64(MOST_KNOWN))
+    found = await index.propose(entry(slot), 0, LEASE, known=Known(some))
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [count - 2, count - 1, count]
+    found = await index.propose(entry(slot), 0, LEASE, known=Known(upto=count - 1))
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [count]
+    first = await index.propose(entry(slot), 0, LEASE)
+    assert isinstance(first, Candidates)
+    assert first.more
+    everything = await index.candidates(slot, 0, 50)
+    assert everything.near.numbers.tolist() == list(range(1, count + 1))
+    assert everything.more
+    assert everything.pages.numbers.tolist() == list(range(1, 51))
+    assert isinstance(await index.propose(entry(slot), 0, LEASE, known=Known(upto=count)), Claimed)
 
 
-async def test_emptied_bucket_is_noticed(harness: Harness, index: Index) -> None:
-    """A bucket that has lost its records is compared as an empty one from then on."""
-    slot = SLOTS[0]
-    harness.put_bucket(slot.bucket, b"12345678" * 3)
-    reading = await index.read([slot])
-    harness.put_bucket(slot.bucket, b"")
-    outcome = await index.claim(entry([slot]), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert (outcome.data, outcome.lengths) == ((b"",), (0,))
-    assert isinstance(await index.claim(entry([slot]), outcome, LEASE), Claim)
+async def test_candidates_claim_nothing(index: Index) -> None:
+    """What a page would meet can be looked up: records and addresses, and nothing is written."""
+    claim = await claimed(index, address="https://a/1")
+    before = await index.stats()
+    found = await index.candidates(SLOTS, 0)
+    assert found.near.numbers.tolist() == [claim.number]
+    assert found.near.tables.tolist() == [sum(1 << slot.table for slot in SLOTS)]
+    assert found.pages.states.tolist() == [State.PENDING]
+    assert found.addresses == {claim.number: "https://a/1"}
+    assert not found.more
+    elsewhere = slots_of(77, 0xFFFF_FFFF, (1 << 40, 2 << 40))
+    assert len((await index.candidates(elsewhere, 0)).near) == 0
+    after = await index.stats()
+    assert attrs.evolve(after, bytes=0) == attrs.evolve(before, bytes=0)
 
 
 @pytest.mark.parametrize("bytes_before", [0, 8, 4080, 4096, 4104, 70_000])
@@ -201,15 +244,16 @@ async def test_buckets_of_any_size_grow(harness: Harness, index: Index, bytes_be
     numbers = [(await claimed(index, [slot])).number for _ in range(3)]
     head = slot.head.to_bytes(3, "little")
     expected = old + b"".join(number.to_bytes(5, "little") + head for number in numbers)
-    assert (await index.read([slot])).data == (expected,)
+    assert await index.read_buckets([slot]) == [expected]
 
 
 async def test_full_bucket_takes_no_more(harness: Harness, index: Index) -> None:
     """At its limit a bucket stays as it is; the page goes into its other buckets."""
-    harness.put_bucket(SLOTS[1].bucket, bytes(BUCKET_LIMIT - 8))
+    full = BUCKET_LIMIT // SLOTS[1].width * SLOTS[1].width
+    harness.put_bucket(SLOTS[1].bucket, bytes(full))
     claim = await claimed(index, SLOTS[:3])
-    reading = await index.read(SLOTS[:3])
-    assert reading.lengths == (8, BUCKET_LIMIT - 8, 11)
+    data = await index.read_buckets(SLOTS[:3])
+    assert list(map(len, data)) == [8, full, 11]
     assert (await index.stats()).overflow == 1
     assert await index.commit(claim)
 
@@ -217,15 +261,14 @@ async def test_full_bucket_takes_no_more(harness: Harness, index: Index) -> None
 async def test_racing_claims_have_one_winner(harness: Harness) -> None:
     """Of clients that claim one bucket at the same moment exactly one gets it."""
     clients = [await harness.client() for _ in range(4)]
-    readings = [await client.read(SLOTS) for client in clients]
     outcomes = await asyncio.gather(
-        *(
-            client.claim(entry(SLOTS), reading, LEASE)
-            for client, reading in zip(clients, readings, strict=True)
-            for _ in range(5)
-        )
+        *(client.propose(entry(SLOTS), 0, LEASE) for client in clients for _ in range(5))
     )
-    assert sum(isinstance(outcome, Claim) for outcome in outcomes) == 1
+    claims = [one.claim for one in outcomes if isinstance(one, Claimed)]
+    assert len(claims) == 1
+    for one in outcomes:
+        if isinstance(one, Candidates):
+            assert one.near.numbers.tolist() == [claims[0].number]
 
 
 async def test_many_concurrent_calls(index: Index) -> None:
@@ -246,13 +289,12 @@ async def test_many_concurrent_calls(index: Index) -> None:
 
 async def test_cancelled_claim_is_given_back(harness: Harness, index: Index) -> None:
     """A claim whose caller is gone blocks nobody: it is released as soon as it is made."""
-    reading = await index.read(SLOTS)
-    task = asyncio.ensure_future(index.claim(entry(SLOTS), reading, LEASE))
+    task = asyncio.ensure_future(index.propose(entry(SLOTS), 0, LEASE))
     await asyncio.sleep(0)
     task.cancel()
     outcome = (await asyncio.gather(task, return_exceptions=True))[0]
-    if isinstance(outcome, Claim):  # the memory index has answered before
-        await index.release(outcome)
+    if isinstance(outcome, Claimed):  # the memory index has answered before
+        await index.release(outcome.claim)
     await index.close()
     again = await harness.client()
     assert State.PENDING not in await states(again, 1, 2)
@@ -267,14 +309,6 @@ async def test_closing_keeps_claims(harness: Harness) -> None:
     second = await harness.client()
     assert await states(second, claim.number) == [State.PENDING]
     assert await second.commit(claim)
-
-
-async def test_first_reading_is_what_read_gives(index: Index) -> None:
-    """Versions depend on the bytes alone, so a reading can be made up from them."""
-    await claimed(index)
-    reading = await index.read(SLOTS)
-    made = first_reading(SLOTS, reading.data)
-    assert (made.lengths, made.versions) == (reading.lengths, reading.versions)
 
 
 async def test_commit_twice_at_the_same_time_counts_once(index: Index) -> None:

@@ -16,6 +16,7 @@ from dedup_middleware.index.base import Claim
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.options import Options
+from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, entry, slots_of
 from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer, free_port, running_redis
@@ -81,9 +82,7 @@ async def test_any_node_leads_to_the_namespace(masters: list[RedisServer], names
     assert stored[0] == stored[1] == stored[2]
     claims = []
     for client in clients:
-        outcome = await client.claim(entry(SLOTS), await client.read(SLOTS), LEASE)
-        assert isinstance(outcome, Claim)
-        claims.append(outcome)
+        claims.append(await entered(client, entry(SLOTS), LEASE))
     assert await clients[0].renew(claims, LEASE) == [True] * 3
     for client, claim in zip(clients, reversed(claims), strict=True):
         assert await client.commit(claim)
@@ -103,8 +102,7 @@ async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
     """When the slot is given to another node, work goes on there."""
     index = RedisIndex(Options(index_url=masters[0].url, retries=20))
     await index.open(PARAMETERS)
-    claim = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
-    assert isinstance(claim, Claim)
+    claim = await entered(index, entry(SLOTS), LEASE)
     clients = [server.client() for server in masters]
     slot = clients[0].execute_command("CLUSTER KEYSLOT", "{dedup}")
     source = next(client for client in clients if client.dbsize())
@@ -145,7 +143,7 @@ async def test_node_of_the_address_goes_down(masters: list[RedisServer]) -> None
         for client in (clients[target], clients[holder]):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[target])
         masters[address].kill()
-        assert isinstance(await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE), Claim)
+        assert isinstance(await entered(index, entry(SLOTS), LEASE), Claim)
         assert clients[holder].dbsize() == 0
         await index.close()
 
@@ -243,6 +241,4 @@ async def _ask_to_take_over(replica: RedisServer) -> None:
 
 
 async def _claim(index: RedisIndex) -> Claim:
-    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
-    assert isinstance(outcome, Claim)
-    return outcome
+    return await entered(index, entry(SLOTS), LEASE)

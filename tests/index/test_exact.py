@@ -10,9 +10,10 @@ import attrs
 import numpy as np
 import pytest
 
+from dedup_middleware.deciding import Driver
 from dedup_middleware.deduplicator import Deduplicator
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
-from dedup_middleware.index.base import Claim, Entry, Index, Proposal
+from dedup_middleware.index.base import Candidates, Claimed, Entry, Index, Known
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
@@ -20,11 +21,11 @@ from dedup_middleware.index.records import CONTENT, State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import EXACT_TABLE, Slot, narrow_slot, simhash_slots
-from dedup_middleware.judging import Judge
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
 from tests.index.bulk import all_buckets
+from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, slots_of
 from tests.index.redis_use import LEASE
 from tests.index.windows import in_time
@@ -54,14 +55,13 @@ def page(
 
 async def store(index: Index, entry: Entry) -> int:
     """Number of a page that is committed, whatever is stored beside it."""
-    outcome = await index.claim(entry, await index.read(entry.slots), LEASE)
-    assert isinstance(outcome, Claim)
-    assert await index.commit(outcome)
-    return outcome.number
+    claim = await entered(index, entry, LEASE)
+    assert await index.commit(claim)
+    return claim.number
 
 
-async def propose(index: Index, entry: Entry) -> Proposal:
-    """What is said of a page."""
+async def propose(index: Index, entry: Entry) -> Claimed | Candidates:
+    """What an index answers to a page."""
     return await index.propose(entry, DISTANCE, LEASE)
 
 
@@ -79,11 +79,18 @@ async def redis_index(redis_harness: RedisHarness) -> RedisIndex:
     return index
 
 
-def is_settled(made: Proposal, number: int) -> bool:
+async def numbers_met(index: Index, entry: Entry) -> list[int]:
+    """Ids of all candidates of a page that is blocked."""
+    made = await propose(index, entry)
+    assert isinstance(made, Candidates)
+    return made.near.numbers.tolist()
+
+
+def is_settled(made: Claimed | Candidates, number: int) -> bool:
     """Whether a page was settled by one copy, in all tables but that of its key."""
     return (
-        made.claim is None
-        and made.whole
+        isinstance(made, Candidates)
+        and not made.more
         and made.near.numbers.tolist() == [number]
         and made.near.tables.tolist() == [ALL_BUT_KEY]
     )
@@ -94,11 +101,11 @@ async def test_stored_exact_copy_is_named(index: Index) -> None:
     number = await store(index, page(1))
     made = await propose(index, page(2))
     assert is_settled(made, number)
-    if made.satellites is not None:
-        assert made.satellites.numbers.tolist() == [number]
-        assert made.satellites.states.tolist() == [State.COMMITTED]
-        assert made.satellites.content["exact"].tolist() == [99]
-    assert made.addresses.get(number, "https://a/1") == "https://a/1"
+    pages = candidates_of(made).pages
+    assert pages.numbers.tolist() == [number]
+    assert pages.states.tolist() == [State.COMMITTED]
+    assert pages.content["exact"].tolist() == [99]
+    assert candidates_of(made).addresses == {number: "https://a/1"}
 
 
 async def test_nothing_else_is_looked_into(
@@ -109,9 +116,11 @@ async def test_nothing_else_is_looked_into(
     number = await store(redis_index, page(1))
     redis_harness.put_bucket(page(2).slots[2].bucket, b"odd")
     assert is_settled(await propose(redis_index, page(2)), number)
-    assert not (await propose(redis_index, page(2, exact=98))).whole
-    plain = attrs.evolve(page(2), exact=False)
-    assert not (await propose(redis_index, plain)).whole
+    assert candidates_of(await propose(redis_index, page(2))).near.corrupt == 0
+    for other in (page(2, exact=98), attrs.evolve(page(2), exact=False)):
+        made = await propose(redis_index, other)
+        assert isinstance(made, Candidates)
+        assert made.near.corrupt == 3
     await redis_harness.close()
 
 
@@ -131,9 +140,8 @@ async def test_other_page_settles_nothing(
     tables are looked into, and all neighbours told."""
     first = await store(redis_index, page(1, host=3, title=4))
     far = await store(redis_index, page(2, 7, (1 << 40, 6 << 50), exact=50))
-    made = await propose(redis_index, page(3, **{"host": 3, "title": 4, **other}))  # type: ignore[arg-type]
-    assert made.claim is None
-    assert made.near.numbers.tolist() == [first, far]
+    new = page(3, **{"host": 3, "title": 4, **other})  # type: ignore[arg-type]
+    assert await numbers_met(redis_index, new) == [first, far]
     await redis_harness.close()
 
 
@@ -154,6 +162,7 @@ async def test_page_itself_goes_before_its_copies(
     copy = await store(redis_index, page(1))
     itself = await store(redis_index, page(2))
     made = await propose(redis_index, page(2))
+    assert isinstance(made, Candidates)
     assert made.near.numbers.tolist() == [copy, itself]
     assert made.near.tables.tolist() == [ALL_BUT_KEY, ALL_BUT_KEY | 1]
     await redis_harness.close()
@@ -173,69 +182,73 @@ async def test_pending_copy_settles_nothing(index: Index) -> None:
     """A copy on its way to storage is told as pending, beside all others; once it is stored it
     settles, and once it is given back it does not."""
     for give_back in (True, False):
-        made = await propose(index, page(1))
-        if made.claim is None:  # what was given back before is still beside it
-            outcome = await index.claim(page(1), await index.read(page(1).slots), LEASE)
-            assert isinstance(outcome, Claim)
-        else:
-            outcome = made.claim
+        claim = await entered(index, page(1), LEASE)  # what was given back before is still there
         waiting = await propose(index, page(2))
-        assert waiting.claim is None
-        assert outcome.number in waiting.near.numbers.tolist()
-        found = await index.fetch(waiting.near.numbers)
-        assert State.PENDING in found.states.tolist()
+        assert isinstance(waiting, Candidates)
+        assert claim.number in waiting.near.numbers.tolist()
+        assert State.PENDING in waiting.pages.states.tolist()
         if give_back:
-            assert await index.release(outcome)
+            assert await index.release(claim)
             free = await propose(index, page(2))
-            assert free.claim is None
-            states = (await index.fetch(free.near.numbers)).states.tolist()
-            assert states == [State.RELEASED]
+            assert isinstance(free, Candidates)
+            assert free.pages.states.tolist() == [State.RELEASED]
+            made = await index.propose(page(2), DISTANCE, LEASE, known=Known(free.pages))
+            assert isinstance(made, Claimed)
+            assert await index.release(made.claim)
+            await index.compact()
         else:
-            assert await index.commit(outcome)
-            told = await propose(index, page(2))
-            assert outcome.number in told.near.numbers.tolist()
+            assert await index.commit(claim)
+            assert claim.number in await numbers_met(index, page(2))
 
 
 async def test_lease_that_ran_out_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """A copy whose lease has run out is no stored page."""
-    made = await propose(redis_index, page(1))
-    assert made.claim is not None
+    await entered(redis_index, page(1), LEASE)
     redis_harness.advance(LEASE + 1)
-    told = await propose(redis_index, page(2))
-    assert told.claim is None
-    assert told.satellites is not None
-    assert told.satellites.states.tolist() == [State.RELEASED]
+    found = await propose(redis_index, page(2))
+    assert isinstance(found, Candidates)
+    assert found.pages.states.tolist() == [State.RELEASED]
     await redis_harness.close()
 
 
 async def test_copy_whose_row_is_gone_or_damaged_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """Records of a page whose row has expired, or is damaged, are left to a reading."""
+    """A page whose row has expired, or is damaged, reads as one that is gone, and keeps nobody
+    from a claim."""
     number = await store(redis_index, page(1))
-    redis_harness.damage_page(number)
-    assert not (await propose(redis_index, page(2))).whole
-    redis_harness.admin.delete(redis_harness.prefix + b"s" + bytes(4))
-    told = await propose(redis_index, page(2))
-    assert not told.whole
-    assert told.claim is None
+    for damage in (True, False):
+        if damage:
+            redis_harness.damage_page(number)
+        else:
+            redis_harness.admin.delete(redis_harness.prefix + b"s" + bytes(4))
+        found = await propose(redis_index, page(2))
+        assert isinstance(found, Candidates)
+        assert found.pages.states.tolist() == [State.FREE]
+        assert redis_index.corrupt == 1
+        if not damage:
+            known = Known(found.pages)
+            made = await redis_index.propose(page(2), DISTANCE, LEASE, known=known)
+            assert isinstance(made, Claimed)
     await redis_harness.close()
 
 
-async def test_damaged_band_or_key_bucket_is_left_to_a_reading(
+async def test_damaged_band_or_key_bucket_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """Bytes that are no record where the copy is looked for are met and counted as ever."""
-    await store(redis_index, page(1))
+    number = await store(redis_index, page(1))
     key, band = page(2).slots[0].bucket, page(2).slots[5]
-    redis_harness.put_bucket(key, b"odd")
-    assert not (await propose(redis_index, page(2))).whole
-    redis_harness.put_bucket(key, b"")
-    (raw,) = (await redis_index.read((band,))).data
-    redis_harness.put_bucket(band.bucket, raw + b"odd")
-    assert not (await propose(redis_index, page(2))).whole
+    (raw,) = await redis_index.read_buckets((band,))
+    for bucket, good in ((key, b""), (band.bucket, raw)):
+        redis_harness.put_bucket(bucket, good + b"odd")
+        made = await propose(redis_index, page(2))
+        assert isinstance(made, Candidates)
+        assert made.near.corrupt == 3
+        assert made.near.numbers.tolist() == [number]
+        redis_harness.put_bucket(bucket, good)
     await redis_harness.close()
 
 
@@ -255,14 +268,15 @@ async def test_settled_and_other_pages_in_one_call(
         propose(redis_index, page(15, 9 << 40, (9 << 50, 9 << 52))),
     )
     assert is_settled(made[0], stored[1])
-    assert made[1].claim is not None
+    assert isinstance(made[1], Claimed)
     # The SimHashes are near as well, that of the page claimed in the same call among them.
-    assert made[2].near.numbers.tolist() == [1, 2, 3, made[1].claim.number]
-    assert made[3].claim is not None
+    near = candidates_of(made[2]).near
+    assert near.numbers.tolist() == [1, 2, 3, made[1].claim.number]
+    assert isinstance(made[3], Claimed)
     assert is_settled(made[4], stored[3])
-    assert made[5].claim is None
+    assert isinstance(made[5], Candidates)
     assert made[1].claim.number in made[5].near.numbers.tolist()
-    assert made[0].addresses == {stored[1]: "https://a/1"}
+    assert candidates_of(made[0]).addresses == {stored[1]: "https://a/1"}
     await redis_harness.close()
 
 
@@ -287,9 +301,8 @@ async def test_records_of_unlike_pages_in_one_call(
         *(redis_index.propose(entry, 0, LEASE, probes) for entry, probes in pages)
     )
     for (entry, _), one in zip(pages, made, strict=True):
-        assert one.claim is not None
-        reading = await redis_index.read(entry.slots)
-        found = neighbours(reading.slots, reading.data, 0)
+        assert isinstance(one, Claimed)
+        found = neighbours(entry.slots, await redis_index.read_buckets(entry.slots), 0)
         assert found.corrupt == 0
         own = found.tables[found.numbers == np.uint64(one.claim.number)]
         assert own.tolist() == [sum(1 << slot.table for slot in entry.slots)]
@@ -327,12 +340,13 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
             *(index.propose(entry, 0, LEASE, probes) for entry, probes in call)
         )
         for (entry, _), one in zip(call, made, strict=True):
-            if one.claim is not None:
+            if isinstance(one, Claimed):
                 entries.append(entry)
                 for slot in entry.slots:
                     raw = record(slot, one.claim.number)
                     expected.setdefault(slot.bucket, []).append((one.claim.number, raw))
-        await asyncio.gather(*(index.commit(one.claim) for one in made if one.claim))
+        claims = [one.claim for one in made if isinstance(one, Claimed)]
+        await asyncio.gather(*map(index.commit, claims))
     assert len(entries) > 400
     buckets = {name: b"".join(raw for _, raw in sorted(some)) for name, some in expected.items()}
     assert sum(len(raw) > LARGE for raw in buckets.values()) == 2
@@ -345,10 +359,10 @@ async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> 
     told of it while it is on its way, and named as stored afterwards."""
     clients = [await harness.client() for _ in range(3)]
     made = await asyncio.gather(*(propose(clients[i % 3], page(i + 1)) for i in range(60)))
-    claims = [one.claim for one in made if one.claim is not None]
+    claims = [one.claim for one in made if isinstance(one, Claimed)]
     assert len(claims) == 1
     for one in made:
-        if one.claim is None:
+        if isinstance(one, Candidates):
             assert one.near.numbers.tolist() == [claims[0].number]
     assert await clients[0].commit(claims[0])
     made = await asyncio.gather(*(propose(clients[i % 3], page(i + 100)) for i in range(60)))
@@ -365,12 +379,10 @@ async def test_generations(harness: Harness) -> None:
     number = await store(index, page(1))
     await harness.pass_time(span)
     made = await propose(index, page(2))
-    while not made.whole:  # the generation has ended on the way
-        made = await propose(index, page(2))
     assert is_settled(made, number)
     await harness.pass_time(2 * span)
     made = await propose(index, page(2))
-    assert made.claim is not None
+    assert isinstance(made, Claimed)
     assert made.claim.number > number
 
 
@@ -383,7 +395,8 @@ async def test_record_without_the_fields_settles_nothing(redis_server: RedisServ
     harness.put_bucket(page(2).slots[2].bucket, b"odd")
     made = await propose(index, page(2))
     assert number == 1
-    assert not made.whole
+    assert isinstance(made, Candidates)
+    assert made.near.corrupt == 3
     await harness.close()
 
 
@@ -397,7 +410,7 @@ async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: 
     longer page that holds it too is older."""
     index = await harness.client()
     method = choose_method(Options())
-    judge = Judge(index, method, lambda _name, _n: None)
+    driver = Driver(index, method, lambda _name, _n: None)
     text = article(1)
     whole = fingerprint("https://a/long", f"{text} {article(2)}")
     copy = fingerprint("https://b/copy", text)
@@ -409,7 +422,7 @@ async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: 
     for one in (whole, copy):
         await store(index, Entry(method.places(one), content_bytes(one), one.key))
     entry = Entry(method.places(new), content_bytes(new), new.key, exact=True)
-    _, ruling, claim = await judge.propose(new, entry, LEASE)
+    ruling, claim = await driver.decide(new, entry)
     assert claim is None
     assert ruling.match is not None
     assert (ruling.match.key, ruling.reason) == ("https://b/copy", "exact-copy")

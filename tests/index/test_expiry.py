@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import Candidates, Claimed, Entry, Index, Known
 from dedup_middleware.index.records import CONTENT, State
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import narrow_slot
+from tests.index.claiming import entered
 from tests.index.harness import (
     PARAMETERS,
     ROWS,
@@ -32,21 +33,17 @@ LEASE = 60.0
 async def stored(index: Index, key: int, address: str) -> int:
     """Number of a page that is claimed and committed."""
     slots = slots_of(key, SIMHASH, (5 << 40, 6 << 50))
-    outcome: Claim | Reading = await index.read(slots)
     content = np.zeros(1, CONTENT)
     content["key"] = slots[0].prefix << 48 | slots[0].head << 24
-    while isinstance(outcome, Reading):
-        outcome = await index.claim(
-            Entry(slots, content.tobytes(), address, address.encode() * 3), outcome, LEASE
-        )
-    assert await index.commit(outcome)
-    return outcome.number
+    page = Entry(slots, content.tobytes(), address, address.encode() * 3)
+    claim = await entered(index, page, LEASE)
+    assert await index.commit(claim)
+    return claim.number
 
 
 async def found(index: Index) -> list[int]:
     """Numbers of all pages beside the SimHash."""
-    reading = await index.read(SLOTS)
-    return neighbours(reading.slots, reading.data, 0).numbers.tolist()
+    return neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist()
 
 
 @in_time
@@ -77,8 +74,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     await harness.pass_time(span)
     assert await found(index) == [late, anew]
     key = slots_of(1)[:1]
-    reading = await index.read(key)
-    assert neighbours(key, reading.data, 0).numbers.tolist() == [anew]
+    assert neighbours(key, await index.read_buckets(key), 0).numbers.tolist() == [anew]
 
     await harness.pass_time(2 * span)
     assert await found(index) == []
@@ -106,9 +102,7 @@ async def test_expired_chunks_are_removed(harness: Harness) -> None:
 
     async def one(number: int) -> None:
         slots = [narrow_slot(0, number << 48)]
-        outcome = await index.claim(entry(slots, address="x" * 99), await index.read(slots), LEASE)
-        assert isinstance(outcome, Claim)
-        assert await index.commit(outcome)
+        assert await index.commit(await entered(index, entry(slots, address="x" * 99), LEASE))
 
     await asyncio.gather(*(one(number) for number in range(600)))
     first = harness.prefix + b"s" + bytes(4)
@@ -128,20 +122,21 @@ async def test_expired_chunks_are_removed(harness: Harness) -> None:
 
 @in_time
 async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
-    """A reading of a generation that is over brings a new one, and then the claim."""
+    """What was judged in a generation that is over is known in the next one, which the claim is
+    entered into."""
     index = await harness.client()
     old = await stored(index, 1, "https://a/1")
-    reading = await index.read(SLOTS)
+    page = entry(SLOTS)
+    found = await index.propose(page, 0, LEASE)
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [old]
     await harness.pass_time(harness.window / 2)
-    outcome = await index.claim(entry(SLOTS), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert old in neighbours(outcome.slots, outcome.data, 0).numbers.tolist()
-    claim = await index.claim(entry(SLOTS), outcome, LEASE)
-    assert isinstance(claim, Claim)
-    assert await index.commit(claim)
-    again = await index.claim(entry(SLOTS), outcome, LEASE)
-    assert isinstance(again, Reading)
-    assert neighbours(again.slots, again.data, 0).numbers.tolist() == [claim.number]
+    made = await index.propose(page, 0, LEASE, known=Known(found.pages))
+    assert isinstance(made, Claimed)
+    assert await index.commit(made.claim)
+    again = await index.propose(page, 0, LEASE, known=Known(found.pages))
+    assert isinstance(again, Candidates)
+    assert again.near.numbers.tolist() == [made.claim.number]
 
 
 @in_time

@@ -12,11 +12,12 @@ import pytest
 
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.exceptions import Dropped
-from dedup_middleware.index.base import Claim, Reading
+from dedup_middleware.index.base import Candidates, Claim, Known
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.sqlite import SQLiteIndex
 from dedup_middleware.options import Options
+from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, SLOTS, claimed, opened, states
@@ -28,7 +29,7 @@ KEEPS_ALL = ["--appendonly", "yes", "--appendfsync", "always"]
 
 async def test_server_without_its_last_second(tmp_path: Path) -> None:
     """A server that comes back from an append-only file without its end: the claim in it is
-    refused, and a reading from before gets the buckets as they are now."""
+    refused, and the page that gets its id blocks whoever knows the one that is lost."""
     arguments = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no"]
     with running_redis(tmp_path, *arguments) as server:
         index = await opened(server.url, retries=20)
@@ -37,15 +38,19 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
         file = max(tmp_path.rglob("*.aof"), key=lambda path: path.stat().st_size)
         size = file.stat().st_size
         lost = await claimed(index)
-        before = await index.read(SLOTS)
+        before = await met(index, entry(SLOTS))
+        assert before.near.numbers.tolist() == [known.number, lost.number]
         server.kill()
         with file.open("r+b") as log:
             log.truncate(size)
         server.start()
         assert not await index.commit(lost)
-        outcome = await index.claim(entry(SLOTS), before, LEASE)
-        assert isinstance(outcome, Reading)
-        assert outcome.lengths == tuple(slot.width for slot in SLOTS)
+        # Another page gets the id, and is not taken for the one that was judged.
+        another = await entered(index, unlike(entry(SLOTS)))
+        assert another.number == lost.number
+        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(before.pages))
+        assert isinstance(blocked, Candidates)
+        assert blocked.near.numbers.tolist() == [another.number]
         assert await states(index, known.number) == [State.COMMITTED]
         assert isinstance(await claimed(index), Claim)
         await index.close()

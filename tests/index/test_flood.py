@@ -10,18 +10,20 @@ import attrs
 import numpy as np
 import pytest
 
+from dedup_middleware.deciding import Driver
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter
 from dedup_middleware.flood import INTERVAL, FloodAlarm
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import MOST_JUDGED, Claim, Claimed, Entry, Index
 from dedup_middleware.index.layout import BUCKET_LIMIT
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.records import CONTENT, State
 from dedup_middleware.index.redis_scripts import SHOWN
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, narrow_slot, simhash_slots
-from dedup_middleware.judging import MAX_CANDIDATES, Judge, Ruling
+from dedup_middleware.judging import Ruling
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
+from tests.index.claiming import entered
 from tests.index.crafted import crafted
 from tests.index.harness import Clock, Harness, RedisHarness, entry, slots_of
 from tests.servers import RedisServer
@@ -47,29 +49,19 @@ def page_of(seed: int, host: str = "a") -> Fingerprint:
     return Fingerprinter(OPTIONS, 1)(Document(key=f"https://{host}/{seed}", text=article(seed)))
 
 
-async def decide(judge: Judge, page: Fingerprint) -> tuple[Ruling, Claim | None]:
+async def decide(driver: Driver, page: Fingerprint) -> tuple[Ruling, Claim | None]:
     """The whole of a decision, and the commit of a new page."""
-    entry = Entry(judge.method.slots(page), content_record(page).tobytes(), page.key)
-    search, ruling, claim = await judge.propose(page, entry, 60.0)
-    while claim is None and ruling.match is None:
-        if search.reading is None:
-            await search.read()
-        else:
-            outcome = await judge.index.claim(entry, search.reading, 60.0)
-            if isinstance(outcome, Claim):
-                claim = outcome
-                break
-            search.extend(outcome)
-        ruling = await search.rule()
+    entry = Entry(driver.method.slots(page), content_record(page).tobytes(), page.key)
+    ruling, claim = await driver.decide(page, entry)
     if claim is not None:
-        assert await judge.index.commit(claim)
+        assert await driver.index.commit(claim)
     return ruling, claim
 
 
-def judge_of(index: Index) -> tuple[Judge, Counts]:
+def driver_of(index: Index) -> tuple[Driver, Counts]:
     """The default method on an index, and what it counts."""
     counts = Counts()
-    return Judge(index, choose_method(OPTIONS), counts), counts
+    return Driver(index, choose_method(OPTIONS), counts), counts
 
 
 async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
@@ -77,9 +69,9 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
     are stored and found by their other tables; each page that meets it rings the alarm once, and
     one message is logged for them all."""
     index = await harness.client()
-    judge, counts = judge_of(index)
+    driver, counts = driver_of(index)
     before, inside = page_of(1), page_of(2)
-    await decide(judge, before)
+    await decide(driver, before)
     assert inside.simhash is not None
     prefix = inside.simhash >> 48
     await index.load(crafted(FLOOD, prefix))
@@ -87,20 +79,20 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
     assert stats.overflow == FLOOD - FITS
     elsewhere = page_of(3)
     for page in (elsewhere, page_of(1, "b"), page_of(3, "b")):
-        await decide(judge, page)
+        await decide(driver, page)
     assert counts.of["flood"] == 0
     with caplog.at_level(logging.WARNING, "dedup_middleware.flood"):
-        _, claim = await decide(judge, inside)
+        _, claim = await decide(driver, inside)
         assert claim is not None
         assert (await index.stats()).overflow == stats.overflow + 1
         for host in "bc":
-            ruling, claim = await decide(judge, page_of(2, host))
+            ruling, claim = await decide(driver, page_of(2, host))
             assert claim is None
             assert ruling.match is not None
             assert ruling.match.key == "https://a/2"
             assert "simhash/0" not in ruling.match.tables
         far = attrs.evolve(page_of(4), simhash=prefix << 48 | (~inside.simhash & (1 << 48) - 1))
-        assert (await decide(judge, far))[1] is not None
+        assert (await decide(driver, far))[1] is not None
     assert counts.of["flood"] == 4
     assert [record.name for record in caplog.records] == ["dedup_middleware.flood"]
     assert "https://a/2 met 1 full buckets" in caplog.text
@@ -110,23 +102,23 @@ async def test_more_candidates_than_are_compared(harness: Harness) -> None:
     """A page beside more stored ones than are compared rings the alarm once, however often it is
     judged, and meets its own copy all the same."""
     index = await harness.client()
-    judge, counts = judge_of(index)
+    driver, counts = driver_of(index)
     page = page_of(1)
     band = int(page.bands[0])
     entries = []
-    for number in range(MAX_CANDIDATES + 500):
+    for number in range(MOST_JUDGED + 500):
         content = np.zeros(1, CONTENT)
         content["size"], content["key"] = 400, number + 1
         slots = (narrow_slot(0, (number + 1) << 24), narrow_slot(FIRST_BAND_TABLE, band))
         entries.append(Entry(slots, content.tobytes(), None))
     await index.load(pages_of(entries))
-    ruling, claim = await decide(judge, page)
+    ruling, claim = await decide(driver, page)
     assert claim is not None
     assert ruling.match is None
     assert counts.of["flood"] == 1
     assert counts.of["candidates/cut"] >= 1
-    assert counts.of["candidates"] <= MAX_CANDIDATES * counts.of["candidates/cut"]
-    ruling, claim = await decide(judge, page_of(1, "b"))
+    assert counts.of["candidates"] <= MOST_JUDGED * counts.of["candidates/cut"]
+    ruling, claim = await decide(driver, page_of(1, "b"))
     assert claim is None
     assert ruling.match is not None
     assert ruling.match.key == "https://a/1"
@@ -155,8 +147,10 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
     sent = harness.admin.info("stats")["total_net_output_bytes"] - before
     assert sent < len(wanted) * SHOWN + BUCKET_LIMIT // 2
     for number, one in zip(wanted, made, strict=True):
-        assert one.near.full == 1
-        found = dict(zip(one.near.numbers.tolist(), one.near.tables.tolist(), strict=True))
+        assert isinstance(one, Claimed)
+        near = one.candidates.near
+        assert near.full == 1
+        found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
         assert found[number] == rest | table * (number > newest)
     await harness.close()
 
@@ -185,11 +179,9 @@ async def test_bucket_grows_no_further_than_its_limit(harness: Harness) -> None:
     slot = simhash_slots(0xBEEF << 48)[0]
     empty = bytes(CONTENT.itemsize)
     for _ in range(20):
-        reading: Claim | Reading = await index.read((slot,))
-        assert isinstance(reading, Reading)
-        assert len(reading.data[0]) <= BUCKET_LIMIT
-        outcome = await index.claim(Entry((slot,), empty, None), reading, 60)
-        assert isinstance(outcome, Claim)
+        (raw,) = await index.read_buckets((slot,))
+        assert len(raw) <= BUCKET_LIMIT
+        await entered(index, Entry((slot,), empty, None))
     assert (await index.stats()).overflow == 20
     found = await index.fetch(np.array([FITS, FITS + 20], np.uint64))
     assert found.states.tolist() == [State.COMMITTED, State.PENDING]

@@ -9,21 +9,20 @@ import pytest
 
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.fingerprint import Fingerprinter
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
-from dedup_middleware.index.layout import ADDRESS_LIMIT, PAYLOAD_LIMIT
+from dedup_middleware.index.base import Candidates, Claimed, Entry, Index
+from dedup_middleware.index.layout import ADDRESS_LIMIT, PAYLOAD_LIMIT, record
 from dedup_middleware.index.record_layout import RECORD, WHOLE, RecordLayout
 from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.index.tables import Slot
 from dedup_middleware.options import Options
-from tests.index.claiming import LEASE, SLOTS, claimed, states
+from tests.index.claiming import LEASE, SLOTS, claimed, entered, states
 from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry
 
 
 async def test_new_index_is_empty(index: Index) -> None:
     """Nothing is in a new index: empty buckets, no page, no address, count 0."""
-    reading = await index.read(SLOTS)
-    assert reading.slots == SLOTS
-    assert set(reading.data) == {b""}
-    assert set(reading.lengths) == {0}
+    assert await index.read_buckets(SLOTS) == [b""] * len(SLOTS)
+    assert await index.read_buckets(()) == []
     assert await states(index, 0, 1, 2, 1 << 39, (1 << 64) - 1) == [State.FREE] * 5
     assert await index.addresses([1, 2]) == [None, None]
     assert await index.count() == 0
@@ -56,14 +55,13 @@ async def test_page_numbers_are_never_given_twice(harness: Harness) -> None:
 async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
     """Satellites and addresses stay whole where the storage behind them is divided."""
     count, width = 1300, 333
-    nothing = Reading((), (), ())
     claims = await asyncio.gather(
         *(
-            index.claim(entry((), size=i, address=f"{i:0{width}}"), nothing, LEASE)
+            entered(index, entry((Slot(i, 1),), size=i, address=f"{i:0{width}}"))
             for i in range(count)
         )
     )
-    numbers = [claim.number for claim in claims if isinstance(claim, Claim)]
+    numbers = [claim.number for claim in claims]
     found = await index.fetch(np.array(numbers, np.uint64))
     assert found.content["size"].tolist() == list(range(count))
     assert await index.addresses(numbers) == [f"{i:0{width}}" for i in range(count)]
@@ -139,11 +137,21 @@ async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index)
 
 
 async def test_foreign_bytes_are_read_as_they_are(harness: Harness, index: Index) -> None:
-    """Bytes that are no whole record are left to the reader, and a claim goes on behind them."""
-    harness.put_bucket(SLOTS[0].bucket, b"hello")
-    reading = await index.read(SLOTS)
-    assert reading.data[0] == b"hello"
-    assert isinstance(await index.claim(entry(SLOTS), reading, LEASE), Claim)
+    """Bytes that are no whole record are read as they are and counted; the record of a claim takes
+    their place, so that it is found."""
+    for slot, records in ((SLOTS[0], 1), (SLOTS[1], 0), (SLOTS[5], 3)):
+        whole = b"".join(record(Slot(slot.bucket, 0), 500 + n) for n in range(records))
+        harness.put_bucket(slot.bucket, whole + b"hello")
+        assert (await index.read_buckets([slot])) == [whole + b"hello"]
+        made = await index.propose(entry([slot]), 0, LEASE)
+        assert isinstance(made, Claimed)
+        assert made.candidates.near.corrupt == 5
+        number = made.claim.number
+        assert (await index.read_buckets([slot])) == [whole + record(slot, number)]
+        again = await index.propose(entry([slot]), 0, LEASE)
+        near = again.near if isinstance(again, Candidates) else again.candidates.near
+        assert near.numbers.tolist() == [number]
+        assert near.corrupt == 0
 
 
 async def test_parameters_are_kept(harness: Harness) -> None:
@@ -190,7 +198,7 @@ async def test_other_parameters_are_refused(harness: Harness, index: Index) -> N
     assert "bands: the index has '2', the settings ask for None" in message
     assert "segmenter" in message
     assert "DEDUP_NAMESPACE" in message
-    await index.read(SLOTS)
+    await index.read_buckets(SLOTS)
 
 
 async def test_stats_count_everything(harness: Harness, index: Index) -> None:
@@ -228,10 +236,7 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
     content = np.zeros(1, CONTENT)
     for name in CONTENT.names or ():
         content[name] = 7
-    reading = await index.read(SLOTS)
-    page = Entry(SLOTS, content.tobytes(), "https://a/1")
-    claim = await index.claim(page, reading, LEASE)
-    assert isinstance(claim, Claim)
+    claim = await entered(index, Entry(SLOTS, content.tobytes(), "https://a/1"))
     assert await index.commit(claim)
     other = await harness.client(None)
     for client in (index, other):
@@ -245,9 +250,9 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
         assert await client.payloads([claim.number]) == [b""]
     assert await index.forget([claim.number]) == 1
     assert await index.compact() == len(SLOTS)
-    page, reading = Entry(SLOTS, content.tobytes(), None, b"a payload"), await index.read(SLOTS)
+    page = Entry(SLOTS, content.tobytes(), None, b"a payload")
     with pytest.raises(ValueError, match="no room for any"):
-        await index.claim(page, reading, LEASE)
+        await index.propose(page, 0, LEASE)
 
 
 async def test_other_record_is_refused(harness: Harness, index: Index) -> None:

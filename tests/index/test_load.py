@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.index import loading
-from dedup_middleware.index.base import Index, Reading
+from dedup_middleware.index.base import Candidates, Index, Known
 from dedup_middleware.index.layout import BUCKET_LIMIT, record
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import NARROW, WIDE, State
+from dedup_middleware.index.records import NARROW, WIDE, State, joined
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.tables import narrow_slot
 from dedup_middleware.options import Options
@@ -61,8 +62,7 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     for key in (1, 4, 333, 700):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
         slots = entry.slots if key % 4 else (entry.slots[0], narrow_slot(1, key << 33))
-        reading = await index.read(slots)
-        met = neighbours(slots, reading.data, 0)
+        met = neighbours(slots, await index.read_buckets(slots), 0)
         tables = dict(zip(met.numbers.tolist(), met.tables.tolist(), strict=True))
         assert tables[key + 1] == sum(1 << slot.table for slot in slots)
     stats = await index.stats()
@@ -114,14 +114,24 @@ async def test_generation_that_the_server_knows_first(redis_server: RedisServer)
 
 
 async def test_a_claim_over_a_load_judges_again(harness: Harness) -> None:
-    """A page that was judged before a load of its neighbours can't be claimed after it."""
+    """A page that was judged before a load of its neighbours can't be claimed after it, not even
+    where one was met while its load was under way."""
     index, other = await harness.client(), await harness.client()
     entry = page(1, 5)
-    reading = await index.read(entry.slots)
+    old = await stored(index, page(3, 5))
+    before = await index.propose(entry, 0, LEASE)
+    assert isinstance(before, Candidates)
+    assert before.near.numbers.tolist() == [old]
     await other.load(pages_of([page(2, 5)]))
-    outcome = await index.claim(entry, reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert neighbours(outcome.slots, outcome.data, 0).numbers.tolist() == [1]
+    found = await index.propose(entry, 0, LEASE, known=Known(before.pages))
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [old + 1]
+    # As it reads before the last step of its load.
+    early = attrs.evolve(found.pages, states=np.full(1, State.RELEASED, np.uint8))
+    found = await index.propose(entry, 0, LEASE, known=Known(joined([before.pages, early])))
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [old + 1]
+    assert found.pages.states.tolist() == [State.COMMITTED]
 
 
 class StopError(Exception):

@@ -7,11 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.records import CONTENT, State
 from dedup_middleware.index.redis_scripts import TEXT_CHUNK
 from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
+from tests.index.claiming import entered
 from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
 
 LEASE = 1000.0
@@ -42,11 +43,7 @@ def content_of(key: int) -> bytes:
 
 async def claimed(index: Index, key: int, address: str | None = None) -> Claim:
     """A claim on a page of its own."""
-    page = Entry(slots_of(key), content_of(key), address)
-    outcome: Claim | Reading = await index.read(page.slots)
-    while isinstance(outcome, Reading):
-        outcome = await index.claim(page, outcome, LEASE)
-    return outcome
+    return await entered(index, Entry(slots_of(key), content_of(key), address), LEASE)
 
 
 async def stored(index: Index, *keys: int) -> list[int]:
@@ -243,9 +240,7 @@ async def test_lost_tables_are_found(
     for slot in [slots_of(2)[i] for i in lost]:
         harness.put_bucket(slot.bucket, b"")
     short = Entry((narrow_slot(0, hashed(9)), narrow_slot(1, 5)), content_of(9), None)
-    outcome = await index.claim(short, await index.read(short.slots), LEASE)
-    assert isinstance(outcome, Claim)
-    assert await index.commit(outcome)
+    assert await index.commit(await entered(index, short, LEASE))
     found = await index.verify()
     assert found.lacking == (((numbers[1], missing),) if missing else ())
 

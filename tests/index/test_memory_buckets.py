@@ -7,12 +7,13 @@ from collections import defaultdict
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dedup_middleware.index.layout import BUCKET_LIMIT, record
-from dedup_middleware.index.memory_buckets import MANY, MOST, ODD, Buckets
-from dedup_middleware.index.records import NARROW, WIDE
+from dedup_middleware.index.memory_buckets import MOST, NO_IDS, Buckets, Look
+from dedup_middleware.index.records import NARROW, NUMBER_MASK, WIDE
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import Neighbours, Slot, Slots
+from dedup_middleware.index.tables import NARROW_TABLES, Neighbours, Slot, Slots
 
 # Few buckets, so that they fill; heads of ones, so that matches across two records would show.
 narrow = st.builds(
@@ -34,6 +35,15 @@ pages = st.lists(
     ),
     max_size=80,
 )
+
+
+def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
+    """Enter a page whatever is stored; returns the records left out of full buckets."""
+    look = Look()
+    everything = (NUMBER_MASK, NO_IDS[1])
+    assert buckets.propose(words, len(words) // 2, 0, number, everything, look)
+    assert look.count == 0
+    return look.left_out
 
 
 class Model:
@@ -65,20 +75,33 @@ def same(buckets: Buckets, model: Model) -> None:
 def test_proposals_are_those_of_a_dictionary(
     proposed: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]], distance: int, first: int
 ) -> None:
-    """A page is told of the same neighbours; without any it is entered, and only then."""
+    """A page gets the same candidates; without any in a narrow table it is entered, and only
+    then. Candidates that are known are left out."""
     buckets, model = Buckets(), Model()
+    look = Look()
     for number, (slots, probes) in enumerate(proposed, first):
         expected = model.near((*slots, *probes), distance)
         words = Slots.of((*slots, *probes)).words
-        count = buckets.propose(words, len(slots), distance, number)
-        assert count == len(expected)
-        if count:
-            numbers, tables = buckets.found(count)
-            np.testing.assert_array_equal(numbers, expected.numbers)
-            np.testing.assert_array_equal(tables, expected.tables)
-        else:
-            assert buckets.left_out() == 0
+        is_narrow = (expected.tables & np.uint64(NARROW_TABLES)) != 0
+        look.begin()
+        entered = buckets.propose(words, len(slots), distance, number, NO_IDS, look)
+        assert entered == (not is_narrow.any())
+        np.testing.assert_array_equal(look.numbers, expected.numbers)
+        np.testing.assert_array_equal(look.tables, expected.tables)
+        if entered:
+            assert look.left_out == 0
             model.enter(slots, number)
+            continue
+        # All but one of those that block it are known: that one does, and none does without it.
+        blocking = expected.numbers[is_narrow]
+        for last in (blocking[-1], None):
+            known = blocking if last is None else blocking[:-1]
+            look.begin()
+            entered = buckets.propose(words, len(slots), distance, number, (0, known), look)
+            assert entered == (last is None)
+            keep = ~np.isin(expected.numbers, known)
+            np.testing.assert_array_equal(look.numbers, expected.numbers[keep])
+        model.enter(slots, number)
     same(buckets, model)
 
 
@@ -87,7 +110,7 @@ def test_entering_is_that_of_a_dictionary(entered: list[tuple[Slot, ...]]) -> No
     """Pages that are entered whatever stands there get a record in each bucket."""
     buckets, model = Buckets(), Model()
     for number, slots in enumerate(entered, 1):
-        assert buckets.enter(Slots.of(slots).words, number) == 0
+        assert enter(buckets, Slots.of(slots).words, number) == 0
         model.enter(slots, number)
     same(buckets, model)
 
@@ -117,7 +140,7 @@ def test_buckets_that_grow_move_and_stay_whole() -> None:
             Slot(7 << 16 | number % 4001, number),
             Slot(2 << 16 | number % 5, number * 0x9E3779B97F4A % (1 << 48)),
         )
-        assert buckets.enter(Slots.of(slots).words, number) == 0
+        assert enter(buckets, Slots.of(slots).words, number) == 0
         model.enter(slots, number)
     same(buckets, model)
 
@@ -132,30 +155,72 @@ def test_full_buckets_take_no_more() -> None:
         assert buckets.get(slot.bucket) == data[: fits * width]
         other = Slot(slot.bucket, 0xFFFFFF)
         words = Slots.of((other, Slot(9 << 16, 1))).words
-        assert buckets.enter(words, 7) == 1
-        assert buckets.propose(Slots.of((Slot(slot.bucket, 1 << 20),)).words, 1, 0, 8) == 0
-        assert buckets.left_out() == 1
+        assert enter(buckets, words, 7) == 1
+        look = Look()
+        alone = Slots.of((Slot(slot.bucket, 1 << 20),)).words
+        assert buckets.propose(alone, 1, 0, 8, NO_IDS, look)
+        assert look.left_out == 1
         assert buckets.get(slot.bucket) == data[: fits * width]
         assert buckets.get(9 << 16) == record(Slot(9 << 16, 1), 7)
 
 
-def test_more_neighbours_than_can_be_told() -> None:
-    """Beyond the most neighbours that are told the answer says so, and nothing is entered."""
-    buckets, slot = Buckets(), Slot(6 << 16, 5)
+def test_more_candidates_than_are_returned() -> None:
+    """Beyond the most candidates of one look the answer says so, and nothing is entered."""
+    buckets, slot, look = Buckets(), Slot(6 << 16, 5), Look()
+    words = Slots.of((slot,)).words
     for number in range(1, MOST + 1):
-        buckets.enter(Slots.of((slot,)).words, number)
-    assert buckets.propose(Slots.of((slot,)).words, 1, 0, 9999) == MOST
-    buckets.enter(Slots.of((slot,)).words, MOST + 1)
-    assert buckets.propose(Slots.of((slot,)).words, 1, 0, 9999) == MANY
+        enter(buckets, words, number)
+    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
+    assert len(look.numbers) == MOST
+    assert not look.is_cut
+    enter(buckets, words, MOST + 1)
+    look.begin()
+    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
+    assert look.is_cut
+    assert look.numbers.tolist() == list(range(1, MOST + 1))
     assert buckets.nbytes == (MOST + 1) * NARROW
+    # Candidates of the SimHash tables block nothing, however many there are.
+    wide = Slots.of((Slot(2 << 16, 5),)).words
+    for number in range(1, MOST + 2):
+        enter(buckets, wide, number)
+    look.begin()
+    assert buckets.propose(wide, 1, 0, 9999, NO_IDS, look)
+    assert look.is_cut
+
+
+def test_looks_at_several_generations_add_up() -> None:
+    """What older buckets hold is gathered, and blocks the claim of a page in the newest ones."""
+    slot, far = Slot(6 << 16, 5), Slot(2 << 16, 0)
+    words = Slots.of((slot, far)).words
+    older, newest, look = Buckets(), Buckets(), Look()
+    enter(older, words, 3)
+    older.put(far.bucket, older.get(far.bucket) + b"odd")
+    enter(newest, Slots.of((far,)).words, 8)
+    older.look(words, 0, NO_IDS, look)
+    assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
+    assert look.numbers.tolist() == [3, 8]
+    assert look.tables.tolist() == [1 << 6 | 1 << 2, 1 << 2]
+    assert look.corrupt == 3
+    look.begin()
+    known = (0, np.array([3], np.uint64))
+    older.look(words, 0, known, look)
+    assert newest.propose(words, 2, 0, 9, known, look)
+    assert look.numbers.tolist() == [8]
+    assert newest.get(slot.bucket) == record(slot, 9)
+    assert older.get(slot.bucket) == record(slot, 3)
 
 
 def test_bytes_of_no_record() -> None:
-    """Bytes behind the last whole record are noticed, and nothing is entered."""
+    """Bytes behind the last whole record are counted, hide nothing, and make way for a record."""
     for slot in (Slot(6 << 16, 5), Slot(2 << 16, 5)):
-        buckets = Buckets()
+        buckets, look = Buckets(), Look()
+        words = Slots.of((slot,)).words
         buckets.put(slot.bucket, record(slot, 1) + b"odd")
-        assert buckets.propose(Slots.of((slot,)).words, 1, 0, 2) == ODD
-        assert buckets.get(slot.bucket) == record(slot, 1) + b"odd"
-        assert buckets.enter(Slots.of((slot,)).words, 2) == 0
-        assert buckets.get(slot.bucket) == record(slot, 1) + b"odd" + record(slot, 2)
+        assert buckets.propose(words, 1, 0, 2, (1, NO_IDS[1]), look)
+        assert look.corrupt == 3
+        assert buckets.get(slot.bucket) == record(slot, 1) + record(slot, 2)
+        assert buckets.nbytes == 2 * slot.width
+        buckets.put(slot.bucket, b"odd")
+        assert buckets.extend([slot.bucket], record(slot, 4), [0, slot.width], slot.width) == 0
+        assert buckets.get(slot.bucket) == record(slot, 4)
+        assert len(buckets) == 1

@@ -35,6 +35,7 @@ from tests.index.bulk import (
     read_all,
     rows_of,
 )
+from tests.index.claiming import entered
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.index.load_workers import import_file, loaded_article
 from tests.servers import RedisServer
@@ -169,11 +170,8 @@ async def test_only_committed_pages_are_exported(harness: Harness, tmp_path: Pat
     """Pages that are pending, released, forgotten or whose lease has run out stay out."""
     index = await harness.client()
     await index.load(pages_of([a_page(1, 11), a_page(2, 12)], [TIME, TIME]))
-    held = a_page(3, 13)
-    await index.claim(held, await index.read(held.slots), 60.0)
-    given_back = a_page(4, 14)
-    claim = await index.claim(given_back, await index.read(given_back.slots), 60.0)
-    await index.release(claim)  # type: ignore[arg-type]
+    await entered(index, a_page(3, 13))
+    await index.release(await entered(index, a_page(4, 14)))
     await index.forget([2])
     exported = await export_index(index, tmp_path / "x.parquet")
     assert exported.pages == 1
@@ -338,7 +336,7 @@ async def test_simhash_that_is_only_in_the_tables(tmp_path: Path) -> None:
     assert await import_index(other, tmp_path / "x.parquet") == Imported(pages=1, known=0)
     assert await import_index(other, tmp_path / "x.parquet") == Imported(pages=0, known=1)
     slots = simhash_slots(0x0123_4567_89AB_CDEF)
-    assert all((await other.read(slots)).data)
+    assert all(await other.read_buckets(slots))
 
 
 @pytest.fixture

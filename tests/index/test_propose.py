@@ -7,19 +7,29 @@ import random
 import time
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Claim, Index, Proposal, Proposed
-from dedup_middleware.index.layout import head
-from dedup_middleware.index.records import State
+from dedup_middleware.index.base import (
+    NO_CANDIDATES,
+    Candidates,
+    Claim,
+    Claimed,
+    Index,
+    Known,
+    Proposed,
+)
+from dedup_middleware.index.layout import head, record
+from dedup_middleware.index.records import CONTENT, Satellites, State, joined
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_link import Call
 from dedup_middleware.index.redis_propose import batches, proposals, request
 from dedup_middleware.index.redis_scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import Slot, narrow_slot, simhash_slots
+from dedup_middleware.index.tables import NARROW_TABLES, Slot, narrow_slot, simhash_slots
 from dedup_middleware.index.window import Window
+from tests.index.claiming import candidates_of
 from tests.index.harness import (
     Harness,
     MemoryHarness,
@@ -34,8 +44,8 @@ from tests.servers import RedisServer
 DISTANCE = 12
 
 
-async def proposed(index: Index, slots: tuple[Slot, ...], **more: object) -> Proposal:
-    """A proposal of a page with an address."""
+async def proposed(index: Index, slots: tuple[Slot, ...], **more: object) -> Claimed | Candidates:
+    """What an index answers to a page with an address."""
     page = entry(slots, address=f"https://a/{slots[0].head}")
     return await index.propose(page, DISTANCE, LEASE, **more)  # type: ignore[arg-type]
 
@@ -43,7 +53,7 @@ async def proposed(index: Index, slots: tuple[Slot, ...], **more: object) -> Pro
 async def stored(index: Index, slots: tuple[Slot, ...]) -> int:
     """Number of a page that is proposed and committed."""
     made = await proposed(index, slots)
-    assert made.claim is not None
+    assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
     return made.claim.number
 
@@ -65,8 +75,8 @@ def beside_by_hand(slots: tuple[Slot, ...], others: dict[int, tuple[Slot, ...]])
 async def test_page_alone_is_claimed(index: Index) -> None:
     """Nobody beside it: the page is claimed at once, pending, and can be committed."""
     made = await proposed(index, slots_of(1, 7, (5 << 50, 6 << 50)))
-    assert made.claim is not None
-    assert len(made.near) == 0
+    assert isinstance(made, Claimed)
+    assert made.candidates is NO_CANDIDATES
     numbers = np.array([made.claim.number], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
     assert await index.commit(made.claim)
@@ -75,11 +85,10 @@ async def test_page_alone_is_claimed(index: Index) -> None:
 
 
 async def test_records_are_those_of_a_claim(index: Index) -> None:
-    """A page that was proposed is found by reading as one that was claimed."""
+    """A page that was proposed is found in the bytes of its buckets."""
     slots = slots_of(1, 7, (5 << 50, 6 << 50))
     number = await stored(index, slots)
-    reading = await index.read(slots)
-    found = neighbours(reading.slots, reading.data, 0)
+    found = neighbours(slots, await index.read_buckets(slots), 0)
     assert found.numbers.tolist() == [number]
     assert found.tables.tolist() == [sum(1 << slot.table for slot in slots)]
 
@@ -89,28 +98,95 @@ async def test_copy_is_not_claimed(index: Index) -> None:
     slots = slots_of(1, 7, (5 << 50, 6 << 50))
     number = await stored(index, slots)
     made = await proposed(index, slots_of(2, 7, (5 << 50, 9 << 50)))
-    assert made.claim is None
-    assert made.whole
+    assert isinstance(made, Candidates)
+    assert not made.more
     assert made.near.numbers.tolist() == [number]
     assert made.near.tables.tolist() == [0b1111 << 2 | 1 << 6]
-    if made.satellites is not None:
-        assert made.satellites.numbers.tolist() == [number]
-        assert made.satellites.states.tolist() == [State.COMMITTED]
-        assert made.satellites.content["size"].tolist() == [9]
-    for known, address in made.addresses.items():
-        assert (known, address) == (number, f"https://a/{slots[0].head}")
+    assert made.pages.numbers.tolist() == [number]
+    assert made.pages.states.tolist() == [State.COMMITTED]
+    assert made.pages.content["size"].tolist() == [9]
+    assert made.addresses == {number: f"https://a/{slots[0].head}"}
 
 
-async def test_neighbour_by_simhash_alone_is_told(index: Index) -> None:
-    """A page that only the SimHash tables find is named, whether or not there is a claim already;
-    whoever gives the claim back leaves the place free."""
+async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> None:
+    """A page that only the SimHash tables find blocks no claim and comes with it; one that is
+    released leaves the place free."""
     number = await stored(index, slots_of(1, 0b111, (5 << 50, 6 << 50)))
     made = await proposed(index, slots_of(2, 0, (8 << 50, 9 << 50)))
-    assert made.near.numbers.tolist() == [number]
-    if made.claim is not None:
-        assert await index.release(made.claim)
-        numbers = np.array([made.claim.number], np.uint64)
-        assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
+    assert isinstance(made, Claimed)
+    assert made.candidates.near.numbers.tolist() == [number]
+    assert {*made.candidates.pages.numbers, *made.candidates.missing} == {number}
+    assert await index.release(made.claim)
+    numbers = np.array([made.claim.number], np.uint64)
+    assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
+
+
+async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
+    harness: Harness,
+) -> None:
+    """Pages that meet in the SimHash tables alone, proposed at the same time: each is claimed, and
+    each is given those claimed before it, so that none but the first keeps its claim."""
+    clients = [await harness.client() for _ in range(3)]
+    made = await asyncio.gather(
+        *(
+            proposed(clients[i % 3], slots_of(i + 1, 7, (i + 1 << 50, i + 70 << 50)))
+            for i in range(30)
+        )
+    )
+    numbers = [one.claim.number for one in made if isinstance(one, Claimed)]
+    assert len(numbers) == 30
+    for number, one in zip(numbers, made, strict=True):
+        assert isinstance(one, Claimed)
+        earlier = set(one.candidates.near.numbers.tolist())
+        assert earlier == {other for other in numbers if other < number}
+
+
+async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
+    """A page whose candidates are all known is claimed, although they share its records; they do
+    not come with the claim again, while candidates it asked for do."""
+    blocking = await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    wide = await stored(index, slots_of(2, 7 << 20, (8 << 50, 9 << 50)))
+    slots = slots_of(3, 7, (5 << 50, 6 << 51))
+    found = await proposed(index, slots)
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [blocking, wide]
+    assert {*found.pages.numbers, *found.missing} == {blocking, wide}
+    made = await proposed(index, slots, known=Known(found.pages, found.missing))
+    assert isinstance(made, Claimed)
+    if len(found.missing):
+        assert made.candidates.near.numbers.tolist() == [wide]
+        assert made.candidates.pages.states.tolist() == [State.COMMITTED]
+        assert made.candidates.addresses == {wide: f"https://a/{slots_of(2)[0].head}"}
+    else:
+        assert made.candidates is NO_CANDIDATES
+
+
+async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
+    """Of pages proposed at the same time each knows what it was given, whatever the others know;
+    one claimed by the same call blocks the next."""
+    index = await harness.client()
+    spread = 0x9E3779B97F4A7C15
+    stores = [
+        await stored(index, slots_of(i, i * spread % (1 << 64), (i << 50, i << 52)))
+        for i in (1, 2, 3)
+    ]
+    pages = [
+        slots_of(i + 10, ~(i * spread) % (1 << 64), (i << 50, i + 40 << 53)) for i in (1, 2, 3)
+    ]
+    found = [await proposed(index, one) for one in pages]
+    known = [Known(one.pages) for one in found if isinstance(one, Candidates)]
+    assert [one.pages.numbers.tolist() for one in known] == [[number] for number in stores]
+    made = await asyncio.gather(
+        proposed(index, pages[0], known=known[0]),
+        proposed(index, pages[1], known=known[0]),
+        proposed(index, pages[2]),
+        proposed(index, pages[2], known=known[2]),
+        proposed(index, (slots_of(99)[0], *pages[2][1:]), known=known[2]),
+    )
+    assert isinstance(made[0], Claimed)
+    assert isinstance(made[3], Claimed)
+    blocked = [set(candidates_of(made[i]).pages.numbers.tolist()) for i in (1, 2, 4)]
+    assert blocked == [{stores[1]}, {stores[2]}, {made[3].claim.number}]
 
 
 async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
@@ -120,11 +196,12 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     made = await asyncio.gather(
         *(proposed(clients[i % 3], slots_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
     )
-    claims = [one.claim for one in made if one.claim is not None]
+    claims = [one.claim for one in made if isinstance(one, Claimed)]
     assert len(claims) == 1
     for one in made:
-        if one.claim is None:
+        if isinstance(one, Candidates):
             assert one.near.numbers.tolist() == [claims[0].number]
+            assert one.pages.states.tolist() == [State.PENDING]
 
 
 async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
@@ -138,9 +215,17 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
         slots = slots_of(i + 1, simhash, (random.randrange(60) << 50, random.getrandbits(64)))
         expected = beside_by_hand(slots, known)
         made = await proposed(index, slots)
-        told = dict(zip(made.near.numbers.tolist(), made.near.tables.tolist(), strict=True))
-        assert told == expected
-        if made.claim is not None:
+        near = candidates_of(made).near
+        found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
+        assert found == expected
+        narrow = any(mask & NARROW_TABLES for mask in expected.values())
+        assert isinstance(made, Claimed) == (not narrow)
+        if isinstance(made, Candidates) and i % 2:
+            judged = Known(joined([made.pages, await index.fetch(made.missing)]))
+            made = await proposed(index, slots, known=judged)
+            assert isinstance(made, Claimed)
+            assert len(made.candidates.near) == 0
+        if isinstance(made, Claimed):
             known[made.claim.number] = slots
             await index.commit(made.claim)
     assert len(known) > 20
@@ -152,39 +237,50 @@ async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     slots = slots_of(2, 0, (8 << 50, 9 << 50))
     probe = simhash_slots(1 << 63)[0]
     found = await proposed(index, slots, probes=(Slot(probe.bucket, 0),))
-    assert number in found.near.numbers.tolist()
+    assert number in candidates_of(found).near.numbers.tolist()
     empty = narrow_slot(6, 77 << 50)
     await proposed(index, slots_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
-    assert (await index.read((empty,))).data == (b"",)
+    assert await index.read_buckets((empty,)) == [b""]
 
 
-async def test_damaged_bucket_is_left_to_a_reading(harness: Harness) -> None:
-    """Bytes that are no record: nothing is claimed, and a reading, which counts them, is due."""
+async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
+    """Bytes that are no record are counted, hide no candidate, and keep no page from its claim; the
+    record of the next claim takes their place."""
     index = await harness.client()
-    slots = slots_of(1, 7, (5 << 50, 6 << 50))
-    for damaged in (slots[1], slots[-1]):
-        harness.put_bucket(damaged.bucket, b"odd")
-        made = await proposed(index, slots)
-        assert made.claim is None
-        assert not made.whole or made.near.corrupt
-        harness.put_bucket(damaged.bucket, b"")
+    number = await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    slots = slots_of(2, 7, (5 << 50, 8 << 50))
+    for place in (1, 5):
+        (raw,) = await index.read_buckets(slots[place : place + 1])
+        harness.put_bucket(slots[place].bucket, raw + b"odd")
+        found = await proposed(index, slots)
+        assert isinstance(found, Candidates)
+        assert found.near.corrupt == 3
+        assert found.near.numbers.tolist() == [number]
+        made = await proposed(index, slots, known=Known(found.pages))
+        assert isinstance(made, Claimed)
+        assert made.candidates.near.corrupt == 3
+        (after,) = await index.read_buckets(slots[place : place + 1])
+        assert after == raw + record(slots[place], made.claim.number)
+        assert await index.release(made.claim)
+        await index.compact()
 
 
-async def test_damaged_satellite_of_a_neighbour(redis_server: RedisServer) -> None:
-    """A neighbour whose row is damaged is left to a reading, which counts it; others are not."""
-    harness = RedisHarness(redis_server)
-    index = await harness.client()
-    for i in (1, 2):
-        assert await stored(index, slots_of(i, i << 40, (i << 50, i << 52))) == i
-    harness.damage_page(2)
-    good, bad = await asyncio.gather(
-        *(proposed(index, slots_of(i + 2, i << 40, (i << 50, i << 52))) for i in (1, 2))
-    )
-    assert good.satellites is not None
-    assert good.satellites.states.tolist() == [State.COMMITTED]
-    assert bad.claim is None
-    assert not bad.whole
-    await harness.close()
+async def test_damaged_satellite_of_a_neighbour(tmp_path: Path, redis_server: RedisServer) -> None:
+    """A candidate whose row is damaged is counted and reads as one that is gone; others are as
+    they were, and the page can be claimed."""
+    for harness in (SQLiteHarness(tmp_path / "index.db"), RedisHarness(redis_server)):
+        index = await harness.client()
+        for i in (1, 2):
+            assert await stored(index, slots_of(i, i << 40, (i << 50, i << 52))) == i
+        harness.damage_page(2)
+        places = [slots_of(i + 2, ~i % (1 << 64), (i << 50, i + 40 << 53)) for i in (1, 2)]
+        good, bad = await asyncio.gather(*(proposed(index, one) for one in places))
+        assert candidates_of(good).pages.states.tolist() == [State.COMMITTED]
+        assert candidates_of(bad).pages.states.tolist() == [State.FREE]
+        assert (await index.stats()).corrupt == 1
+        known = Known(candidates_of(bad).pages)
+        assert isinstance(await proposed(index, places[1], known=known), Claimed)
+        await harness.close()
 
 
 async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
@@ -195,8 +291,7 @@ async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
-    if isinstance(outcome, Proposal):  # memory answers at once
-        assert outcome.claim is not None
+    if isinstance(outcome, Claimed):  # memory answers at once
         assert await index.release(outcome.claim)
     deadline = time.monotonic() + 5
     while (await index.stats()).pending:
@@ -221,10 +316,14 @@ async def test_older_generations_are_looked_into(
     number = await stored(index, slots)
     await harness.pass_time(window / 2 + 0.1)
     found = await proposed(index, slots_of(2, 7, (5 << 50, 6 << 50)))
-    if not found.whole:  # the generation has ended on the way
-        found = await proposed(index, slots_of(2, 7, (5 << 50, 6 << 50)))
-    assert found.claim is None
+    assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [number]
+    assert found.pages.states.tolist() == [State.COMMITTED]
+    other = slots_of(2, 7, (5 << 50, 6 << 50))
+    made = await proposed(index, other, known=Known(found.pages))
+    assert isinstance(made, Claimed)
+    for slot, raw in zip(other, await index.read_buckets(other), strict=True):
+        assert raw.endswith(record(slot, made.claim.number))
     await harness.close()
 
 
@@ -250,19 +349,23 @@ async def test_round_trips(redis_server: RedisServer) -> None:
     slots = slots_of(1, 7, (5 << 50, 6 << 50))
     await stored(index, slots)
     trips = await count_round_trips(index)
-    assert (await proposed(index, slots_of(2, 1 << 40, (8 << 50, 9 << 50)))).claim is not None
+    made = await proposed(index, slots_of(2, 1 << 40, (8 << 50, 9 << 50)))
+    assert isinstance(made, Claimed)
     assert trips == [1]
     copy = await proposed(index, slots_of(3, 7, (5 << 50, 6 << 50)))
-    assert copy.satellites is not None
+    assert isinstance(copy, Candidates)
+    assert len(copy.pages) == 1
     assert list(copy.addresses.values()) == [f"https://a/{slots[0].head}"]
     assert trips == [1, 1]
     trips.clear()
     many = [
-        slots_of(i, i * 0x9E3779B97F4A7C15 % (1 << 64), (i << 40, i << 50)) for i in range(9, 73)
+        slots_of(i, i * 0x9E3779B97F4A7C15 % (1 << 64), (i << 40, i << 50)) for i in range(10, 74)
     ]
-    made = await asyncio.gather(*(proposed(index, one) for one in many))
+    together = await asyncio.gather(*(proposed(index, one) for one in many))
     assert trips == [1]
-    assert all(await asyncio.gather(*(index.commit(one.claim) for one in made if one.claim)))
+    claims = [one.claim for one in together if isinstance(one, Claimed)]
+    assert len(claims) == 64
+    assert all(await asyncio.gather(*map(index.commit, claims)))
     assert len(trips) == 2
     await harness.close()
 
@@ -286,13 +389,13 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
         names,
         script("propose", index.layout),
     )
-    claims: list[list[Claim | None]] = []
+    claims: list[list[Claim]] = []
     for _ in range(2):
         answer = await index._link.submit(call)
-        told = proposals(answer.reply, pages, sent, index.layout)
-        claims.append([one.claim for one in told])
+        made = proposals(answer.reply, pages, sent, index.layout)
+        claims.append([one.claim for one in made if isinstance(one, Claimed)])
     assert claims[0] == claims[1]
-    assert None not in claims[0]
+    assert len(claims[0]) == 3
     assert (await index.stats()).pending == 3
     await harness.close()
 
@@ -315,6 +418,11 @@ def test_calls_are_bounded() -> None:
     groups = batches(pages, 1)
     assert [one for group in groups for one in group] == pages
     assert [len(group) for group in groups] == [40, 40, 19, 1]
+    many = Satellites(
+        np.arange(1500, dtype=np.uint64), np.zeros(1500, CONTENT), np.ones(1500, "u1")
+    )
+    knowing = [attrs.evolve(pages[0], known=Known(many)) for _ in range(5)]
+    assert [len(group) for group in batches(knowing, 1)] == [2, 2, 1]
 
 
 async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
@@ -323,12 +431,14 @@ async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
     harness = RedisHarness(redis_server)
     index = await harness.client()
     pages = [entry(slots_of(i, i << 60 ^ i << 7, (i << 50, i << 52))) for i in range(1, 9)]
-    told = await asyncio.gather(*(index.propose(page, 0, LEASE) for page in pages))
+    made = await asyncio.gather(*(index.propose(page, 0, LEASE) for page in pages))
+    claims = [one.claim for one in made if isinstance(one, Claimed)]
     leases = harness.prefix + b"leases"
     assert harness.admin.object("encoding", leases) == b"hashtable"
-    numbers = [one.claim.number for one in told if one.claim]
+    numbers = [one.number for one in claims]
+    assert len(numbers) == 8
     assert sorted(harness.admin.hkeys(leases)) == sorted(n.to_bytes(5, "little") for n in numbers)
-    await asyncio.gather(*(index.commit(one.claim) for one in told if one.claim))
+    await asyncio.gather(*map(index.commit, claims))
     assert not harness.admin.exists(leases)
     await harness.close()
 
@@ -350,7 +460,8 @@ def test_buckets_are_named_once(seconds: float) -> None:
     told, counts = sent.arguments[0][:2], np.frombuffer(sent.arguments[0][2:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
     assert told == bytes(2)  # exact copies of none of these settle a page
-    _, fields, tokens, heads, places, *rest = sent.arguments
+    _, fields, tokens, heads, places, known, *rest = sent.arguments
+    assert known == b""
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)
     slots = [slot for page in pages for slot in page.slots]
     assert tokens == sent.tokens

@@ -9,18 +9,27 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import redis
 
 from dedup_middleware.errors import IndexUnavailableError
-from dedup_middleware.index.base import Claim, Reading
+from dedup_middleware.index.base import (
+    EVERYTHING,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Known,
+)
+from dedup_middleware.index.layout import record
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_buckets import field_of, hash_of
 from dedup_middleware.options import Options
-from tests.index.harness import PARAMETERS, RedisHarness, entry, slots_of
+from tests.index.claiming import entered, met, unlike
+from tests.index.harness import PARAMETERS, RedisHarness, entry
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
 from tests.servers import RedisServer, free_port, running_redis
@@ -51,7 +60,7 @@ async def test_namespaces_do_not_see_each_other(redis_server: RedisServer) -> No
     one, two = RedisHarness(redis_server), RedisHarness(redis_server)
     await (await one.client()).commit(await claimed(await one.client()))
     other = await two.client()
-    assert set((await other.read(SLOTS)).data) == {b""}
+    assert set(await other.read_buckets(SLOTS)) == {b""}
     assert await other.count() == 0
     await one.close()
     await two.close()
@@ -63,7 +72,7 @@ async def test_concurrent_calls_share_round_trips(redis_server: RedisServer) -> 
     async with Proxy(redis_server.port) as proxy:
         index = await opened(proxy.url, namespace=harness.options.namespace)
         writes = proxy.received
-        await asyncio.gather(*(index.read(SLOTS) for _ in range(64)))
+        await asyncio.gather(*(index.read_buckets(SLOTS) for _ in range(64)))
         assert proxy.received - writes <= 3
         await index.close()
     await harness.close()
@@ -82,17 +91,25 @@ async def test_both_protocols(redis_server: RedisServer, protocol: int) -> None:
 
 
 async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A claim whose answer got lost is sent again and finds itself: one page, not two."""
+    """A claim whose answer got lost is sent again and finds itself: one page, not two, whatever
+    it knows."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
-    reading = await index.read(SLOTS)
-    proxy.cut_at_answer = True
-    claim = await index.claim(entry(SLOTS), reading, LEASE)
-    assert isinstance(claim, Claim)
-    whole = await index.read(SLOTS)
-    assert whole.lengths == tuple(slot.width for slot in SLOTS)
-    assert await index.commit(claim)
-    assert proxy.connections == 2
+    page = entry(SLOTS)
+    for count in (1, 2, 3):
+        both = np.array([1, 2], np.uint64)
+        judged = Known(await index.fetch(both), wanted=both[:1])
+        known = (NOTHING_KNOWN, EVERYTHING, judged)[count - 1]
+        proxy.cut_at_answer = True
+        made = await index.propose(page, 0, LEASE, known=known)
+        assert isinstance(made, Claimed)
+        assert made.claim.number == count
+        assert (await index.stats()).pending == count
+        assert proxy.connections >= count + 1
+    for slot, raw in zip(SLOTS, await index.read_buckets(SLOTS), strict=True):
+        assert raw == b"".join(record(slot, number) for number in (1, 2, 3))
+    assert made.candidates.pages.numbers.tolist() == [1]
+    assert await index.commit(made.claim)
     await index.close()
 
 
@@ -117,13 +134,10 @@ async def test_lost_answer_and_lost_writes(proxied: tuple[Proxy, RedisHarness]) 
         Options(index_url=proxy.url, namespace=harness.options.namespace, timeout=1.0)
     )
     await index.open(parameters)
-    reading = await index.read(SLOTS)
-    claim = await index.claim(entry(SLOTS, size=1), reading, LEASE)
-    assert isinstance(claim, Claim)
+    claim = await entered(index, entry(SLOTS, size=1))
     harness.admin.delete(*harness.admin.keys("{" + harness.options.namespace + "}*"))
     other = await harness.client(parameters)
-    taken = await other.claim(entry(SLOTS, size=2), await other.read(SLOTS), LEASE)
-    assert isinstance(taken, Claim)
+    taken = await entered(other, entry(SLOTS, size=2))
     assert taken.number == claim.number
     assert await other.commit(taken)
     proxy.cut_at_answer = True
@@ -137,7 +151,7 @@ async def test_cut_connections_are_made_anew(proxied: tuple[Proxy, RedisHarness]
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
     for _ in range(5):
-        work = asyncio.gather(*(index.read(SLOTS) for _ in range(200)))
+        work = asyncio.gather(*(index.read_buckets(SLOTS) for _ in range(200)))
         await asyncio.sleep(0.002)
         proxy.cut()
         assert len(await work) == 200
@@ -218,14 +232,15 @@ async def test_server_that_lost_its_data(own_server: RedisServer) -> None:
     """An index whose server came back empty goes on: old claims are gone, new ones work."""
     index = await opened(own_server.url, retries=10)
     stored = await index.open(PARAMETERS)
-    old, reading = await claimed(index), await index.read(SLOTS)
+    old = await claimed(index)
+    found = await met(index, entry(SLOTS))
     own_server.kill()
     own_server.start()
     assert not await index.commit(old)
-    outcome = await index.claim(entry(SLOTS), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert set(outcome.data) == {b""}
-    assert await index.commit(await claimed(index))
+    made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    assert isinstance(made, Claimed)
+    assert made.claim.number == old.number
+    assert await index.commit(made.claim)
     assert await index.open(PARAMETERS) == stored
     await index.close()
 
@@ -245,17 +260,19 @@ async def test_emptied_server(own_server: RedisServer) -> None:
 
 
 async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
-    """A reading from before a loss does not fit buckets that were filled anew to its length."""
+    """A page that got its id after a loss is not taken for the one that was judged under it."""
     index = await opened(own_server.url)
-    lost = slots_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-    await claimed(index, lost)
-    reading = await index.read(SLOTS)
-    prefix = b"{dedup}"
+    lost = await entered(index, entry(SLOTS))
+    found = await met(index, entry(SLOTS))
     with own_server.client() as admin:
-        for slot in SLOTS[1:]:
-            admin.hset(hash_of(prefix, slot.table), field_of(slot.bucket), os.urandom(slot.width))
-    outcome = await index.claim(entry(SLOTS), reading, LEASE)
-    assert isinstance(outcome, Reading)
+        admin.flushall()
+    another = await entered(index, unlike(entry(SLOTS)))
+    assert another.number == lost.number
+    blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    assert isinstance(blocked, Candidates)
+    assert blocked.near.numbers.tolist() == [another.number]
+    known = Known(blocked.pages)
+    assert isinstance(await index.propose(entry(SLOTS), 0, LEASE, known=known), Claimed)
     await index.close()
 
 
@@ -264,7 +281,7 @@ async def test_frozen_server(own_server: RedisServer) -> None:
     index = await opened(own_server.url, timeout=0.2, retries=1)
     os.kill(own_server.pid, signal.SIGSTOP)
     with pytest.raises(IndexUnavailableError):
-        await index.read(SLOTS)
+        await index.read_buckets(SLOTS)
     os.kill(own_server.pid, signal.SIGCONT)
     assert isinstance(await claimed(index), Claim)
     await index.close()
@@ -302,7 +319,8 @@ async def test_server_without_memory(own_server: RedisServer) -> None:
         assert await index.commit(held)
         assert await index.release(given_back)
         assert await index.renew([slow], LEASE) == [True]
-        assert (await index.read(SLOTS)).lengths == tuple(3 * slot.width for slot in SLOTS)
+        lengths = list(map(len, await index.read_buckets(SLOTS)))
+        assert lengths == [3 * slot.width for slot in SLOTS]
         admin.config_set("maxmemory", 0)
     assert (await claimed(index)).number == 4
     assert await index.count() == 1
@@ -335,7 +353,7 @@ async def test_foreign_keys(redis_server: RedisServer) -> None:
 async def test_part_of_an_index(redis_server: RedisServer) -> None:
     """An index that has lost its schema is not taken for a new one."""
     harness = RedisHarness(redis_server)
-    await (await harness.client()).read(SLOTS)
+    await (await harness.client()).read_buckets(SLOTS)
     harness.admin.delete(harness.prefix + b"schema")
     assert "parts of the index are gone" in await refusal(
         redis_server.url, namespace=harness.options.namespace
@@ -371,8 +389,7 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
     """By the server's own clock: a claim of a dead process is over when its lease is."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
-    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), 0.2)
-    assert isinstance(outcome, Claim)
+    outcome = await entered(index, entry(SLOTS), 0.2)
     assert await states(index, outcome.number) == [State.PENDING]
     await asyncio.sleep(0.25)
     assert await states(index, outcome.number) == [State.RELEASED]

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import Entry, Index
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.records import CONTENT, WIDE
@@ -16,6 +16,7 @@ from dedup_middleware.index.redis_buckets import field_of, hash_of
 from dedup_middleware.index.redis_expiry import remove_expired
 from dedup_middleware.index.tables import Slot
 from tests.index.bulk import all_buckets
+from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, RedisHarness, slots_of
 from tests.servers import RedisServer
 
@@ -51,12 +52,9 @@ async def by_proposal(index: Index, pages: list[Entry]) -> None:
 
 
 async def by_claim(index: Index, pages: list[Entry]) -> None:
-    """Read and claim pages one by one."""
+    """Claim pages one by one, whatever is stored there."""
     for one in pages:
-        outcome: Claim | Reading = await index.read(one.slots)
-        while isinstance(outcome, Reading):
-            outcome = await index.claim(one, outcome, LEASE)
-        assert await index.commit(outcome)
+        assert await index.commit(await entered(index, one, LEASE))
 
 
 def raw_of(harness: RedisHarness, slot: Slot) -> tuple[bytes | None, bytes | None]:
@@ -89,7 +87,7 @@ async def test_bucket_grows_out_of_its_field(redis_server: RedisServer, enter) -
     whole = heads(SHARED, pages)
     assert raw_of(harness, SHARED) == (b"", whole)
     assert (await all_buckets(index))[SHARED.bucket] == whole
-    assert (await index.read([SHARED])).data == (whole,)
+    assert await index.read_buckets([SHARED]) == [whole]
     counts = {one.bucket for entry in pages[FITS:] for one in entry.slots}
     known = {one.bucket for entry in pages[:FITS] for one in entry.slots}
     assert (await index.stats()).buckets == before + len(counts - known)
@@ -110,8 +108,8 @@ async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> Non
         Entry(slots_of(10**6 + i, simhash, (1 << 40 + i,)), content.tobytes(), None) for i in (0, 1)
     ]
     one, two = await asyncio.gather(*(index.propose(copy, DISTANCE, LEASE) for copy in copies))
-    assert one.near.numbers.tolist() == [last]
-    assert two.near.numbers.tolist() == [last, last + 1]
+    assert candidates_of(one).near.numbers.tolist() == [last]
+    assert candidates_of(two).near.numbers.tolist() == [last, last + 1]
     await harness.close()
 
 
@@ -146,7 +144,7 @@ async def test_large_buckets_expire(redis_server: RedisServer) -> None:
     assert isinstance(index, RedisIndex)
     pages = [page(number) for number in range(1, FITS + 20)]
     await by_load(index, pages)
-    assert (await index.read([SHARED])).data == (heads(SHARED, pages),)
+    assert await index.read_buckets([SHARED]) == [heads(SHARED, pages)]
     assert len(harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*")) == 7
     await remove_expired(index, 1 << 31)
     assert harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*") == []
@@ -174,7 +172,7 @@ async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
     index = await harness.client()
     await by_load(index, [page(number) for number in range(1, FITS + 20)])
     harness.admin.delete(hash_of(harness.prefix, SHARED.table) + field_of(SHARED.bucket))
-    assert (await index.read([SHARED])).data == (b"",)
+    assert await index.read_buckets([SHARED]) == [b""]
     for first, enter in ((1000, by_proposal), (1001, by_claim), (1002, by_load)):
         await enter(index, [page(first)])
     field, own = raw_of(harness, SHARED)

@@ -6,15 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from dedup_middleware.index.base import Claim, Index
+import pytest
+
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.fingerprint import DUPLICATE, NEW, Document
+from dedup_middleware.index.base import Candidates, Claimed, Index
 from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.records import State
 from dedup_middleware.index.sqlite import SQLiteIndex
 from dedup_middleware.index.tables import Slot
+from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS, entry, slots_of
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
 from tests.servers import RedisServer
+from tests.texts import article
 
 DISTANCE = 12
 PAGES = 50
@@ -37,7 +44,7 @@ def watched(index: Index) -> list[None]:
 async def store(index: Index, places: Sequence[tuple[Slot, ...]]) -> None:
     """Propose pages at the same time, then commit them at the same time: two calls a page."""
     made = await asyncio.gather(*[index.propose(entry(one), DISTANCE, LEASE) for one in places])
-    claims = [one.claim for one in made if isinstance(one.claim, Claim)]
+    claims = [one.claim for one in made if isinstance(one, Claimed)]
     assert len(claims) == len(places)
     assert all(await asyncio.gather(*[index.commit(claim) for claim in claims]))
 
@@ -56,7 +63,7 @@ async def test_pages_at_the_same_time_share_round_trips(redis_server: RedisServe
         index = await opened(proxy.url, namespace="trips", timeout=10.0)
         for number in (1, 2):  # the scripts are known from now on, and the second connection
             await store(index, [unlike(number)])
-        await asyncio.gather(*[index.read(unlike(number)) for number in range(80)])
+        await asyncio.gather(*[index.read_buckets(unlike(number)) for number in range(80)])
         trips = watched(index)
         passed, run = proxy.received, scripts(redis_server)
         for number in range(100, 100 + PAGES):
@@ -79,10 +86,10 @@ async def test_retries_are_further_round_trips(redis_server: RedisServer) -> Non
         index = await opened(proxy.url, namespace="trips-again", timeout=10.0)
         await store(index, [unlike(1)])
         trips = watched(index)
-        await index.read(unlike(2))
+        await index.read_buckets(unlike(2))
         assert len(trips) == 1
         proxy.cut_at_answer = True
-        await index.read(unlike(2))
+        await index.read_buckets(unlike(2))
         assert len(trips) == 3
         await index.close()
 
@@ -92,10 +99,10 @@ async def test_nothing_sent_is_no_round_trip(redis_server: RedisServer) -> None:
     async with Proxy(redis_server.port) as proxy:
         index = await opened(proxy.url, namespace="trips-none", timeout=10.0, retries=0)
     trips = watched(index)
-    outcome = await asyncio.gather(index.read(unlike(1)), return_exceptions=True)
+    outcome = await asyncio.gather(index.read_buckets(unlike(1)), return_exceptions=True)
     assert isinstance(outcome[0], Exception)
     trips.clear()  # the connection may have broken in the first call only
-    outcome = await asyncio.gather(index.read(unlike(1)), return_exceptions=True)
+    outcome = await asyncio.gather(index.read_buckets(unlike(1)), return_exceptions=True)
     assert isinstance(outcome[0], Exception)
     assert trips == []
     await index.close()
@@ -124,16 +131,16 @@ async def test_a_page_is_stored_for_those_who_ask_at_the_same_time(tmp_path: Pat
     copy is told that the page is stored."""
     index = SQLiteIndex(str(tmp_path / "index.db"))
     await index.open(PARAMETERS)
-    claim = (await index.propose(entry(unlike(1)), DISTANCE, LEASE)).claim
-    assert claim is not None
+    made = await index.propose(entry(unlike(1)), DISTANCE, LEASE)
+    assert isinstance(made, Claimed)
+    claim = made.claim
     trips = watched(index)
     copy, stored = await asyncio.gather(
         index.propose(entry(unlike(1)), DISTANCE, LEASE), index.commit(claim)
     )
     assert stored
-    assert copy.claim is None
-    assert copy.satellites is not None
-    assert copy.satellites.states.tolist() == [State.COMMITTED]
+    assert isinstance(copy, Candidates)
+    assert copy.pages.states.tolist() == [State.COMMITTED]
     assert len(trips) == 1
     await index.close()
 
@@ -146,3 +153,55 @@ async def test_memory_has_no_round_trips() -> None:
     await store(index, [unlike(1), unlike(2)])
     assert trips == []
     await index.close()
+
+
+NOTICE = "气象台今天发布预报，最高气温{}度，最低气温{}度，东北风三级，请市民注意出行安全。"
+
+
+def notice(number: int, degrees: int, words: str) -> Document:
+    """A bulletin on one template; the text of an article makes it long enough to compare."""
+    text = words + NOTICE.format(degrees, degrees - 9) + words[::-1]
+    return Document(key=f"https://{number}.example.com/", text=text)
+
+
+@pytest.mark.parametrize("window", [0.0, 1e6], ids=["for-ever", "window"])
+@pytest.mark.parametrize("kind", ["redis", "sqlite"])
+async def test_round_trips_by_kind_of_page(
+    kind: str, window: float, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """A page that is nothing like a stored one takes one round trip and its commit, a copy or an
+    edited copy one, a page beside a different one two and its commit; with a window or without."""
+    url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
+    namespace = f"kinds-{window:g}"
+    options = Options(index_url=url, namespace=namespace, window=window, hash_key="1")
+    index = open_index(options)
+    trips: list[None] = []
+    taken: dict[str, int] = {}
+    async with Deduplicator(options, index=index) as dedup:
+        for number in (90, 90, 91):  # kernels, connections, and when pages expire
+            verdict = await dedup.decide(notice(number, number, article(number)))
+            await dedup.commit(verdict)
+        index.watch_round_trips(lambda: trips.append(None))
+        words = article(1)
+        pages = {
+            "new": (notice(1, 21, words), NEW, "nothing-alike"),
+            "exact copy": (notice(2, 21, words), DUPLICATE, "exact-copy"),
+            "edited copy": (notice(3, 21, words[:150] + "又讯" + words[150:]), DUPLICATE, None),
+            "other figures": (notice(4, 33, words), NEW, "other-figures"),
+            "beside two": (notice(5, 14, words), NEW, "other-figures"),
+        }
+        for name, (document, outcome, reason) in pages.items():
+            trips.clear()
+            verdict = await dedup.decide(document)
+            assert verdict.outcome == outcome
+            assert verdict.reason == (reason or "near-duplicate")
+            if verdict.claim is not None:
+                assert await dedup.commit(verdict)
+            taken[name] = len(trips)
+    assert taken == {
+        "new": 2,
+        "exact copy": 1,
+        "edited copy": 1,
+        "other figures": 3,
+        "beside two": 3,
+    }

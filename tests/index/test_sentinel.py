@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.errors import IndexUnavailableError, OptionsError
-from dedup_middleware.index.base import Claim, Reading
+from dedup_middleware.index.base import Candidates, Claim, Known
 from dedup_middleware.index.records import State
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_sentinel import split_address
 from dedup_middleware.options import Options
+from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
 from tests.servers import RedisServer, SentinelServer, Watched, free_port, watched_redis
@@ -45,7 +46,7 @@ async def test_master_dies(watched: Watched, protocol: int) -> None:
 
 async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
     """What a replica has not got before it becomes the master is gone: the claim in it can't be
-    committed, a reading from then gets the buckets as they are now, and all else is there."""
+    committed, the page that gets its id blocks whoever knew the lost one, and all else is there."""
     rights = ["--user", "copier", "on", ">pw", "+psync", "+replconf", "+ping"]
     with watched_redis(tmp_path, *rights, "--masteruser", "copier", "--masterauth", "pw") as both:
         index = await opened(both.url, retries=30)
@@ -56,15 +57,17 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
             admin.acl_deluser("copier")  # the replica is cut off and can't come back
         lost = await claimed(index)
         assert await index.commit(await claimed(index))
-        before = await index.read(SLOTS)
+        before = await met(index, entry(SLOTS))
         both.master.kill()
         assert not await index.commit(lost)
-        outcome = await index.claim(entry(SLOTS), before, LEASE)
-        assert isinstance(outcome, Reading)
-        assert outcome.lengths == tuple(slot.width for slot in SLOTS)
         assert await states(index, known.number) == [State.COMMITTED]
         assert await index.count() == 1
-        assert (await claimed(index)).number == known.number + 1
+        # Another page gets an id of those that are lost, and is not taken for the one judged.
+        another = await entered(index, unlike(entry(SLOTS)))
+        assert another.number == known.number + 1
+        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(before.pages))
+        assert isinstance(blocked, Candidates)
+        assert blocked.near.numbers.tolist() == [another.number]
         await index.close()
 
 
@@ -90,10 +93,8 @@ async def test_planned_failover(watched: Watched) -> None:
 
 async def _store_one(index: RedisIndex) -> bool:
     while True:
-        outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
-        if isinstance(outcome, Claim):
-            await index.commit(outcome)
-            return True
+        await index.commit(await entered(index, entry(SLOTS)))
+        return True
 
 
 async def test_dead_sentinels_are_passed_over(watched: Watched) -> None:

@@ -16,6 +16,7 @@ from dedup_middleware.index.base import Claim, Index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.records import State
 from dedup_middleware.index.sqlite import SQLiteIndex
+from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, SQLiteHarness, entry, slots_of
 
 SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -45,9 +46,7 @@ async def opened(file: Path, timeout: float = 5.0) -> SQLiteIndex:
 
 async def claimed(index: Index) -> Claim:
     """A claim on whatever the buckets hold now."""
-    outcome = await index.claim(entry(SLOTS), await index.read(SLOTS), LEASE)
-    assert isinstance(outcome, Claim)
-    return outcome
+    return await entered(index, entry(SLOTS), LEASE)
 
 
 async def refusal(file: Path) -> str:
@@ -168,8 +167,8 @@ async def test_full_disk(file: Path) -> None:
         await fill()
     await index._in_thread(lambda: db.execute("PRAGMA max_page_count = 1000000").fetchone())
     before = await index.stats()
-    reading = await index.read(SLOTS)
-    assert {n // slot.width for n, slot in zip(reading.lengths, SLOTS, strict=True)} == {
+    data = await index.read_buckets(SLOTS)
+    assert {len(raw) // slot.width for raw, slot in zip(data, SLOTS, strict=True)} == {
         before.committed + before.pending
     }
     assert await index.commit(held)
@@ -191,7 +190,7 @@ async def test_foreign_value_in_a_bucket(file: Path, db: sqlite3.Connection) -> 
     """A bucket that holds no bytes is read as the bytes of its text."""
     index = await opened(file)
     db.execute("INSERT INTO bucket VALUES (?, 'text')", (SLOTS[0].bucket,))
-    assert (await index.read(SLOTS)).data[0] == b"text"
+    assert (await index.read_buckets(SLOTS))[0] == b"text"
     assert isinstance(await claimed(index), Claim)
     await index.close()
 
@@ -211,8 +210,7 @@ async def test_clock_that_jumps_back(tmp_path: Path) -> None:
     harness = SQLiteHarness(tmp_path / "index.db")
     index = await harness.client()
     slots = slots_of(1)
-    outcome = await index.claim(entry(slots), await index.read(slots), 100.0)
-    assert isinstance(outcome, Claim)
+    outcome = await entered(index, entry(slots), 100.0)
     harness.advance(-3600)
     number = np.array([outcome.number], np.uint64)
     assert (await index.fetch(number)).states.tolist() == [State.PENDING]

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.base import Claim, Index, Reading
+from dedup_middleware.index.base import Candidates, Claim, Claimed, Index, Known
 from dedup_middleware.index.compaction import Living, compacted
 from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import CONTENT, Satellites, State
+from dedup_middleware.index.records import CONTENT, Satellites, State, joined
 from dedup_middleware.index.scan import neighbours
+from tests.index.claiming import entered
 from tests.index.harness import ROWS, Harness, SQLiteHarness, entry, slots_of
 
 LEASE = 1000.0
@@ -25,11 +26,7 @@ async def claimed(
 ) -> Claim:
     """A claim; all pages share all buckets but that of the key."""
     slots = slots_of(key, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-    outcome: Claim | Reading = await index.read(slots)
-    while isinstance(outcome, Reading):
-        page = entry(slots, size=key, address=address, payload=payload)
-        outcome = await index.claim(page, outcome, LEASE)
-    return outcome
+    return await entered(index, entry(slots, size=key, address=address, payload=payload), LEASE)
 
 
 async def stored(index: Index, key: int, address: str | None = None, payload: bytes = b"") -> int:
@@ -112,8 +109,10 @@ async def test_compaction(harness: Harness, index: Index) -> None:
     assert await index.compact(lambda what, done: told.append((what, done))) == 3 * len(SLOTS)
     assert told[-1][0] == "buckets"
     assert [done for what, done in told if what == "buckets"][-1] == before.buckets
-    reading = await index.read(SLOTS)
-    assert neighbours(SLOTS, reading.data, 0).numbers.tolist() == [*kept, held.number]
+    assert neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist() == [
+        *kept,
+        held.number,
+    ]
     after = await index.stats()
     assert after.buckets == before.buckets - 3
     assert (after.committed, after.pending) == (3, 1)
@@ -129,25 +128,27 @@ async def test_compaction_repairs_buckets(harness: Harness, index: Index) -> Non
     harness.put_bucket(SLOTS[1].bucket, good + b"junk")
     harness.put_bucket(SLOTS[5].bucket, record(SLOTS[5], 0) + record(SLOTS[5], number))
     assert await index.compact() == 1
-    reading = await index.read(SLOTS)
-    assert reading.data[1] == good
-    assert reading.data[5] == record(SLOTS[5], number)
+    data = await index.read_buckets(SLOTS)
+    assert data[1] == good
+    assert data[5] == record(SLOTS[5], number)
 
 
 async def test_claim_over_a_compaction(index: Index) -> None:
-    """A claim whose buckets were compacted meanwhile is given them whole, even if they have grown
-    back to the same length."""
+    """A page whose candidates were compacted away meanwhile is blocked by what came in between,
+    even if its buckets have grown back to the same length."""
     one, two = await stored(index, 1), await stored(index, 2)
     slots = slots_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-    reading = await index.read(slots)
+    before = await index.propose(entry(slots), 0, LEASE)
+    assert isinstance(before, Candidates)
+    assert before.near.numbers.tolist() == [one, two]
     await index.forget([one])
     await index.compact()
     three = await stored(index, 3)
-    outcome = await index.claim(entry(slots), reading, LEASE)
-    assert isinstance(outcome, Reading)
-    assert outcome.lengths[1:] == reading.lengths[1:]
-    assert neighbours(slots[1:], outcome.data[1:], 0).numbers.tolist() == [two, three]
-    assert isinstance(await index.claim(entry(slots), outcome, LEASE), Claim)
+    found = await index.propose(entry(slots), 0, LEASE, known=Known(before.pages))
+    assert isinstance(found, Candidates)
+    assert found.near.numbers.tolist() == [three]
+    known = Known(joined([before.pages, found.pages]))
+    assert isinstance(await index.propose(entry(slots), 0, LEASE, known=known), Claimed)
 
 
 async def test_compaction_beside_other_work(harness: Harness) -> None:
@@ -159,13 +160,11 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
         return [await stored(other, key) for key in range(100, 160)]
 
     numbers, *_ = await asyncio.gather(store(), index.compact(), index.compact())
-    reading = await index.read(SLOTS)
-    found = neighbours(SLOTS, reading.data, 0)
+    found = neighbours(SLOTS, await index.read_buckets(SLOTS), 0)
     assert set(numbers) <= set(found.numbers.tolist())
     assert len(set(found.tables[np.isin(found.numbers, numbers)].tolist())) == 1
     await index.compact()
-    reading = await index.read(SLOTS)
-    assert neighbours(SLOTS, reading.data, 0).numbers.tolist() == numbers
+    assert neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist() == numbers
 
 
 async def test_compaction_gives_back_text(harness: Harness, index: Index) -> None:

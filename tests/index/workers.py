@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import NOTHING_KNOWN, Claim, Claimed, Entry, Index, Known
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import CONTENT, WIDE, State, numbers_of, remainders_of
+from dedup_middleware.index.records import CONTENT, State, chosen, joined
 from dedup_middleware.index.tables import narrow_slot, simhash_slots
 from dedup_middleware.options import Options
 from tests.index.harness import PARAMETERS
+
+ALIVE = np.array([State.PENDING, State.COMMITTED], np.uint8)
 
 
 def article_entry(article: int) -> Entry:
@@ -29,23 +31,24 @@ def article_entry(article: int) -> Entry:
 async def decide(index: Index, article: int, lease: float) -> Claim | None:
     """A claim on the article, or None when it is stored already."""
     entry = article_entry(article)
-    seen: set[int] = set()
-    outcome: Claim | Reading = await index.read(entry.slots)
-    while isinstance(outcome, Reading):
-        for slot, raw in zip(outcome.slots, outcome.data, strict=True):
-            if slot.wide:
-                equal = remainders_of(raw, WIDE) == slot.head
-                seen.update(numbers_of(raw, WIDE)[equal].tolist())
-        while True:
-            found = await index.fetch(np.array(sorted(seen), np.uint64))
-            same = found.states[found.content["exact"] == article]
-            if (same == State.COMMITTED).any():
-                return None
-            if not (same == State.PENDING).any():
-                break
+    known = NOTHING_KNOWN
+    while True:
+        made = await index.propose(entry, 0, lease, known=known)
+        claim = made.claim if isinstance(made, Claimed) else None
+        found = made.candidates if isinstance(made, Claimed) else made
+        records = joined([found.pages, await index.fetch(found.missing)])
+        like = chosen(records, records.content["exact"] == article)
+        if claim is not None and np.isin(like.states, ALIVE).any():
+            await index.release(claim)
+            claim = None
+        while (like.states == State.PENDING).any() and (like.states != State.COMMITTED).all():
             await asyncio.sleep(0.02)
-        outcome = await index.claim(entry, outcome, lease)
-    return outcome
+            like = await index.fetch(like.numbers)
+        if (like.states == State.COMMITTED).any():
+            return None
+        if claim is not None:
+            return claim
+        known = Known(joined([known.pages, records]))
 
 
 async def _store(url: str, log: Path, articles: int, seed: int, lease: float) -> None:

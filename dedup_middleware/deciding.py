@@ -1,0 +1,191 @@
+"""The way of one page through the index: propose, judge, settle, wait or propose again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from dedup_middleware.claims import OpenClaims
+from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.flood import Count, FloodAlarm
+from dedup_middleware.gathering import Gathered
+from dedup_middleware.index.base import (
+    MOST_JUDGED,
+    NO_CANDIDATES,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Index,
+)
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.tables import Slot
+from dedup_middleware.judging import NOTHING_ALIKE, Ruling, judge
+from dedup_middleware.methods.base import Method
+
+_FIRST_POLL = 0.02  # seconds
+_LONGEST_POLL = 0.5
+
+
+@attrs.frozen
+class Driver:
+    """Brings pages into one index, each judged by its candidates by one method.
+
+    :param claims: the claims of this process, to know at once when one is settled
+    :param lease: seconds that a claim lives without a commit
+    :param pending_wait: seconds that a page waits for a like one on its way to storage
+    """
+
+    index: Index
+    method: Method
+    count: Count
+    claims: OpenClaims = attrs.field(factory=OpenClaims)
+    lease: float = 60.0
+    pending_wait: float = 10.0
+    flood: FloodAlarm = attrs.field(
+        default=attrs.Factory(lambda self: FloodAlarm(self.count), takes_self=True)
+    )
+
+    async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
+        """What the stored pages say of a page, and its claim if it is new.
+
+        Most pages have no candidate, and the candidates of the others come with the answer: one
+        round trip for either. A page whose candidates are all unlike it is proposed once more.
+
+        :returns: a ruling with neither match nor claim: a like page was pending for too long
+        """
+        return await _Decision(self, page, entry).run()
+
+
+class _Decision:
+    """One page on its way."""
+
+    def __init__(self, driver: Driver, page: Fingerprint, entry: Entry) -> None:
+        self._driver = driver
+        self._page = page
+        self._entry = entry
+        self._probes = driver.method.probes(page)
+        self._found = Gathered(MOST_JUDGED)
+        self._payloads: dict[int, bytes] = {}
+        self._deadline = 0.0
+        self._poll = _FIRST_POLL
+        self._rang = False
+
+    async def run(self) -> tuple[Ruling, Claim | None]:
+        """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
+        driver, found = self._driver, self._found
+        known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
+        while True:
+            made = await driver.index.propose(
+                self._entry, driver.method.scan_distance, driver.lease, self._probes, known
+            )
+            if isinstance(made, Claimed):
+                if made.candidates is NO_CANDIDATES and not known:
+                    return NOTHING_ALIKE, made.claim
+                ruling = await self._with_claim(made, ruling)
+                if ruling.match is None and not ruling.pending:
+                    return ruling, made.claim
+                found.give_back(made.claim.number, np.frombuffer(self._entry.content, CONTENT))
+            else:
+                if known:
+                    driver.count("claim/retry", 1)
+                await self._take(made)
+                whole = driver.method.keeps_payload
+                ruling = await self._judge_all() if whole else self._judge()
+                if len(found.missing) and (ruling.match is not None or ruling.pending):
+                    ruling = await self._judge_all()
+            while ruling.pending and ruling.match is None:
+                if not await self._wait(ruling):
+                    return ruling, None
+                ruling = await self._judge_all()
+            if ruling.match is not None:
+                return await self._named(ruling), None
+            known = found.known()
+
+    async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
+        """The ruling on a page that has a claim, which is released unless the page is new."""
+        driver = self._driver
+        try:
+            if made.candidates is not NO_CANDIDATES or len(self._found.missing):
+                await self._take(made.candidates, made.claim.number)
+                ruling = await self._judge_all()
+        except BaseException:
+            # Nothing else knows of the claim, which would keep its place until the lease ends.
+            forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))
+            raise
+        if ruling.match is not None or ruling.pending:
+            # It met a like page in the SimHash tables alone, and must not keep its place.
+            await driver.index.release(made.claim)
+        return ruling
+
+    async def _take(self, made: Candidates, before: int | None = None) -> None:
+        """Take in the candidates of an answer; all there are, if it holds only a part."""
+        driver, found = self._driver, self._found
+        if made.near.corrupt:
+            driver.count("corrupt/bytes", made.near.corrupt)
+        if made.more:
+            slots: Sequence[Slot] = (*self._entry.slots, *self._probes)
+            distance = driver.method.scan_distance
+            made = await driver.index.candidates(slots, distance, MOST_JUDGED)
+        total = len(made.near)
+        found.add(made, before)
+        if found.is_cut:
+            if not self._rang:
+                driver.count("candidates/cut", 1)
+            self._ring(f"{total} candidates")
+        elif found.full:
+            self._ring(f"{found.full} full buckets")
+
+    def _ring(self, met: str) -> None:
+        """Once a page, however often it is judged."""
+        if not self._rang:
+            self._rang = True
+            self._driver.flood.ring(self._page.key, met)
+
+    async def _judge_all(self) -> Ruling:
+        """Judge all candidates; the page records that are missing are fetched."""
+        driver, found = self._driver, self._found
+        missing = found.missing
+        if len(missing):
+            found.update(await driver.index.fetch(missing))
+        if driver.method.keeps_payload:
+            new = [n for n in found.records.numbers.tolist() if n not in self._payloads]
+            self._payloads.update(zip(new, await driver.index.payloads(new), strict=True))
+        return self._judge()
+
+    def _judge(self) -> Ruling:
+        """Judge the candidates whose page record is there."""
+        driver, found = self._driver, self._found
+        near = found.described()
+        if not len(near):
+            return NOTHING_ALIKE
+        driver.count("candidates", len(near))
+        payloads = [self._payloads[n] for n in near.numbers.tolist()] if self._payloads else ()
+        return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
+
+    async def _wait(self, ruling: Ruling) -> bool:
+        """Wait until one of the like pages may be settled. False: the time is over."""
+        driver, now = self._driver, time.monotonic()
+        self._deadline = self._deadline or now + driver.pending_wait
+        if now >= self._deadline:
+            return False
+        driver.count("pending/wait", 1)
+        await driver.claims.wait(ruling.pending, min(self._poll, self._deadline - now))
+        self._poll = min(self._poll * 2, _LONGEST_POLL)
+        pending = np.array(sorted(ruling.pending), np.uint64)
+        self._found.update(await driver.index.fetch(pending))
+        return True
+
+    async def _named(self, ruling: Ruling) -> Ruling:
+        """The ruling with the address of its match."""
+        match, addresses = ruling.match, self._found.addresses
+        if match is None or ruling.same_key or match.number in addresses:
+            return ruling
+        (addresses[match.number],) = await self._driver.index.addresses([match.number])
+        return attrs.evolve(ruling, match=attrs.evolve(match, key=addresses[match.number]))
