@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.counting import CALLS
 from dedup_middleware.fingerprint import Verdict
-from dedup_middleware.index.base import Claim, Entry, Index, Reading
+from dedup_middleware.index.base import (
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Index,
+    Known,
+)
 from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import Satellites, State
 from dedup_middleware.index.tables import Slot
@@ -335,7 +343,8 @@ async def test_late_news_of_two_writers_calls_neither_text_stored(world: World) 
     async with world.process() as process:
         await process.crawl(KEY, OLD)
     async with world.process() as late:
-        verdict = late.dedup._unchecked(Document(KEY, text=OTHER), "index-unavailable")
+        document = Document(KEY, text=OTHER)
+        verdict = Verdict(KEY, "unchecked", "index-unavailable", document=document)
         world.rows.put(KEY, OTHER)
         await late.dedup.commit(verdict)
         async with world.process() as process:
@@ -383,17 +392,24 @@ class Interrupted(MemoryIndex):
 
     steps = Steps()
 
-    async def read(self, slots: Sequence[Slot]) -> Reading:
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
         await self.steps()
-        return await super().read(slots)
+        return await super().read_buckets(slots)
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
         await self.steps()
         return await super().fetch(numbers)
 
-    async def claim(self, entry: Entry, reading: Reading, lease: float) -> Claim | Reading:
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
         await self.steps()
-        return await super().claim(entry, reading, lease)
+        return await super().propose(entry, distance, lease, probes, known)
 
     async def commit(self, claim: Claim) -> bool:
         await self.steps()
@@ -417,8 +433,7 @@ async def test_renewing_does_not_bring_back_a_replaced_text(at: int, fate: str) 
         async def change() -> None:
             # Without waiting for the renewal, which is this very task.
             index.steps = Steps()
-            impatient = attrs.evolve(dedup.options, pending_wait=0.0)
-            dedup.options = impatient
+            dedup._driver = attrs.evolve(dedup._driver, pending_wait=0.0)
             changes.append(await dedup.decide(Document(KEY, text=NEW)))
             if fate == "stored":
                 await dedup.commit(changes[0])
