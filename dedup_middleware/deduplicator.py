@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from dedup_middleware import fingerprint as fp
-from dedup_middleware.availability import Backlog, Breaker, Unsettled
+from dedup_middleware.availability import Breaker, CatchUp, FaultLog, Unsettled, stop
 from dedup_middleware.errors import IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index
@@ -65,11 +66,12 @@ class Deduplicator:
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
-        self._backlog = Backlog()
+        self._faults = FaultLog(logger, time.monotonic)
+        self._catch_up = CatchUp(self._enter_later, self._breaker, self._count)
         # An event comes when somebody waits for the claim to be settled.
         self._claims: dict[Claim, asyncio.Event | None] = {}
         self._heartbeat: asyncio.Task[None] | None = None
-        self._catching_up: asyncio.Task[None] | None = None
+        self._longest_wait = math.inf  # moment at which no page waits for another one any more
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -121,29 +123,42 @@ class Deduplicator:
         return fingerprinter
 
     async def close(self) -> None:
-        """Check what went by unchecked, give back open claims, close the index."""
-        await _stop(self._heartbeat)
-        await _stop(self._catching_up)
+        """Check what went by unchecked, give back open claims, close the index.
+
+        Each step is done whatever fails in those before it, also if this call is cancelled. Pages
+        that could not be checked are counted and logged.
+        """
+        self._longest_wait = time.monotonic() + self.options.pending_wait
         self._breaker.worked()
-        await self._catch_up()
+        if self._claims:
+            self._count("claim/unresolved", len(self._claims))
+        async with contextlib.AsyncExitStack() as steps:  # the last one is done first
+            steps.callback(self._faults.end)
+            steps.push_async_callback(self._index.close)
+            steps.callback(self._catch_up.end)
+            steps.push_async_callback(self._release_all)
+            steps.push_async_callback(self._catch_up.stop)
+            steps.push_async_callback(self._catch_up.run)
+            # First: a remembered copy of such a page would wait for it in vain.
+            steps.push_async_callback(self._release_all)
+            steps.push_async_callback(stop, self._heartbeat)
+
+    async def _release_all(self) -> None:
+        if not self._breaker.closed:
+            return
         try:
-            for claim in list(self._claims):
-                self._count("claim/unresolved", 1)
+            while self._claims:
+                claim = next(iter(self._claims))
                 await self._index.release(claim)
                 self._forget_claim(claim)
         except IndexUnavailableError as error:
-            logger.warning(
-                "The index could not be told of %d open claims, which run out by themselves: %s",
-                len(self._claims),
+            self._breaker.failed()
+            self._count("error/index", 1)
+            self._faults.warn(
                 error,
+                "The index can't be told of %d open claims, which run out by themselves",
+                len(self._claims),
             )
-        if len(self._backlog):
-            logger.warning(
-                "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored once more",
-                len(self._backlog),
-            )
-        await self._index.close()
 
     async def read(self, document: Document) -> Document:
         """The document with its text, extracted from the HTML in a thread if need be."""
@@ -169,6 +184,12 @@ class Deduplicator:
         return verdict
 
     async def _decide(self, document: Document) -> Verdict:
+        verdict = await self._examine(document)
+        if verdict.outcome not in (fp.UNCHECKED, fp.EMPTY):
+            self._catch_up.start()
+        return verdict
+
+    async def _examine(self, document: Document) -> Verdict:
         if not self._breaker.closed:
             return self._unchecked(document, INDEX_UNAVAILABLE)
         try:
@@ -182,12 +203,9 @@ class Deduplicator:
             verdict = await self._place(document, page)
             self._count("seconds/index", time.perf_counter() - started)
         except IndexUnavailableError as error:
-            self._failed("The index can't be used: %s", error)
+            self._failed(error, "The index can't be used")
             return self._unchecked(document, INDEX_UNAVAILABLE)
         self._breaker.worked()
-        if len(self._backlog) and (self._catching_up is None or self._catching_up.done()):
-            # Beside the crawl: no page waits for what was missed earlier.
-            self._catching_up = asyncio.create_task(self._catch_up())
         return verdict
 
     def _unchecked(self, document: Document, reason: str) -> Verdict:
@@ -213,10 +231,11 @@ class Deduplicator:
                 await self._keep_alive(ruling.match.number, search.slots)
                 return self._dropped(page, ruling)
             if ruling.pending:
-                if time.monotonic() >= deadline:
+                left = min(deadline, self._longest_wait) - time.monotonic()
+                if left <= 0:
                     self._count("pending/timeout", 1)
                     return self._unchecked(document, PENDING_TIMEOUT)
-                await self._wait(ruling.pending, min(poll, deadline - time.monotonic()))
+                await self._wait(ruling.pending, min(poll, left))
                 poll = min(poll * 2, _LONGEST_POLL)
             elif search.reading is None:
                 await search.read()
@@ -279,23 +298,37 @@ class Deduplicator:
         """
         if verdict.claim is None:
             if verdict.outcome == fp.UNCHECKED and verdict.document is not None:
-                self._remember(Unsettled(verdict.document))
+                self._catch_up.remember(Unsettled(verdict.document))
             return True
+        is_only, left = await self._commit(verdict)
+        if left is not None:
+            self._catch_up.remember(left)
+        return is_only
+
+    async def _commit(
+        self, verdict: Verdict, *, again: bool = True
+    ) -> tuple[bool, Unsettled | None]:
+        """Commit the claim of a verdict; see :meth:`_enter` for what is returned.
+
+        :param again: decide anew if the claim is lost, else leave it for later
+        """
+        claim, document = verdict.claim, verdict.document
+        assert claim is not None
         try:
-            stored = await self._index.commit(verdict.claim)
+            stored = await self._index.commit(claim)
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is stored: %s", verdict.key, error)
-            if verdict.document is not None:
-                self._remember(Unsettled(verdict.document, verdict.claim))
-            return True
+            self._failed(error, "The index can't be told that %s is stored", verdict.key)
+            return True, None if document is None else Unsettled(document, claim)
         finally:
-            self._forget_claim(verdict.claim)
+            self._forget_claim(claim)
         if stored:
             self._count("committed", 1)
-            return True
+            return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
-        return verdict.document is None or await self._settle(Unsettled(verdict.document))
+        if document is None:
+            return True, None
+        return await self._enter(document) if again else (True, Unsettled(document))
 
     async def release(self, verdict: Verdict) -> None:
         """The page was not stored after all; the next like page may take its place."""
@@ -305,56 +338,48 @@ class Deduplicator:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is free: %s", verdict.key, error)
+            self._failed(error, "The index can't be told that %s is free", verdict.key)
         finally:
             self._forget_claim(verdict.claim)
 
-    def _failed(self, message: str, *arguments: object) -> None:
-        news = self._breaker.failed()
+    def _failed(self, error: Exception, message: str, *arguments: object) -> None:
+        self._breaker.failed()
         self._count("error/index", 1)
-        logger.log(logging.WARNING if news else logging.DEBUG, message, *arguments)
+        self._faults.warn(error, message, *arguments)
 
     def _forget_claim(self, claim: Claim) -> None:
         event = self._claims.pop(claim, None)
         if event is not None:
             event.set()
 
-    def _remember(self, page: Unsettled) -> None:
-        self._count("unchecked/remembered", 1)
-        forgotten = self._backlog.add(page)
-        if forgotten:
-            self._count("unchecked/forgotten", forgotten)
-
-    async def _settle(self, page: Unsettled) -> bool:
-        """Put a page that is stored already into the index; False if a like one is there."""
-        document = page.document
+    async def _enter_later(self, page: Unsettled) -> Unsettled | None:
+        """Enter a remembered page; returns what is still to be remembered."""
         if page.claim is not None:
             try:
                 if await self._index.commit(page.claim):
                     self._count("committed", 1)
-                    return True
-            except IndexUnavailableError:
-                self._breaker.failed()
-                self._remember(page)
-                return True
-        verdict = await self._decide(document)
+                    return None
+            except IndexUnavailableError as error:
+                self._failed(error, "The index can't be told that a page is stored")
+                return page
+        return (await self._enter(page.document))[1]
+
+    async def _enter(self, document: Document) -> tuple[bool, Unsettled | None]:
+        """Put a page that is stored already into the index.
+
+        :returns: False if a like page is there; and what has to be remembered, because the index
+            can't be used
+        """
+        verdict = await self._examine(document)
         if verdict.claim is not None:
-            return await self.commit(verdict)
+            return await self._commit(verdict, again=False)
         if verdict.outcome == fp.UNCHECKED:
-            self._remember(Unsettled(document))
-        elif verdict.outcome == fp.DUPLICATE:
+            return True, Unsettled(document)
+        if verdict.outcome == fp.DUPLICATE:
             self._count("stored-twice", 1)
             logger.info("%s was stored although it is a %s", document.key, verdict)
-            return False
-        return True
-
-    async def _catch_up(self) -> None:
-        """Check the pages that were stored while the index could not be used."""
-        # The length is taken once: a page that comes back unchecked waits for the next time.
-        for _ in range(len(self._backlog)):
-            if not self._breaker.closed:
-                break
-            await self._settle(self._backlog.pop())
+            return False, None
+        return True, None
 
     async def _beat(self) -> None:
         """Extend the leases of pages that take long to be stored."""
@@ -367,11 +392,8 @@ class Deduplicator:
                 await self._index.renew(claims, self.options.lease)
             except IndexUnavailableError as error:
                 self._count("error/index", 1)
-                logger.warning("Leases could not be extended: %s", error)
-
-
-async def _stop(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+                self._faults.warn(error, "Leases can't be extended")
+            except Exception:
+                # Without it the leases of all pages on their way would run out.
+                self._count("error/internal", 1)
+                logger.exception("Leases can't be extended: an error of the plugin")
