@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dedup_middleware import fingerprint as fp
 from dedup_middleware.availability import Breaker, CatchUp, FaultLog, Unsettled, stop
-from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.errors import IndexRefusedError, IndexReplacedError, IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
 from dedup_middleware.index.base import Claim, Entry, Index
 from dedup_middleware.index.opening import open_index
@@ -65,6 +65,7 @@ class Deduplicator:
         self._judge = Judge(self._index, self._method, self._count)
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
+        self._was_opened = False
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
         self._catch_up = CatchUp(self._enter_later, self._breaker, self._count)
@@ -92,6 +93,7 @@ class Deduplicator:
             are ``unchecked`` until it can
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
+        self._was_opened = True
         await self._ready()
 
     async def _ready(self) -> Fingerprinter:
@@ -107,7 +109,8 @@ class Deduplicator:
                 self._fingerprinter = await asyncio.to_thread(
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
-                self._heartbeat = asyncio.create_task(self._beat())
+                if self._heartbeat is None:
+                    self._heartbeat = asyncio.create_task(self._beat())
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
@@ -193,19 +196,36 @@ class Deduplicator:
         if not self._breaker.closed:
             return self._unchecked(document, INDEX_UNAVAILABLE)
         try:
-            fingerprinter = await self._ready()
-            started = time.perf_counter()
-            page = fingerprinter(document)
-            self._count("seconds/fingerprint", time.perf_counter() - started)
-            if page.is_empty:
-                return Verdict(document.key, fp.EMPTY, "no-text", fingerprint=page)
-            started = time.perf_counter()
-            verdict = await self._place(document, page)
-            self._count("seconds/index", time.perf_counter() - started)
+            try:
+                verdict = await self._judged(document)
+            except IndexReplacedError:
+                verdict = await self._judged(document)  # with the key of the index of now
+        except IndexRefusedError as error:
+            if not self._was_opened:
+                raise  # nobody has heard of it yet
+            self._failed(error, "The index can't be used")
+            return self._unchecked(document, INDEX_UNAVAILABLE)
         except IndexUnavailableError as error:
             self._failed(error, "The index can't be used")
             return self._unchecked(document, INDEX_UNAVAILABLE)
         self._breaker.worked()
+        return verdict
+
+    async def _judged(self, document: Document) -> Verdict:
+        fingerprinter = await self._ready()
+        started = time.perf_counter()
+        page = fingerprinter(document)
+        self._count("seconds/fingerprint", time.perf_counter() - started)
+        if page.is_empty:
+            return Verdict(document.key, fp.EMPTY, "no-text", fingerprint=page)
+        started = time.perf_counter()
+        try:
+            verdict = await self._place(document, page)
+        except IndexReplacedError:
+            if self._fingerprinter is fingerprinter:  # else somebody has opened it again
+                self._fingerprinter = None
+            raise
+        self._count("seconds/index", time.perf_counter() - started)
         return verdict
 
     def _unchecked(self, document: Document, reason: str) -> Verdict:

@@ -14,10 +14,9 @@ for i = 1, BUCKETS do
   FIELDS[i] = string.sub(ARGV[12], 2 * i - 1, 2 * i)
 end
 
--- Somebody may have emptied the server: nothing is written before the index is opened again.
-local counters = redis.call('GET', KEYS[2])
+local counters = own_counters(KEYS[2])
 if not counters then
-  return redis.error_reply('GONE the index has no counters')
+  return redis.error_reply(GONE)
 end
 local SPAN, GENERATION = tonumber(ARGV[10]), tonumber(ARGV[11])
 if SPAN > 0 then
@@ -82,6 +81,9 @@ number = number + 1
 if number > LAST_NUMBER then
   return redis.error_reply('FULL no page number is left')
 end
+if is_used(number) then
+  return redis.error_reply(BEHIND)
+end
 local page = struct.pack('<I5', number)
 
 local records, at = {}, 1
@@ -105,10 +107,14 @@ local start = text_end
 text_end = start + #TEXT
 
 -- The first write is one that a server without memory refuses, before anything has changed.
-redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, text_end, filled, overflow, gone))
+-- The records come last: what is left by a user who loses a right in between, no page can meet.
+set_counters(KEYS[2], number, text_end, filled, overflow, gone)
 if SPAN > 0 and redis.call('HEXISTS', KEYS[3], GENERATION) == 0 then
   redis.call('HSET', KEYS[3], GENERATION, struct.pack('<I6I6', number, start))
 end
+write_text(start, TEXT)
+write_rows(number, { claimed_row(ARGV[4], start) })
+set_lease(page, TOKEN, ARGV[3])
 for i, record in pairs(records) do
   local hash, value, fields = KEYS[FIRST + i], values[i], {}
   if value then
@@ -118,7 +124,4 @@ for i, record in pairs(records) do
     redis.call('APPEND', hash .. FIELDS[i], record)
   end
 end
-write_text(start, TEXT)
-write_rows(number, { claimed_row(ARGV[4], start) })
-set_lease(page, TOKEN, ARGV[3])
 return page

@@ -35,10 +35,9 @@ local NARROW, WIDE_HEAD, WIDE = 8, 6, 11 -- bytes of a record; behind its page n
 local LONG = string.rep('\0', 65)
 local MOST = 16 -- neighbours of a page that are worth a row each; a caller reads more of them itself
 
--- Somebody may have emptied the server: nothing is written before the index is opened again.
-local counters = call('GET', KEYS[2])
+local counters = own_counters(KEYS[2])
 if not counters then
-  return redis.error_reply('GONE the index has no counters')
+  return redis.error_reply(GONE)
 end
 local time = now()
 local till = pack('<I6', time + LEASE)
@@ -422,11 +421,19 @@ for own = 1, PAGES do
 end
 
 if last > before then
-  -- The first write is one that a server without memory refuses, before anything has changed.
-  call('SET', KEYS[2], pack(COUNTERS, last, text_end, filled, overflow, gone))
+  if is_used(before + 1) or last > before + 1 and is_used(last) then
+    return redis.error_reply(BEHIND)
+  end
+  -- The first write is one that a server without memory refuses, before anything has changed. The records
+  -- come last: what is left by a user who loses a right in between, no page can meet.
+  set_counters(KEYS[2], last, text_end, filled, overflow, gone)
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
+  write_text(first_text, concat(texts))
+  write_rows(before + 1, rows)
+  call('HSET', LEASES, '', LONG, unpack(leases))
+  call('HDEL', LEASES, '')
   -- By table and place what is written, unless everything is.
   local written = (last - before < PAGES or only_probed) and {} or nil
   for own = 1, written and PAGES or 0 do
@@ -463,9 +470,5 @@ if last > before then
       call('HSET', hash, unpack(changes, 1, n))
     end
   end
-  write_text(first_text, concat(texts))
-  write_rows(before + 1, rows)
-  call('HSET', LEASES, '', LONG, unpack(leases))
-  call('HDEL', LEASES, '')
 end
 return { concat(answers), wides, beside }

@@ -243,7 +243,7 @@ class RedisIndex(RedisNamespace):
     async def _together(
         self, pages: list[Proposed], moment: Moment
     ) -> Iterable[Proposal | Exception]:
-        made = await propose(self._link, pages, self.prefix, moment, self.layout, self._window)
+        made = await propose(self._link, pages, self._session, moment, self.layout, self._window)
         if not isinstance(made, int):
             return made
         self._generation = made

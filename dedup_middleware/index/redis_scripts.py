@@ -24,9 +24,11 @@ PAYLOAD_BIT = 1 << 15
 _TAIL = 7  # bytes of a row that tell of its text
 # Stamps of pages that no server has made: COMMITTED is never one, and clocks know the year 2001.
 FIRST_SECOND = 1_000_000_000
+SCHEMA = 3  # of Redis: since 3 the buckets of a table are fields of a hash
 # The key of counters holds five numbers of this many bytes: page numbers given, bytes of
-# text, buckets, records left out of full buckets, and pages removed.
+# text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
 COUNTER = 6
+EPOCH = 8  # bytes
 COUNTERS = 5
 
 _PENDING = State.PENDING.to_bytes(4, "little")
@@ -41,6 +43,8 @@ _CONSTANTS = {
     "GUARD": GUARD,
     "TEXT_CHUNK": TEXT_CHUNK,
     "PAYLOAD_BIT": PAYLOAD_BIT,
+    "SCHEMA": f"'{SCHEMA}'",
+    "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_NUMBER": NUMBER_MASK,
     "FREE": int(State.FREE),

@@ -29,7 +29,7 @@ def propose(
     :returns: what to say of each page, and how many rows of neighbours were damaged
     """
     buckets = _Buckets(db, pages)
-    last = _last_number(db)
+    last = tables.last_number(db)
     made: list[Proposal] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []
@@ -94,11 +94,6 @@ class _Buckets:
         db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
         tables.add(db, "buckets", self._new)
         tables.add(db, "overflow", self._overflow)
-
-
-def _last_number(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    return int(row[0]) if row else 0
 
 
 def _described(
