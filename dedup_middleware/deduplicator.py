@@ -114,15 +114,23 @@ class Deduplicator:
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
-        """Load or compile every kernel now, in a thread, and not while the first page waits."""
-        from dedup_middleware.index.scan import neighbours
+        """Load or compile every kernel now, in a thread, and not while the first page waits.
 
+        Those that take the text out of HTML are left out: they run in threads, and only if there is
+        any.
+        """
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
-        page = fingerprinter(Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4))
-        self._method.judge(page, content_record(page), [page.payload])
-        slots = self._method.places(page)
-        neighbours(slots, [b"\0" * slot.width for slot in slots], self._method.scan_distance)
+        self._index.warm()
+        words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))
+        for text in (
+            words,
+            "一个页面",
+        ):  # one of each kind: compared by its shingles, and as a whole
+            page = fingerprinter(Document(key="", title="题目", text=text))
+            self._method.judge(page, content_record(page), [page.payload])
+            self._method.places(page)
+            self._method.probes(page)
         return fingerprinter
 
     async def close(self) -> None:

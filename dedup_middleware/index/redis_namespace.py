@@ -78,6 +78,12 @@ class RedisNamespace(Index):
         """See :meth:`.Index.watch_round_trips`."""
         self._link.on_round_trip = tell
 
+    def warm(self) -> None:
+        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
+        from dedup_middleware.index import scan  # numba stays lazy
+
+        scan.warm(answers=True)
+
     def _key(self, name: str) -> bytes:
         return self.prefix + name.encode()
 
