@@ -1,24 +1,26 @@
-"""What to do while the index can't be asked: pause, and remember the pages."""
+"""What to do while the index can't be used: pause, remember the pages, and enter them later."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 
 import attrs
 
 from dedup_middleware.fingerprint import Document, Fingerprint
 from dedup_middleware.index.base import Claim
 
+logger = logging.getLogger(__name__)
+
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
+_KINDS = 64  # faults of which it is known when they were last logged
 
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index could not be told, and its claim if it had one.
-
-    ``document``: the page, or its fingerprint where that is all there was.
-    """
+    """A page that was stored while the index could not be told, and its claim if it had one."""
 
     document: Document | Fingerprint
     claim: Claim | None = None
@@ -72,6 +74,7 @@ class Backlog:
 
     def __init__(self, max_chars: int = 50_000_000) -> None:
         self._pages: deque[Unsettled] = deque()
+        self._claims = 0
         self._chars = 0
         self._max_chars = max_chars
 
@@ -81,21 +84,175 @@ class Backlog:
     def add(self, page: Unsettled) -> int:
         """Remember a page; returns how many older ones had to be forgotten."""
         self._pages.append(page)
+        self._claims += page.claim is not None
         self._chars += _chars(page.document)
         forgotten = 0
         while self._chars > self._max_chars and self._pages:
-            self.pop()
+            self._take(0)
             forgotten += 1
         return forgotten
 
     def pop(self) -> Unsettled:
-        """The oldest page.
+        """The oldest page, of those with a claim if there are any: others may wait for these.
 
         :raises IndexError: there is none
         """
-        page = self._pages.popleft()
+        claimed = (i for i, page in enumerate(self._pages) if page.claim is not None)
+        return self._take(next(claimed) if self._claims else 0)
+
+    def _take(self, place: int) -> Unsettled:
+        page = self._pages[place]
+        del self._pages[place]
+        self._claims -= page.claim is not None
         self._chars -= _chars(page.document)
         return page
+
+
+class CatchUp:
+    """Enters remembered pages into the index, one after the other.
+
+    Each page that :meth:`remember` gets is, at each moment, still remembered, being entered, or
+    counted: ``unchecked/settled`` (the index knows it, or a like page), or ``unchecked/forgotten``.
+
+    :param enter: puts a page that is stored into the index; returns what has to be remembered
+        because the index can't be used, else None
+    :param breaker: says when to stop
+    :param count: called with the name of a counter and what to add to it
+    """
+
+    def __init__(
+        self,
+        enter: Callable[[Unsettled], Awaitable[Unsettled | None]],
+        breaker: Breaker,
+        count: Callable[[str, float], None],
+    ) -> None:
+        self.backlog = Backlog()
+        self._enter = enter
+        self._breaker = breaker
+        self._count = count
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def remember(self, page: Unsettled) -> None:
+        """Keep a stored page until the index can be used."""
+        self._count("unchecked/remembered", 1)
+        self._keep(page)
+
+    def start(self) -> None:
+        """Begin beside the crawl, unless that is done: no page waits for what was missed."""
+        if len(self.backlog) and not self._ended and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        """Enter the pages that are remembered now, until the index can't be used."""
+        async with self._turn:
+            # Taken once: a page that has to be remembered again waits for the next time.
+            for _ in range(len(self.backlog)):
+                # Pages that come meanwhile may have taken the room of those that were counted.
+                if not self._breaker.closed or not len(self.backlog):
+                    break
+                await self._enter_next()
+
+    async def _enter_next(self) -> None:
+        page = self.backlog.pop()
+        left: Unsettled | None = page  # if it is cancelled
+        try:
+            left = await self._enter(page)
+            if left is None:
+                self._count("unchecked/settled", 1)
+        except Exception:
+            left = None
+            self._count("error/internal", 1)
+            self._count("unchecked/forgotten", 1)
+            logger.exception(
+                "%s is stored, and can't be entered into the index: copies of it will be stored "
+                "once more",
+                page.document.key,
+            )
+        finally:
+            if left is not None:
+                self._keep(left)
+
+    def _keep(self, page: Unsettled) -> None:
+        forgotten = 1 if self._ended else self.backlog.add(page)
+        if forgotten:
+            self._count("unchecked/forgotten", forgotten)
+
+    async def stop(self) -> None:
+        """Break off what :meth:`start` has begun."""
+        await stop(self._task)
+
+    def end(self) -> None:
+        """Forget what is left, and say so; nothing is remembered from now on."""
+        self._ended = True
+        left = len(self.backlog)
+        if left:
+            self._count("unchecked/forgotten", left)
+            logger.warning(
+                "%d pages were stored without a check, because the index could not be used; "
+                "later copies of them will be stored once more",
+                left,
+            )
+        self.backlog = Backlog()
+
+
+async def stop(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end; being cancelled oneself is not mistaken for it."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class FaultLog:
+    """Warns of faults that come again and again: of each kind once in a while, and how often.
+
+    What is left out is logged as DEBUG.
+
+    :param clock: seconds, monotonic
+    :param pause: seconds from one warning of a kind to the next one
+    """
+
+    def __init__(
+        self, log: logging.Logger, clock: Callable[[], float], pause: float = 60.0
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._pause = pause
+        # Of each kind when it was last logged, and how many were left out since.
+        self._known: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def warn(self, fault: object, message: str, *arguments: object) -> None:
+        """Warn of a fault, unless that was done a short time ago.
+
+        :param fault: its text is its kind
+        :param message: without the fault, which comes behind it
+        """
+        kind, now = str(fault), self._clock()
+        said, left_out = self._known.pop(kind, (None, 0))
+        if said is not None and now - said < self._pause:
+            self._known[kind] = (said, left_out + 1)
+            self._log.debug(f"{message}: %s", *arguments, kind)
+            return
+        self._known[kind] = (now, 0)
+        if len(self._known) > _KINDS:
+            self._tell(*self._known.popitem(last=False))
+        if left_out and said is not None:
+            message, arguments = f"{message} (%d more times in %.0f s)", (
+                *arguments, left_out, now - said,
+            )  # fmt: skip
+        self._log.warning(f"{message}: %s", *arguments, kind)
+
+    def end(self) -> None:
+        """Say what was left out since it was last logged."""
+        while self._known:
+            self._tell(*self._known.popitem(last=False))
+
+    def _tell(self, kind: str, known: tuple[float, int]) -> None:
+        said, left_out = known
+        if left_out:
+            seconds = self._clock() - said
+            self._log.warning("%d more times in %.0f s: %s", left_out, seconds, kind)
 
 
 def _chars(document: Document | Fingerprint) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
@@ -10,9 +11,13 @@ from dedup_middleware.index.base import Claim
 
 
 class OpenClaims:
-    """Claims that are neither committed nor released yet."""
+    """Claims that are neither committed nor released yet.
+
+    :ivar waits_end: moment (``time.monotonic``) from which on no page waits for another one
+    """
 
     def __init__(self) -> None:
+        self.waits_end = math.inf
         # An event comes when somebody waits for the claim to be settled.
         self._claims: dict[Claim, asyncio.Event | None] = {}
 

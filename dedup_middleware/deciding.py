@@ -31,6 +31,7 @@ from dedup_middleware.methods.base import Method
 
 _FIRST_POLL = 0.02  # seconds
 _LONGEST_POLL = 0.5
+_MOST_PROPOSALS = 1000  # of one page
 
 
 @attrs.frozen
@@ -81,7 +82,7 @@ class _Decision:
         """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
         driver, found = self._driver, self._found
         known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
-        while True:
+        for _ in range(_MOST_PROPOSALS):
             made = await driver.index.propose(
                 self._entry, driver.method.scan_distance, driver.lease, self._probes, known
             )
@@ -107,6 +108,8 @@ class _Decision:
             if ruling.match is not None:
                 return await self._named(ruling), None
             known = found.known()
+        # Others take its place each time: it is stored unchecked rather than held up for ever.
+        return NOTHING_ALIKE, None
 
     async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
         """The ruling on a page that has a claim, which is released unless the page is new."""
@@ -173,10 +176,11 @@ class _Decision:
         """Wait until one of the like pages may be settled. False: the time is over."""
         driver, now = self._driver, time.monotonic()
         self._deadline = self._deadline or now + driver.pending_wait
-        if now >= self._deadline:
+        left = min(self._deadline, driver.claims.waits_end) - now
+        if left <= 0:
             return False
         driver.count("pending/wait", 1)
-        await driver.claims.wait(ruling.pending, min(self._poll, self._deadline - now))
+        await driver.claims.wait(ruling.pending, min(self._poll, left))
         self._poll = min(self._poll * 2, _LONGEST_POLL)
         pending = np.array(sorted(ruling.pending), np.uint64)
         self._found.update(await driver.index.fetch(pending))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from dedup_middleware import fingerprint as fp
-from dedup_middleware.availability import Backlog, Breaker, Unsettled
+from dedup_middleware.availability import Breaker, CatchUp, FaultLog, Unsettled, stop
 from dedup_middleware.claims import OpenClaims
 from dedup_middleware.deciding import Driver
-from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.errors import IndexRefusedError, IndexReplacedError, IndexUnavailableError
 from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
-from dedup_middleware.index.base import Claim, Entry, Index
+from dedup_middleware.index.base import Entry, Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.tables import Slot
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 PENDING_TIMEOUT = "pending-timeout"
 INDEX_UNAVAILABLE = "index-unavailable"
 _MASK64 = (1 << 64) - 1
+_FIRST_POLL = 0.02
+_LONGEST_POLL = 0.5
 
 Count = Callable[[str, float], None]
 
@@ -76,10 +78,11 @@ class Deduplicator:
         )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
+        self._was_opened = False
         self._breaker = Breaker(time.monotonic)
-        self._backlog = Backlog()
+        self._faults = FaultLog(logger, time.monotonic)
+        self._catch_up = CatchUp(self._enter_later, self._breaker, self._count)
         self._heartbeat: asyncio.Task[None] | None = None
-        self._catching_up: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -100,6 +103,7 @@ class Deduplicator:
             are ``unchecked`` until it can
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
+        self._was_opened = True
         await self._ready()
 
     async def _ready(self) -> Fingerprinter:
@@ -115,45 +119,67 @@ class Deduplicator:
                 self._fingerprinter = await asyncio.to_thread(
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
-                self._heartbeat = asyncio.create_task(self._beat())
+                if self._heartbeat is None:
+                    self._heartbeat = asyncio.create_task(self._beat())
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
-        """Load or compile every kernel now, in a thread, and not while the first page waits."""
-        from dedup_middleware.index.scan import neighbours
+        """Load or compile every kernel now, in a thread, and not while the first page waits.
 
+        Those that take the text out of HTML are left out: they run in threads, and only if there is
+        any.
+        """
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
-        page = fingerprinter(Document(key="", text="一个页面的正文，有3个数字。 And words. " * 4))
-        self._method.judge(page, content_record(page), [page.payload])
-        slots = self._method.places(page)
-        neighbours(slots, [b"\0" * slot.width for slot in slots], self._method.scan_distance)
+        self._index.warm()
+        words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))
+        for text in (
+            words,
+            "一个页面",
+        ):  # one of each kind: compared by its shingles, and as a whole
+            page = fingerprinter(Document(key="", title="题目", text=text))
+            self._method.judge(page, content_record(page), [page.payload])
+            self._method.places(page)
+            self._method.probes(page)
         return fingerprinter
 
     async def close(self) -> None:
-        """Check what went by unchecked, give back open claims, close the index."""
-        await _stop(self._heartbeat)
-        await _stop(self._catching_up)
+        """Check what went by unchecked, give back open claims, close the index.
+
+        Each step is done whatever fails in those before it, also if this call is cancelled. Pages
+        that could not be checked are counted and logged.
+        """
+        self._claims.waits_end = time.monotonic() + self.options.pending_wait
         self._breaker.worked()
-        await self._catch_up()
+        if len(self._claims):
+            self._count("claim/unresolved", len(self._claims))
+        async with contextlib.AsyncExitStack() as steps:  # the last one is done first
+            steps.callback(self._faults.end)
+            steps.push_async_callback(self._index.close)
+            steps.callback(self._catch_up.end)
+            steps.push_async_callback(self._release_all)
+            steps.push_async_callback(self._catch_up.stop)
+            steps.push_async_callback(self._catch_up.run)
+            # First: a remembered copy of such a page would wait for it in vain.
+            steps.push_async_callback(self._release_all)
+            steps.push_async_callback(stop, self._heartbeat)
+
+    async def _release_all(self) -> None:
+        if not self._breaker.closed:
+            return
         try:
-            for claim in self._claims:
-                self._count("claim/unresolved", 1)
+            while len(self._claims):
+                claim = next(iter(self._claims))
                 await self._index.release(claim)
                 self._claims.settle(claim)
         except IndexUnavailableError as error:
-            logger.warning(
-                "The index could not be told of %d open claims, which run out by themselves: %s",
-                len(self._claims),
+            self._breaker.failed()
+            self._count("error/index", 1)
+            self._faults.warn(
                 error,
+                "The index can't be told of %d open claims, which run out by themselves",
+                len(self._claims),
             )
-        if len(self._backlog):
-            logger.warning(
-                "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored once more",
-                len(self._backlog),
-            )
-        await self._index.close()
 
     async def read(self, document: Document) -> Document:
         """The document with its text, extracted from the HTML in a thread if need be."""
@@ -179,7 +205,8 @@ class Deduplicator:
 
         It must have been made with the options and the hash key of this index, or it is compared
         with what it has nothing in common with. The verdict holds no document; what is put into
-        the index later, where that can't be reached now, is the fingerprint.
+        the index later, where that can't be reached now, is the fingerprint. It is ``unchecked`` if
+        another index with another hash key was set up meanwhile.
         """
         return self._counted(await self._decide(page))
 
@@ -190,30 +217,51 @@ class Deduplicator:
         return verdict
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
-        document = what if isinstance(what, Document) else None
-        page = what if isinstance(what, Fingerprint) else None
+        verdict = await self._examine(what)
+        if verdict.outcome not in (fp.UNCHECKED, fp.EMPTY):
+            self._catch_up.start()
+        return verdict
+
+    async def _examine(self, what: Document | Fingerprint) -> Verdict:
         if not self._breaker.closed:
             return _unchecked(what, INDEX_UNAVAILABLE)
         try:
-            fingerprinter = await self._ready()
-            if document is not None:
-                started = time.perf_counter()
-                page = fingerprinter(document)
-                self._count("seconds/fingerprint", time.perf_counter() - started)
-            assert page is not None
+            try:
+                verdict = await self._judged(what)
+            except IndexReplacedError:
+                if isinstance(what, Fingerprint):
+                    raise
+                verdict = await self._judged(what)  # with the key of the index of now
+        except IndexRefusedError as error:
+            if not self._was_opened:
+                raise  # the caller has not heard of it yet
+            self._failed(error, "The index can't be used")
+            return _unchecked(what, INDEX_UNAVAILABLE)
+        except IndexUnavailableError as error:
+            self._failed(error, "The index can't be used")
+            return _unchecked(what, INDEX_UNAVAILABLE)
+        self._breaker.worked()
+        return verdict
+
+    async def _judged(self, what: Document | Fingerprint) -> Verdict:
+        fingerprinter = await self._ready()
+        if isinstance(what, Fingerprint):
+            document, page = None, what
+        else:
+            started = time.perf_counter()
+            document, page = what, fingerprinter(what)
+            self._count("seconds/fingerprint", time.perf_counter() - started)
+        try:
             if page.is_empty:
                 await self._make_way(page, dropped=self.options.on_empty == "drop")
                 return Verdict(page.key, fp.EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
-            self._count("seconds/index", time.perf_counter() - started)
-        except IndexUnavailableError as error:
-            self._failed("The index can't be used: %s", error)
-            return _unchecked(what, INDEX_UNAVAILABLE)
-        self._breaker.worked()
-        if len(self._backlog) and (self._catching_up is None or self._catching_up.done()):
-            # Beside the crawl: no page waits for what was missed earlier.
-            self._catching_up = asyncio.create_task(self._catch_up())
+        except IndexReplacedError:
+            if self._fingerprinter is fingerprinter:  # else another decision has opened it again
+                self._fingerprinter = None
+            raise
+        self._count("seconds/index", time.perf_counter() - started)
         return verdict
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
@@ -273,7 +321,7 @@ class Deduplicator:
             if verdict.is_revisit:
                 claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is replaced: %s", verdict.key, error)
+            self._failed(error, "The index can't be told that %s is replaced", verdict.key)
             return _unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
@@ -297,25 +345,37 @@ class Deduplicator:
         if verdict.claim is None:
             source = _source(verdict)
             if verdict.outcome == fp.UNCHECKED and source is not None:
-                self._remember(Unsettled(source))
+                self._catch_up.remember(Unsettled(source))
             return True
+        is_only, left = await self._commit(verdict)
+        if left is not None:
+            self._catch_up.remember(left)
+        return is_only
+
+    async def _commit(
+        self, verdict: Verdict, *, again: bool = True
+    ) -> tuple[bool, Unsettled | None]:
+        """Commit the claim of a verdict; see :meth:`_enter` for what is returned.
+
+        :param again: decide anew if the claim is lost, else leave it for later
+        """
+        claim, source = verdict.claim, _source(verdict)
+        assert claim is not None
         try:
-            stored = await self._index.commit(verdict.claim)
+            stored = await self._index.commit(claim)
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is stored: %s", verdict.key, error)
-            source = _source(verdict)
-            if source is not None:
-                self._remember(Unsettled(source, verdict.claim))
-            return True
+            self._failed(error, "The index can't be told that %s is stored", verdict.key)
+            return True, None if source is None else Unsettled(source, claim)
         finally:
-            self._claims.settle(verdict.claim)
+            self._claims.settle(claim)
         if stored:
             self._count("committed", 1)
-            return True
+            return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
-        source = _source(verdict)
-        return source is None or await self._settle(Unsettled(source))
+        if source is None:
+            return True, None
+        return await self._enter(source) if again else (True, Unsettled(source))
 
     async def release(self, verdict: Verdict) -> None:
         """The page was not stored after all; the next like page may take its place."""
@@ -325,48 +385,48 @@ class Deduplicator:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is free: %s", verdict.key, error)
+            self._failed(error, "The index can't be told that %s is free", verdict.key)
         finally:
             self._claims.settle(verdict.claim)
 
-    def _failed(self, message: str, *arguments: object) -> None:
-        news = self._breaker.failed()
+    def _failed(self, error: Exception, message: str, *arguments: object) -> None:
+        self._breaker.failed()
         self._count("error/index", 1)
-        logger.log(logging.WARNING if news else logging.DEBUG, message, *arguments)
+        self._faults.warn(error, message, *arguments)
 
-    def _remember(self, page: Unsettled) -> None:
-        self._count("unchecked/remembered", 1)
-        forgotten = self._backlog.add(page)
-        if forgotten:
-            self._count("unchecked/forgotten", forgotten)
-
-    async def _settle(self, page: Unsettled) -> bool:
-        """Put a page that is stored already into the index; False if a like one is there."""
-        document = page.document
+    async def _enter_later(self, page: Unsettled) -> Unsettled | None:
+        """Enter a remembered page; returns what is still to be remembered."""
         if page.claim is not None:
             try:
                 if await self._index.commit(page.claim):
                     self._count("committed", 1)
-                    return True
-            except IndexUnavailableError:
-                self._breaker.failed()
-                self._remember(page)
-                return True
-        verdict = await self._decide(document)
+                    return None
+            except IndexUnavailableError as error:
+                self._failed(error, "The index can't be told that a page is stored")
+                return page
+        return (await self._enter(page.document))[1]
+
+    async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
+        """Put a page that is stored already into the index.
+
+        :returns: False if a like page is there; and what has to be remembered, because the index
+            can't be used
+        """
+        verdict = await self._examine(source)
         if verdict.claim is not None:
             if verdict.earlier and self._versions.replaced:
                 # Whether it was stored before or after that version is not known: the row may hold
                 # either, so the index calls neither of them stored.
                 await self.release(verdict)
-                return True
-            return await self.commit(verdict)
+                return True, None
+            return await self._commit(verdict, again=False)
         if verdict.outcome == fp.UNCHECKED or not await self._replaced(verdict):
-            self._remember(Unsettled(document))
-        elif verdict.outcome == fp.DUPLICATE:
+            return True, Unsettled(source)
+        if verdict.outcome == fp.DUPLICATE:
             self._count("stored-twice", 1)
-            logger.info("%s was stored although it is a %s", document.key, verdict)
-            return False
-        return True
+            logger.info("%s was stored although it is a %s", source.key, verdict)
+            return False, None
+        return True, None
 
     async def _replaced(self, verdict: Verdict) -> bool:
         """Forget what a page that is stored already may have replaced; False: not possible now."""
@@ -374,30 +434,26 @@ class Deduplicator:
             if verdict.fingerprint is not None:
                 await self._versions.forget_others(verdict.fingerprint)
         except IndexUnavailableError as error:
-            self._failed("The index can't be told that %s is replaced: %s", verdict.key, error)
+            self._failed(error, "The index can't be told that %s is replaced", verdict.key)
             return False
         return True
-
-    async def _catch_up(self) -> None:
-        """Check the pages that were stored while the index could not be used."""
-        # The length is taken once: a page that comes back unchecked waits for the next time.
-        for _ in range(len(self._backlog)):
-            if not self._breaker.closed:
-                break
-            await self._settle(self._backlog.pop())
 
     async def _beat(self) -> None:
         """Extend the leases of pages that take long to be stored."""
         while True:
             await asyncio.sleep(self.options.lease / 3)
-            claims: Sequence[Claim] = list(self._claims)
+            claims = list(self._claims)
             if not claims:
                 continue
             try:
                 await self._index.renew(claims, self.options.lease)
             except IndexUnavailableError as error:
                 self._count("error/index", 1)
-                logger.warning("Leases could not be extended: %s", error)
+                self._faults.warn(error, "Leases can't be extended")
+            except Exception:
+                # Without it the leases of all pages on their way would run out.
+                self._count("error/internal", 1)
+                logger.exception("Leases can't be extended: an error of the plugin")
 
 
 def _source(verdict: Verdict) -> Document | Fingerprint | None:
@@ -409,10 +465,3 @@ def _unchecked(what: Document | Fingerprint, reason: str) -> Verdict:
     if isinstance(what, Fingerprint):
         return Verdict(what.key, fp.UNCHECKED, reason, fingerprint=what)
     return Verdict(what.key, fp.UNCHECKED, reason, document=what)
-
-
-async def _stop(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

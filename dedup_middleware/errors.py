@@ -26,5 +26,12 @@ class IndexUnavailableError(DedupError):
     """The index can't be reached or can't answer now; trying again later may work."""
 
 
+class IndexReplacedError(IndexUnavailableError):
+    """Another index was set up in the place of the one that was opened.
+
+    Opened again it can be used; fingerprints made with the key of the former one can't.
+    """
+
+
 class IndexRefusedError(DedupError):
     """The index must not be used as it is: other parameters, another schema, a foreign file."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.availability import Backlog, Breaker, Unsettled
+from dedup_middleware.availability import Backlog, Breaker, FaultLog, Unsettled
 from dedup_middleware.fingerprint import Document
 
 
@@ -59,3 +62,34 @@ def test_backlog_is_bounded_and_keeps_the_newest(sizes: list[int], bound: int) -
         f"{number:04}" for number in range(forgotten, len(sizes))
     ]
     assert sum(len(document.text or "") + 4 for document in kept) <= bound
+
+
+def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """A fault that lasts is one line a minute, with how many times it was met since, whatever page
+    it was met with; another fault has a line of its own."""
+    caplog.set_level(logging.WARNING)
+    clock = Clock()
+    faults = FaultLog(logging.getLogger("test"), clock)
+    for second in range(150):
+        clock.now = float(second)
+        faults.warn("no right", "%s can't be told", f"page {second}")
+        if second == 30:
+            faults.warn("disk full", "it can't be used")
+    assert caplog.messages == [
+        "page 0 can't be told: no right",
+        "it can't be used: disk full",
+        "page 60 can't be told (59 more times in 60 s): no right",
+        "page 120 can't be told (59 more times in 60 s): no right",
+    ]
+    faults.end()
+    faults.end()
+    assert caplog.messages[4:] == ["29 more times in 29 s: no right"]
+
+
+def test_faults_of_many_kinds_take_little_memory(caplog: pytest.LogCaptureFixture) -> None:
+    """Faults whose texts never repeat are all logged, and the last 64 kinds are known."""
+    faults = FaultLog(logging.getLogger("test"), Clock())
+    for number in range(1000):
+        faults.warn(f"fault {number}", "it can't be used")
+    assert len(caplog.messages) == 1000
+    assert len(faults._known) == 64

@@ -222,6 +222,15 @@ class Index(ABC):
         thread that owns the file, which runs it in one transaction. In memory there is none.
         """
 
+    def warm(self) -> None:
+        """Compile the kernels that decisions need, or load them; blocks for seconds at worst.
+
+        Without it the first page that needs one would hold up all others.
+        """
+        from dedup_middleware.index import scan  # numba stays lazy
+
+        scan.warm()
+
     @abstractmethod
     async def close(self) -> None:
         """Give back connections and files. Claims stay as they are."""

@@ -26,10 +26,11 @@ for i = 1, #pages do
   answers[i] = answer
 end
 if #ours > 0 then
-  -- HDEL goes first, see finish().
-  redis.call('HDEL', LEASES, unpack(ours))
-  local stamp = struct.pack('<I4', math.floor(time / 1000))
+  local committed = tonumber(redis.call('GET', KEYS[2]) or 0) + #ours
+  -- All is read before the first write: a lease that is ended, and no page that is committed, would be
+  -- a page stored that no copy of it finds.
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
+  local chunks, offsets, n = {}, {}, 0
   for i = 1, #ours do
     local number = struct.unpack('<I5', ours[i])
     local row = number % ROWS
@@ -40,10 +41,19 @@ if #ours > 0 then
       there = redis.call('EXISTS', chunk) == 1
     end
     if there then
-      redis.call('SETRANGE', chunk, row * ROW_SIZE + CONTENT_SIZE, stamp)
+      n = n + 1
+      chunks[n], offsets[n] = chunk, row * ROW_SIZE + CONTENT_SIZE
     end
   end
-  local count = tonumber(redis.call('GET', KEYS[2]) or 0) + #ours
-  redis.call('SET', KEYS[2], string.format('%.0f', count))
+  if not (may('SETRANGE', chunk, 0, '') and may('SET', KEYS[2], '')) then
+    return redis.error_reply(REFUSED)
+  end
+  -- HDEL goes first, see finish().
+  redis.call('HDEL', LEASES, unpack(ours))
+  local stamp = struct.pack('<I4', math.floor(time / 1000))
+  for i = 1, n do
+    redis.call('SETRANGE', chunks[i], offsets[i], stamp)
+  end
+  redis.call('SET', KEYS[2], string.format('%.0f', committed))
 end
 return answers

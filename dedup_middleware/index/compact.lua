@@ -3,6 +3,14 @@
 -- Writes those that have not changed since; returns for each a byte, '1': written, '0': not.
 local HASH = KEYS[4]
 local FIRST = 3 -- arguments before those of the buckets
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+if not (may('SET', HASH, '') and may('HSET', HASH, '', '') and may('HDEL', HASH, '')
+  and may('UNLINK', HASH)) then
+  return redis.error_reply(REFUSED)
+end
 local fields, flags, writes, emptied, unused = {}, {}, {}, {}, {}
 for i = 1, #ARGV[2] / 2 do
   fields[i] = string.sub(ARGV[2], 2 * i - 1, 2 * i)
@@ -31,16 +39,14 @@ end
 if #writes > 0 then
   redis.call('HSET', HASH, unpack(writes))
 end
-local counters = redis.call('GET', KEYS[2])
 if #emptied > 0 then
   redis.call('HDEL', HASH, unpack(emptied))
 end
 if #unused > 0 then
   redis.call('UNLINK', unpack(unused))
 end
-if #emptied > 0 and counters then
+if #emptied > 0 then
   local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-  redis.call('SET', KEYS[2],
-    struct.pack(COUNTERS, number, text_end, math.max(0, filled - #emptied), overflow, gone))
+  set_counters(KEYS[2], number, text_end, math.max(0, filled - #emptied), overflow, gone)
 end
 return table.concat(flags)

@@ -1,9 +1,15 @@
 -- KEYS: leases, counters, committed. ARGV: prefix, chunk. Removes a chunk of satellites.
 local chunk = PREFIX .. 's' .. struct.pack('<I4', tonumber(ARGV[2]))
 local rows = redis.call('GET', chunk)
-local counters = redis.call('GET', KEYS[2])
-if not rows or not counters then
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+if not rows then
   return 0
+end
+if not (may('UNLINK', chunk) and may('DECRBY', KEYS[3], 0) and may('SET', KEYS[2], '')) then
+  return redis.error_reply(REFUSED)
 end
 local pages, committed = 0, 0
 for at = CONTENT_SIZE + 1, #rows - 3, ROW_SIZE do
@@ -14,6 +20,5 @@ end
 redis.call('UNLINK', chunk)
 redis.call('DECRBY', KEYS[3], committed)
 local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-redis.call('SET', KEYS[2],
-  struct.pack(COUNTERS, number, text_end, filled, overflow, gone + pages))
+set_counters(KEYS[2], number, text_end, filled, overflow, gone + pages)
 return pages

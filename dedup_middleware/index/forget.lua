@@ -8,6 +8,13 @@ local SINCE, UNTIL = tonumber(ARGV[2]), tonumber(ARGV[3])
 local sub, byte, unpack_stamp = string.sub, string.byte, struct.unpack
 local released = struct.pack('<I4', RELEASED)
 local forgotten = 0
+if not own_counters(KEYS[2]) then
+  return redis.error_reply(GONE)
+end
+if not (may('SETRANGE', KEYS[FIRST + 1], 0, '') and may('SET', KEYS[FIRST + 1], '')
+  and may('DECRBY', KEYS[3], 0)) then
+  return redis.error_reply(REFUSED)
+end
 
 local function is_meant(stamp)
   return stamp > RELEASED and stamp >= SINCE and stamp < UNTIL

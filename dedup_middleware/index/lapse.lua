@@ -2,7 +2,7 @@
 local time = now()
 local live = 0
 for _, page in ipairs(redis.call('HKEYS', LEASES)) do
-  if token_of(page, time) then
+  if #page == 5 and token_of(page, time) then -- not what propose.lua makes a table of leases with
     live = live + 1
   end
 end

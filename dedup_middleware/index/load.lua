@@ -15,9 +15,14 @@ local TOKEN, CALL, STEP = ARGV[2], ARGV[3], ARGV[7]
 local SPAN, GENERATION = tonumber(ARGV[5]), tonumber(ARGV[6])
 local HASH = KEYS[6]
 
-local counters = redis.call('GET', KEYS[2])
+local counters = own_counters(KEYS[2])
 if not counters then
-  return redis.error_reply('GONE the index has no counters')
+  return redis.error_reply(GONE)
+end
+local some = PREFIX .. 's' .. struct.pack('<I4', 0)
+if not (may('SET', KEYS[2], '') and may('HSET', KEYS[5], '', '') and may('SETRANGE', some, 0, '')
+  and may('APPEND', some, '') and may('INCRBY', KEYS[3], 0)) then
+  return redis.error_reply(REFUSED)
 end
 local time = now()
 local lease = redis.call('HGET', KEYS[5], TOKEN)
@@ -43,7 +48,7 @@ local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counter
 
 local function done(first, answer)
   -- The first write is one that a server without memory refuses, before anything has changed.
-  redis.call('SET', KEYS[2], struct.pack(COUNTERS, number, text_end, filled, overflow, gone))
+  set_counters(KEYS[2], number, text_end, filled, overflow, gone)
   local till = struct.pack('<I6', time + tonumber(ARGV[4]))
   redis.call('HSET', KEYS[5], TOKEN, first .. till .. CALL .. answer)
   return answer
@@ -56,6 +61,9 @@ if STEP == 'enter' then
   local first, start = number + 1, text_end
   if number + count > LAST_NUMBER then
     return redis.error_reply('FULL no page number is left')
+  end
+  if is_used(first) or is_used(number + count) then
+    return redis.error_reply(BEHIND)
   end
   local rows = {}
   for i = 1, count do

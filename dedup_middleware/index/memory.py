@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import itertools
 import secrets
 import time
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from dedup_middleware.index.memory_buckets import Buckets, Ids, Look
 
 _FIRST_ROOM = 1024  # satellites
-_KERNELS = "dedup_middleware.index.memory_buckets"
 _NAMED = 8  # neighbours whose addresses come with a proposal
 _PENDING = int(State.PENDING)
 _CHUNK = 5_000  # pages that are entered before others get their turn
@@ -101,13 +99,20 @@ class MemoryIndex(Index):
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
-        # Compiled beside the loop, not by the first page.
-        await asyncio.to_thread(importlib.import_module, _KERNELS)
+        # For those who use it without a deduplicator; the import alone takes half a second.
+        await asyncio.to_thread(self.warm)
         if not self._parameters:
             self._record = layout_of(wanted, "memory:")
             self._content = np.zeros(_FIRST_ROOM, self._record.dtype)
             self._parameters = complete(wanted)
         return agree(self._parameters, wanted, "memory:")
+
+    def warm(self) -> None:
+        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
+        from dedup_middleware.index import memory_buckets
+
+        super().warm()
+        memory_buckets.warm()
 
     async def attach(self) -> dict[str, str]:
         """Its parameters; see :meth:`.Index.attach`."""

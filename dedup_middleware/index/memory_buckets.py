@@ -21,7 +21,7 @@ from dedup_middleware.index.records import (
     WIDE_REMAINDER_BITS,
 )
 from dedup_middleware.index.tables import SIMHASH_TABLES
-from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, inlined, kernel
+from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, compile_all, inlined, kernel
 from dedup_middleware.signature._vector import popcount, prefetch
 
 MOST = 256  # candidates of one page that a look can return
@@ -566,3 +566,8 @@ def _lay_out(store: Any, larger: Any) -> None:
             larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | room
             end += _ONE << room
     larger[_END] = end
+
+
+def warm() -> None:
+    """Compile what looks pages up, enters them, and makes room for them; loading is left out."""
+    compile_all(_look, _propose, _rooms, _lay_out)

@@ -1,17 +1,35 @@
 -- KEYS: leases, schema, parameters, counters. ARGV: prefix, schema, name, value, name, value, ...
--- Returns the schema and the parameters, stored now if there were none, and the time in ms. With an
--- empty schema nothing is stored, and the schema returned for an index that does not exist is empty.
+-- Returns the schema, the parameters, the time in ms and the epoch; schema and parameters are stored now
+-- if there were none. With an empty schema nothing is set up, and the schema returned for an index that
+-- does not exist is empty.
+local counters = redis.call('GET', KEYS[4])
 if redis.call('EXISTS', KEYS[2]) == 0 then
   if ARGV[2] == '' then
-    return { '', {}, now() }
+    return { '', {}, now(), '' }
   end
-  if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) ~= 0 then
-    return redis.error_reply('DAMAGED the index has no schema')
+  -- Counters alone that say 0 are those of a user who had no right to go on.
+  if redis.call('EXISTS', KEYS[1], KEYS[3]) ~= 0
+    or counters and (#counters < 6 or struct.unpack('<I6', counters) > 0) then
+    return redis.error_reply('DAMAGED it has no schema')
   end
+  counters = struct.pack(COUNTERS, 0, 0, 0, 0, 0) .. EPOCH
+  redis.call('SET', KEYS[4], counters)
+  redis.call('HSET', KEYS[3], unpack(ARGV, 3))
   redis.call('SET', KEYS[2], ARGV[2])
-  redis.call('SET', KEYS[4], struct.pack(COUNTERS, 0, 0, 0, 0, 0))
-  for i = 3, #ARGV, 2 do
-    redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1])
-  end
 end
-return { redis.call('GET', KEYS[2]), redis.call('HGETALL', KEYS[3]), now() }
+local schema = redis.call('GET', KEYS[2])
+if schema ~= SCHEMA then
+  return { schema, {}, now(), '' }
+end
+if not counters or #counters < COUNTERS_SIZE then
+  return redis.error_reply('DAMAGED its counters are gone')
+end
+if #counters < COUNTERS_SIZE + 8 then -- of an index set up before there were epochs
+  counters = string.sub(counters, 1, COUNTERS_SIZE) .. EPOCH
+  redis.call('SET', KEYS[4], counters)
+end
+local parameters = redis.call('HGETALL', KEYS[3])
+if #parameters == 0 then
+  return redis.error_reply('DAMAGED its parameters are gone')
+end
+return { schema, parameters, now(), string.sub(counters, -8) }

@@ -6,12 +6,44 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.base import Parameters, differences
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
 SCHEMA = 3
 HASH_KEY = "hash_key"
+_KEY_DIGITS = 32
+
+# Warnings; they take the index as the user knows it, without its password.
+EMPTIED = (
+    "The index at %s was emptied, removed or replaced while it was in use; it goes on with the "
+    "same key. Pages that are not in it any more are stored once more when they come again."
+)
+REPLACED = (
+    "The index at %s is another one than before, with another key; the crawl goes on with it. "
+    "Pages that are not in it are stored once more when they come again."
+)
+
+
+def replaced(where: str) -> IndexReplacedError:
+    """What to say when another index was set up in the place of the one that was opened."""
+    return IndexReplacedError(
+        f"the index at {where} is another one than before, with another key: open it again"
+    )
+
+
+def check_key(stored: Mapping[str, str], where: str) -> None:
+    """Refuse parameters without a key of all hashes.
+
+    :raises IndexRefusedError: says so, and the way out
+    """
+    key = stored.get(HASH_KEY, "")
+    if len(key) > _KEY_DIGITS or not key or set(key.lower()) - set("0123456789abcdef"):
+        raise IndexRefusedError(
+            f"the index at {where} is damaged: its parameter {HASH_KEY} is "
+            f"{'not a hexadecimal number' if key else 'gone'}; restore a backup, or use another "
+            "index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+        )
 
 
 def complete(parameters: Parameters) -> dict[str, str]:

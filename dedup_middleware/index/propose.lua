@@ -46,10 +46,9 @@ local TWINS = 16 -- pages among which an exact copy is looked for
 local NEWEST = 2048 * NARROW -- bytes of a bucket that are looked through where all before are known
 local KNOWN_PAGE = 5 + KNOWN_TAIL + 1
 
--- Somebody may have emptied the server: nothing is written before the index is opened again.
-local counters = call('GET', KEYS[2])
+local counters = own_counters(KEYS[2])
 if not counters then
-  return redis.error_reply('GONE the index has no counters')
+  return redis.error_reply(GONE)
 end
 local time = now()
 local till = pack('<I6', time + LEASE)
@@ -220,7 +219,10 @@ local function is_as_judged(page, at)
   end
   if was_gone then
     local stamp = read('<I4', now, KNOWN_TAIL + 1)
-    return stamp ~= PENDING and stamp < FIRST_SECOND
+    if stamp == PENDING then -- its lease has run out; if it has one, it is another page
+      return not token_of(page, time)
+    end
+    return stamp < FIRST_SECOND
   end
   return sub(now, 1, KNOWN_TAIL) == sub(KNOWN, at, at + KNOWN_TAIL - 1)
 end
@@ -518,11 +520,19 @@ for own = 1, PAGES do
 end
 
 if last > before then
-  -- The first write is one that a server without memory refuses, before anything has changed.
-  call('SET', KEYS[2], pack(COUNTERS, last, text_end, filled, overflow, gone))
+  if is_used(before + 1) or last > before + 1 and is_used(last) then
+    return redis.error_reply(BEHIND)
+  end
+  -- The first write is one that a server without memory refuses, before anything has changed. The records
+  -- come last: what is left by a user who loses a right in between, no page can meet.
+  set_counters(KEYS[2], last, text_end, filled, overflow, gone)
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
   end
+  write_text(first_text, concat(texts))
+  write_rows(before + 1, rows)
+  call('HSET', LEASES, '', LONG, unpack(leases))
+  call('HDEL', LEASES, '')
   -- By table and place what is written, unless everything is.
   local written = (last - before < PAGES or only_probed) and {} or nil
   for own = 1, written and PAGES or 0 do
@@ -559,9 +569,5 @@ if last > before then
       call('HSET', hash, unpack(changes, 1, n))
     end
   end
-  write_text(first_text, concat(texts))
-  write_rows(before + 1, rows)
-  call('HSET', LEASES, '', LONG, unpack(leases))
-  call('HDEL', LEASES, '')
 end
 return { concat(answers), wides, beside }

@@ -191,7 +191,7 @@ class RedisIndex(RedisNamespace):
             made = await propose(
                 self._link,
                 pages,
-                self.prefix,
+                self._session,
                 self._moment(),
                 self.layout,
                 self._window,

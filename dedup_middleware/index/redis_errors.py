@@ -46,6 +46,7 @@ class Complaint:
     text: str
     remedy: Remedy = Remedy.NONE
     refused: bool = False  # not to be used as it is, however often one tries
+    replaced: bool = False  # another index is there now
 
 
 _MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
@@ -83,10 +84,15 @@ _CODES: dict[str, Complaint] = {
         refused=True,
     ),
     "DAMAGED": Complaint(
-        "parts of the index are gone: choose another DEDUP_NAMESPACE, or remove its keys",
+        "parts of the index are gone; restore a backup, choose another DEDUP_NAMESPACE, or remove "
+        "its keys to begin anew",
         refused=True,
     ),
-    "GONE": Complaint("the index was removed from it", Remedy.OPEN),
+    "GONE": Complaint("the index was removed from it, or set up anew", Remedy.OPEN),
+    "BEHIND": Complaint(
+        "its counter of pages is lower than the numbers of pages in it, so no page can be added: "
+        "restore a backup, or choose another DEDUP_NAMESPACE"
+    ),
     "FULL": Complaint("it has no page number left: choose another DEDUP_NAMESPACE"),
 }
 # Without a code.
@@ -124,7 +130,11 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
 def _understand_text(text: str) -> Complaint:
     # Inside a script, Redis 6 puts the place of the error before the code of the error.
     for word in text.replace("@user_script:", "@user_script: ").split():
-        complaint = _CODES.get(word.lstrip("-").rstrip(":"))
+        code = word.lstrip("-").rstrip(":")
+        complaint = _CODES.get(code)
+        if complaint is not None and code == "DAMAGED":
+            what = text.partition(code)[2].strip()
+            return attrs.evolve(complaint, text=f"{what}: {complaint.text}")
         if complaint is not None:
             return complaint
     for part, complaint in _PHRASES:

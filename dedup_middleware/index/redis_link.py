@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 from redis.asyncio.connection import AbstractConnection
 
-from dedup_middleware.errors import DedupError, IndexRefusedError
+from dedup_middleware.errors import DedupError, IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis_errors import Complaint, Remedy, as_error, understand
-from dedup_middleware.index.redis_scripts import Script
+from dedup_middleware.index.redis_scripts import EPOCH, Script
 from dedup_middleware.index.redis_servers import (
     Failures,
     RedisServers,
@@ -33,20 +33,41 @@ _FIRST_PAUSE = 0.05  # seconds
 _LONGEST_PAUSE = 2.0
 
 
+@attrs.define(eq=False)
+class Session:
+    """The index that was opened: the prefix of its keys, and the epoch in which it was set up.
+
+    One that is set up anew with the same key is used in the same session, with its new epoch.
+    """
+
+    prefix: bytes
+    epoch: bytes = bytes(EPOCH)
+
+    @property
+    def argument(self) -> bytes:
+        """The first argument of every script."""
+        return self.prefix + self.epoch
+
+
 @attrs.frozen(eq=False)
 class Call:
-    """A command, or a script with its keys and arguments."""
+    """A command, or a script with its keys and arguments.
+
+    :ivar session: what the script works on; none for scripts that are not those of the index
+    """
 
     arguments: Sequence[bytes | int]
     keys: Sequence[bytes] = ()
     script: Script | None = None
+    session: Session | None = None
 
     def bytes_to_send(self, *, in_full: bool) -> bytes:
         """The bytes to send. ``in_full``: with the text of the script."""
         if self.script is None:
             return pack(self.arguments)
         how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
-        return pack((*how, len(self.keys), *self.keys, *self.arguments))
+        first = () if self.session is None else (self.session.argument,)
+        return pack((*how, len(self.keys), *self.keys, *first, *self.arguments))
 
 
 @attrs.frozen(eq=False)
@@ -75,7 +96,7 @@ class RedisLink:
     :param where: the same for messages, without its password
     :param key: any key of the namespace
     ``introduce`` gives the call that goes first over every new connection, if any, and
-    ``check_introduction`` looks at its reply and may raise IndexRefusedError.
+    ``check_introduction`` looks at its reply and may raise IndexRefusedError or IndexReplacedError.
     """
 
     def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
@@ -128,8 +149,9 @@ class RedisLink:
                 replies, failure = await self._servers.exchange(
                     connection, [one.call.bytes_to_send(in_full=one.in_full) for one in todo]
                 )
-        except IndexRefusedError as error:
-            _trouble(todo, Complaint(str(error), refused=True))
+        except (IndexRefusedError, IndexReplacedError) as error:
+            replaced = isinstance(error, IndexReplacedError)
+            _trouble(todo, Complaint(str(error), refused=not replaced, replaced=replaced))
             return
         except Failures as error:
             _trouble(todo, understand(error, self._timeout))
@@ -160,12 +182,14 @@ class RedisLink:
         if call is not None:
             try:
                 self.check_introduction(await ask(connection, call.bytes_to_send(in_full=True)))
-            except IndexRefusedError:
+            except (IndexRefusedError, IndexReplacedError):
                 await connection.disconnect(nowait=True)
                 raise
 
     def _error(self, trouble: Complaint | None) -> DedupError:
         assert trouble is not None
+        if trouble.replaced:
+            return IndexReplacedError(trouble.text)
         return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
 
 

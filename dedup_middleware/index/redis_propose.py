@@ -28,7 +28,7 @@ from dedup_middleware.index.records import (
     split_stamps,
 )
 from dedup_middleware.index.redis_buckets import end_of, hash_of
-from dedup_middleware.index.redis_link import Call, RedisLink
+from dedup_middleware.index.redis_link import Call, RedisLink, Session
 from dedup_middleware.index.redis_scripts import RowLayout, claimed_row, script, strange_stamps
 from dedup_middleware.index.tables import (
     EXACT_TABLE,
@@ -196,7 +196,7 @@ def _is_whole(kind: bytes) -> bool:
 async def propose(
     link: RedisLink,
     pages: Sequence[Proposed],
-    prefix: bytes,
+    session: Session,
     moment: Moment,
     layout: RowLayout,
     window: Window,
@@ -207,16 +207,13 @@ async def propose(
     :returns: an answer for each (an error is everybody's), or the generation of the server's
         clock, if it is another one than that of ``moment``
     """
+    prefix = session.prefix
     sent = request(pages, prefix, moment, layout, windowed=bool(window.seconds))
     # All pages of a call are alike in this.
     lease = max(1, round(pages[0].lease * 1000))
     ours = (lease, window.span_ms, moment.generation, len(moment.live))
     keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
-    call = Call(
-        (prefix, *ours, *sent.arguments),
-        [*keys, *sent.keys],
-        script("propose", layout),
-    )
+    call = Call((*ours, *sent.arguments), [*keys, *sent.keys], script("propose", layout), session)
     try:
         answer = await link.submit(call)
     except DedupError as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Entry
 from dedup_middleware.index.layout import BUCKET_LIMIT, FULL_BUCKET, cut_address
+from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
 from dedup_middleware.index.records import CONTENT, NUMBER_MASK, WIDE, State
 
@@ -25,8 +26,9 @@ _TAIL = 7  # bytes of a row that tell of its text
 # Stamps of pages that no server has made: COMMITTED is never one, and clocks know the year 2001.
 FIRST_SECOND = 1_000_000_000
 # The key of counters holds five numbers of this many bytes: page numbers given, bytes of
-# text, buckets, records left out of full buckets, and pages removed.
+# text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
 COUNTER = 6
+EPOCH = 8  # bytes
 COUNTERS = 5
 
 _PENDING = State.PENDING.to_bytes(4, "little")
@@ -44,6 +46,8 @@ _CONSTANTS = {
     "GUARD": GUARD,
     "TEXT_CHUNK": TEXT_CHUNK,
     "PAYLOAD_BIT": PAYLOAD_BIT,
+    "SCHEMA": f"'{SCHEMA}'",
+    "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_NUMBER": NUMBER_MASK,
     "FIRST_SECOND": FIRST_SECOND,

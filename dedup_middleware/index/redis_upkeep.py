@@ -179,12 +179,7 @@ async def _compact_buckets(
     A bucket that changes in the meantime is left as it is.
     """
     seen = removed = 0
-    hashes: dict[bytes, int] = {}
-    async for names in scan(server):
-        for name in names:
-            held = held_by(name, server.prefix, windowed=windowed)
-            if held is not None and not held.field:
-                hashes[name] = held.table
+    hashes = await _hashes(server, windowed=windowed)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
         for name, table in sorted(hashes.items()):
@@ -195,7 +190,19 @@ async def _compact_buckets(
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone
         tell("buckets", seen)
+    await server.run("recount", more_keys=list(await _hashes(server, windowed=windowed)))
     return removed
+
+
+async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
+    """The hashes of buckets, and the table of each."""
+    hashes: dict[bytes, int] = {}
+    async for names in scan(server):
+        for name in names:
+            held = held_by(name, server.prefix, windowed=windowed)
+            if held is not None and not held.field:
+                hashes[name] = held.table
+    return hashes
 
 
 async def _compact_some(

@@ -2,6 +2,9 @@
 -- Returns for each claim 1: extended; 0: it had run out.
 local time = now()
 local answers = {}
+if not may('HSET', LEASES, '', '') then
+  return redis.error_reply(REFUSED)
+end
 for i = 3, #ARGV, 2 do
   local alive = token_of(ARGV[i], time) == ARGV[i + 1]
   if alive then

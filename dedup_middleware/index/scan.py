@@ -21,7 +21,7 @@ from dedup_middleware.index.records import (
     WIDE_REMAINDER_BITS,
 )
 from dedup_middleware.index.tables import SIMHASH_TABLES, Neighbours, Slot
-from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, inlined, kernel
+from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, compile_all, inlined, kernel
 from dedup_middleware.signature._vector import popcount
 
 _MASK = np.uint64(NUMBER_MASK)
@@ -296,3 +296,8 @@ def _gather(
                 met[last_row], rows[last_row] = numbers[i], marks[i]
                 last_row += 1
         row_starts[page + 1] = last_row
+
+
+def warm(*, answers: bool = False) -> None:
+    """Compile what looks through readings, and with ``answers`` through those of a server."""
+    compile_all(_scan, *([_gather] if answers else []))

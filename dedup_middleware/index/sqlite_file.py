@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index import sqlite_tables as tables
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.parameters import SCHEMA, agree, check_schema, complete, missing
+from dedup_middleware.index.parameters import (
+    EMPTIED,
+    HASH_KEY,
+    REPLACED,
+    SCHEMA,
+    agree,
+    check_key,
+    check_schema,
+    complete,
+    missing,
+    replaced,
+)
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.sqlite_errors import as_error, retryable
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.newfiles import make_private
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 BATCH = 256
+_ENDS = ("-wal", "-shm")  # of the files that SQLite keeps beside the one of a database
+_File = tuple[int, int]  # device and inode
 
 
 @attrs.frozen(eq=False)
@@ -69,7 +92,11 @@ class SQLiteFile(Index):
         self._timeout = timeout
         self._window = Window(window)
         self._clock = clock
+        self._where = f"sqlite:{path}"
         self._db: sqlite3.Connection | None = None
+        self._file: _File | None = None  # the one that was opened
+        self._beside: dict[str, _File | None] = {}  # its -wal and -shm
+        self._is_maker = False  # whether it is made anew if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
         self._on_round_trip: Callable[[], None] = lambda: None
@@ -99,15 +126,28 @@ class SQLiteFile(Index):
     async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
+        known = self._known
         try:
-            self._parameters = await self._in_thread(lambda: self._open(wanted))
-            self._record = layout_of(self._parameters, f"sqlite:{self._path}")
+            stored = await self._in_thread(
+                lambda: self._open(wanted if wanted is None else {**wanted, **known})
+            )
+            self._record = layout_of(stored, self._where)
         except BaseException:
             await self.close()
             raise
+        if known and known[HASH_KEY] != stored[HASH_KEY]:
+            logger.warning(REPLACED, self._where)
+        self._parameters, self._is_maker = stored, wanted is not None
         return dict(self._parameters)
 
+    @property
+    def _known(self) -> dict[str, str]:
+        """The key that pages were hashed with so far; none if it was not opened yet."""
+        return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
+
     def _open(self, parameters: Parameters | None) -> dict[str, str]:
+        if parameters is None and not Path(self._path).exists():
+            raise missing(self._where)
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -118,25 +158,33 @@ class SQLiteFile(Index):
                 if not retryable(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        return stored if parameters is None else agree(stored, parameters, f"sqlite:{self._path}")
+        check_key(stored, self._where)
+        return stored if parameters is None else agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:
         path = Path(self._path)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
         if self._db is None:
-            if parameters is None and not path.exists():
-                raise missing(f"sqlite:{self._path}")
             path.parent.mkdir(parents=True, exist_ok=True)
-            make_private(path)
+            before = _file_at(path)
+            if before is None:
+                _begin_file(path)
+            else:
+                make_private(path)  # it exists, and is no link of another user
             self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
+            self._db.execute("PRAGMA user_version")  # it is opened by its first use
+            self._file = _file_at(path)
+            if before not in (None, self._file):
+                self._disconnect()
+                raise sqlite3.OperationalError("locked by somebody who replaces it")
         db = self._db
         if not _is_ours(db):
             with _Transaction(db, writes=True):
                 # Somebody else may have made the tables in the meantime.
                 if not _is_ours(db):
                     if parameters is None:
-                        raise missing(f"sqlite:{self._path}")
+                        raise missing(self._where)
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         raise IndexRefusedError(
                             f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
@@ -150,21 +198,22 @@ class SQLiteFile(Index):
                     db.execute(f"PRAGMA application_id = {tables.APPLICATION}")
                     db.execute(f"PRAGMA user_version = {SCHEMA}")
         (schema,) = db.execute("PRAGMA user_version").fetchone()
-        check_schema(str(schema), f"sqlite:{self._path}")
+        check_schema(str(schema), self._where)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
         db.execute("PRAGMA wal_autocheckpoint = 8000")
         db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
-        return dict(db.execute("SELECT name, value FROM parameter").fetchall())
+        stored = dict(db.execute("SELECT name, value FROM parameter").fetchall())
+        self._beside = {end: _file_at(Path(self._path + end)) for end in _ENDS}
+        return stored
 
     async def close(self) -> None:
         """Finish what is under way and close the file."""
         await self._batcher.join()
         if self._thread is not None:
-            if self._db is not None:
-                await self._in_thread(self._db.close)
-                self._db = None
+            await self._in_thread(self._disconnect)
+            self._file = None
             self._thread.shutdown(wait=False)
             self._thread = None
 
@@ -177,14 +226,13 @@ class SQLiteFile(Index):
         return await self._in_thread(lambda: self._transact(steps))
 
     def _transact(self, steps: list[Step | Shared]) -> list[Any]:
-        db = self._db
         try:
-            if db is None:
-                raise sqlite3.ProgrammingError("it is not open")
+            db = self._connected()
             moment = self._window.at(self._clock())
             lapses = any(step.needs_leases for step in steps)
             writes = any(step.writes for step in steps)
             with _Transaction(db, writes=writes):
+                self._check_key(db)
                 late = lapses and tables.expired(db, moment.now)
                 if writes and late:
                     tables.lapse(db, moment.now)
@@ -195,6 +243,42 @@ class SQLiteFile(Index):
                 return _answers(db, moment, steps)
         except sqlite3.Error as error:
             raise as_error(error, self._path, opening=False) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection; to the file that is there now, if that is another one than before.
+
+        What is written to a file that was removed, or replaced by another, is gone with it.
+        """
+        if self._file is None:
+            raise sqlite3.ProgrammingError("it is not open")
+        if self._db is not None and _file_at(Path(self._path)) == self._file:
+            return self._db
+        self._disconnect()
+        try:
+            _remove_left_over(Path(self._path), self._beside)
+            stored = self._open(self._parameters if self._is_maker else None)
+        except IndexRefusedError as error:
+            self._disconnect()
+            raise IndexUnavailableError(str(error)) from error
+        assert self._db is not None
+        if stored[HASH_KEY] == self._parameters[HASH_KEY]:
+            logger.warning(EMPTIED, self._where)
+        return self._db
+
+    def _check_key(self, db: sqlite3.Connection) -> None:
+        """Refuse to work on another index, be it another file or other contents of the same.
+
+        :raises IndexReplacedError: it has another key
+        """
+        query = "SELECT value FROM parameter WHERE name = ?"
+        found = db.execute(query, (HASH_KEY,)).fetchone()
+        if found is None or found[0] != self._parameters[HASH_KEY]:
+            raise replaced(self._where)
+
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         if self._thread is None:
@@ -216,6 +300,53 @@ def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step | Shar
         for (place, _), answer in zip(asked, given, strict=True):
             answers[place] = answer
     return answers
+
+
+def _file_at(path: Path) -> _File | None:
+    """The file that is there; None: there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _begin_file(path: Path) -> None:
+    """Make an empty file, without what one that is gone has left beside it.
+
+    Processes that have not seen yet that it is gone still use that; a new one must not share it.
+    """
+    with _taking_turns(path.parent):
+        if _file_at(path) is None:
+            for end in _ENDS:
+                Path(f"{path}{end}").unlink(missing_ok=True)
+            make_private(path)
+
+
+def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
+    """Remove what belongs to a file in whose place another one is: SQLite would add it to that.
+
+    :param known: what was beside the former one
+    """
+    with _taking_turns(path.parent):
+        for end in _ENDS:
+            beside = Path(f"{path}{end}")
+            if known.get(end) is not None and known[end] == _file_at(beside):
+                beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _taking_turns(folder: Path) -> Iterator[None]:
+    """Of the processes that use a folder one goes on at a time, where there are locks."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _is_ours(db: sqlite3.Connection) -> bool:

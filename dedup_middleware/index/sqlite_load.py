@@ -15,7 +15,7 @@ from dedup_middleware.index.loading import LEASE, Pace, Steps, lapsed
 from dedup_middleware.index.pages import Pages, Records, fitting
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.records import NUMBER_MASK, State
-from dedup_middleware.index.sqlite_tables import add, sweep
+from dedup_middleware.index.sqlite_tables import add, last_number, sweep
 from dedup_middleware.index.window import Moment
 
 _GENERATION = 24  # bits of a bucket's id below its generation
@@ -120,8 +120,7 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
 
 
 def _next_number(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    return int(row[0]) + 1 if row else 1
+    return last_number(db) + 1
 
 
 def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:

@@ -49,7 +49,7 @@ def propose(
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
-    last = _last_number(db)
+    last = tables.last_number(db)
     made: list[_Made] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []
@@ -137,11 +137,6 @@ class _Buckets:
         db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
         tables.add(db, "buckets", self._new)
         tables.add(db, "overflow", self._overflow)
-
-
-def _last_number(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    return int(row[0]) if row else 0
 
 
 def _described(

@@ -210,12 +210,23 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
 
 def counters(db: sqlite3.Connection) -> dict[str, int]:
     """Pages by state, ``buckets`` and ``overflow``."""
-    found: dict[str, int] = dict(db.execute("SELECT name, value FROM counter").fetchall())
+    found = dict.fromkeys(("committed", "buckets", "overflow", "gone"), 0)
+    found.update(db.execute("SELECT name, value FROM counter").fetchall())
     found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
-    issued = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'page'").fetchone()
-    found["issued"] = issued[0] if issued else 0
-    found["released"] = found["issued"] - found["gone"] - found["committed"] - found["pending"]
+    found["issued"] = last_number(db)
+    found["released"] = max(
+        0, found["issued"] - found["gone"] - found["committed"] - found["pending"]
+    )
     return found
+
+
+def last_number(db: sqlite3.Connection) -> int:
+    """The last page number given; as SQLite does, no lower than that of any page."""
+    query = (
+        "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'page'), 0), "
+        "coalesce((SELECT max(number) FROM page), 0))"
+    )
+    return int(db.execute(query).fetchone()[0])
 
 
 def add(db: sqlite3.Connection, name: str, amount: int) -> None:

@@ -1,5 +1,8 @@
 -- KEYS: leases, counters, committed. ARGV: prefix, page numbers (5 bytes each).
 -- Released pages among them have no address and no payload any more.
+if not own_counters(KEYS[2]) then
+  return redis.error_reply(GONE)
+end
 for at = 1, #ARGV[2], 5 do
   local page = string.sub(ARGV[2], at, at + 4)
   if state_of(page) == RELEASED then

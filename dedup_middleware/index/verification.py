@@ -102,6 +102,7 @@ class _Pages:
         self.simhashes = np.zeros(size, np.uint64)
         self.keys = np.zeros(size, np.uint64)
         self.tables = np.zeros(size, np.uint64)
+        self.highest = 0  # page id that a record names
 
     def add(self, pages: Satellites) -> None:
         rows = pages.numbers.astype(np.int64) - self.first
@@ -153,6 +154,10 @@ async def verify(index: Index, progress: Progress | None) -> Verification:
         # While others write, a counter may be anywhere between its two values.
         if not low <= found <= high and not (written and low != high):
             counters.append(f"{name}: the counter says {high}, there are {found}")
+    last = (await index.numbers()).stop - 1  # others may have added pages
+    if pages.highest > last:
+        # A page of such a record is not seen, or its id would be given again.
+        counters.append(f"page ids: the counter says {last}, records name {pages.highest}")
     pending = pages.count(State.PENDING)
     return Verification(
         committed=pages.count(State.COMMITTED),
@@ -219,6 +224,7 @@ def _check(
     numbers, remainders = numbers_of(raw, width), remainders_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))
     prefixes = np.repeat(names & np.uint64(0xFFFF), lengths // width)
+    pages.highest = max(pages.highest, int(numbers.max(initial=0)))
     rows = numbers.astype(np.int64) - pages.first
     known = rows < len(pages.states)  # others came in after the beginning
     early = int(np.count_nonzero(rows < 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -196,6 +197,26 @@ def locked_out(server: RedisServer) -> Iterator[None]:
         admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         yield
         admin.config_set("requirepass", "")
+
+
+async def test_lasting_fault_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl that is locked out for seconds, and tries several times, says so in one line, and at
+    its end how many times more it was refused."""
+    with running_redis(tmp_path) as server:
+        crawl = await crawling(server.url, DEDUP_TIMEOUT=0.5, DEDUP_RETRIES=0)
+        caplog.set_level(logging.WARNING)
+        with locked_out(server):
+            for number in range(40):
+                await crawl.item(item(f"a/{number}", number))
+                await asyncio.sleep(0.1)
+            refusals = int(crawl.stat("error/index"))
+            lines = [line for line in caplog.messages if line.startswith("The index")]
+            assert refusals >= 3
+            assert len(lines) == 1
+            await crawl.pipeline.close_spider()
+        assert "more times in" in caplog.text
 
 
 FAULTS: dict[str, Fault] = {

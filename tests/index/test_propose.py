@@ -383,11 +383,12 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
     sent = request(pages, index.prefix, moment, index.layout, windowed=False)
     names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
     names += sent.keys
-    arguments: tuple[bytes | int, ...] = (index.prefix, 60_000, 0, 0, 1, *sent.arguments)
+    arguments: tuple[bytes | int, ...] = (60_000, 0, 0, 1, *sent.arguments)
     call = Call(
         arguments,
         names,
         script("propose", index.layout),
+        index._session,
     )
     claims: list[list[Claim]] = []
     for _ in range(2):

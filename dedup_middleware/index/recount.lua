@@ -1,0 +1,13 @@
+-- KEYS: leases, counters, committed, then the hashes of all buckets. ARGV: prefix.
+-- Sets the counter of buckets to their number, which it is not after a right was withdrawn.
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+local number, text_end, _, overflow, gone = struct.unpack(COUNTERS, counters)
+local filled = 0
+for i = 4, #KEYS do
+  filled = filled + redis.call('HLEN', KEYS[i])
+end
+set_counters(KEYS[2], number, text_end, filled, overflow, gone)
+return filled

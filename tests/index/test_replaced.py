@@ -1,0 +1,333 @@
+"""The index is emptied, removed, or replaced by another one while crawls use it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.fingerprint import DUPLICATE, NEW, UNCHECKED
+from dedup_middleware.index.base import Claim, Claimed
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.records import State
+from dedup_middleware.index.redis import RedisIndex
+from tests.index.harness import RedisHarness, SQLiteHarness, entry, slots_of
+from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
+from tests.servers import RedisServer, running_redis
+from tests.test_deduplicator import Counts
+from tests.texts import article
+
+
+@attrs.frozen
+class Place:
+    """Where an index is, and how it is emptied."""
+
+    url: str
+    empty: Callable[[], object]
+
+    def crawl(self, **more: Any) -> Deduplicator:
+        """A deduplicator that gives up at once."""
+        return Deduplicator(Options(index_url=self.url, retries=0, **more))
+
+
+@pytest.fixture(params=["redis", "sqlite", "sqlite, its file alone"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A place of each kind."""
+    if request.param == "redis":
+        with running_redis(tmp_path) as server, server.client() as admin:
+            yield Place(server.url, admin.flushall)
+    else:
+        file = tmp_path / "index.db"
+        ends = ("", "-wal", "-shm") if request.param == "sqlite" else ("",)
+
+        def remove() -> None:
+            for end in ends:
+                Path(f"{file}{end}").unlink(missing_ok=True)
+
+        yield Place(f"sqlite:{file}", remove)
+
+
+def page(name: str, number: int) -> Document:
+    """A document with the text of a number."""
+    return Document(key=f"https://{name}", text=article(number, 12))
+
+
+async def store(dedup: Deduplicator, name: str, number: int) -> str:
+    """Decide a page and commit it; returns the outcome."""
+    verdict = await dedup.decide(page(name, number))
+    assert await dedup.commit(verdict)
+    return verdict.outcome
+
+
+async def test_emptied_while_crawls_run(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """Each crawl says so once and goes on: nothing fails, pages that were stored before are stored
+    once more and then known to all, and no claim from before is taken for one of now."""
+    caplog.set_level(logging.WARNING)
+    async with place.crawl() as one, place.crawl() as two:
+        for number in range(5):
+            assert await store(one, f"a/{number}", number) == NEW
+            assert await store(two, f"b/{number}", number) == DUPLICATE
+        held = await one.decide(page("a/9", 9))
+        assert held.outcome == NEW
+        place.empty()
+        for number in range(5):
+            assert await store(two, f"c/{number}", number) == NEW
+            assert await store(one, f"d/{number}", number) == DUPLICATE
+        assert await one.commit(held)
+        assert await store(two, "e/9", 9) == DUPLICATE
+        assert len([line for line in caplog.messages if "was emptied" in line]) == 2
+        assert len(caplog.messages) == 2
+    async with place.crawl() as later:
+        for number in (*range(5), 9):
+            assert await store(later, f"f/{number}", number) == DUPLICATE
+
+
+async def test_set_up_anew_with_another_key(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl whose index was removed and set up by another one, with another key, says so once and
+    goes on with that key: what either stores, the other one knows."""
+    caplog.set_level(logging.WARNING)
+    async with place.crawl() as one:
+        assert await store(one, "a/0", 0) == NEW
+        held, failed = await one.decide(page("a/8", 8)), await one.decide(page("a/9", 9))
+        place.empty()
+        async with place.crawl() as two:
+            for number in range(5):
+                assert await store(two, f"b/{number}", number) == NEW
+            for number in range(5):
+                assert await store(one, f"c/{number}", number) == DUPLICATE
+            assert await one.commit(held)
+            await one.release(failed)
+            assert await store(two, "d/8", 8) == DUPLICATE
+            assert await store(one, "c/6", 6) == NEW
+            assert await store(two, "d/6", 6) == DUPLICATE
+            assert await store(two, "d/9", 9) == NEW
+        assert [line for line in caplog.messages if "another one than before" in line]
+        assert len(caplog.messages) == 1
+
+
+async def test_set_up_anew_with_other_parameters(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl whose index was removed and set up with other parameters stores nothing unseen: its
+    pages are unchecked, and the warning names the difference."""
+    caplog.set_level(logging.WARNING)
+    async with place.crawl() as one:
+        assert await store(one, "a/0", 0) == NEW
+        place.empty()
+        async with place.crawl(bands=4, rows=4) as two:
+            assert await store(two, "b/1", 1) == NEW
+            for number in range(5):
+                verdict = await one.decide(page(f"c/{number}", 1))
+                assert verdict.outcome == UNCHECKED
+            assert await store(two, "d/1", 1) == DUPLICATE
+    assert "bands: the index has '4x4'" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_many_pages_under_way(place: Place) -> None:
+    """Pages that are being decided while the index is set up anew with another key are stored, each
+    at most once more, and copies of them are found afterwards."""
+    counts = Counts()
+    one = Deduplicator(Options(index_url=place.url), count=counts)
+    await one.open()
+    async with one:
+        work = [asyncio.create_task(store(one, f"a/{n}", n)) for n in range(60)]
+        await asyncio.sleep(0.01)
+        place.empty()
+        async with place.crawl() as two:
+            await store(two, "b/100", 100)
+            outcomes = await asyncio.gather(*work)
+            assert set(outcomes) <= {NEW, UNCHECKED}
+            await asyncio.sleep(1)
+            assert await store(one, "a/101", 101) == NEW
+            await asyncio.sleep(0.2)
+            for number in (100, 101):
+                assert (await two.decide(page(f"c/{number}", number))).outcome == DUPLICATE
+            # Of pages stored before the index was emptied nothing is known, of others all.
+            again = [await store(one, f"d/{n}", n) for n in range(60)]
+            assert set(again) <= {NEW, DUPLICATE}
+            for number in range(60):
+                assert (await two.decide(page(f"e/{number}", number))).outcome == DUPLICATE
+    assert counts.of["error/internal"] == 0
+
+
+async def test_upkeep_does_not_touch_another_index(own_server: RedisServer) -> None:
+    """Page numbers read from one index mean nothing in the next: forgetting and compacting
+    end with a clear error if it was set up anew in between, with whatever key."""
+    index = await opened(own_server.url)
+    assert await index.commit(await claimed(index))
+    with own_server.client() as admin:
+        admin.flushall()
+    other = await opened(own_server.url)
+    kept = await claimed(other)
+    assert await other.commit(kept)
+    for call in (
+        lambda: index.forget([kept.number]),
+        lambda: index.forget_span(0, 1 << 31),
+        index.compact,
+    ):
+        with pytest.raises(IndexUnavailableError, match=r"set up anew|another key"):
+            await call()  # type: ignore[operator]
+    assert await states(other, kept.number) == [State.COMMITTED]
+    assert [len(raw) for raw in await other.read_buckets(SLOTS)] == [slot.width for slot in SLOTS]
+    await index.close()
+    await other.close()
+
+
+async def test_contents_of_a_file_replaced_in_place(tmp_path: Path) -> None:
+    """A backup of another index put into the same file is another index."""
+    url = f"sqlite:{tmp_path / 'index.db'}"
+    async with Deduplicator(Options(index_url=f"sqlite:{tmp_path / 'other.db'}")) as other:
+        assert await store(other, "o/1", 1) == NEW
+    async with Deduplicator(Options(index_url=url)) as one:
+        assert await store(one, "a/2", 2) == NEW
+        source, target = (sqlite3.connect(tmp_path / name) for name in ("other.db", "index.db"))
+        source.backup(target)
+        source.close()
+        target.close()
+        assert await store(one, "a/1", 1) == DUPLICATE
+        assert await store(one, "b/2", 2) == NEW
+
+
+async def test_file_replaced_by_something_else(tmp_path: Path) -> None:
+    """A file that is no index any more makes pages unchecked, and is left as it is; when the index
+    is back the crawl goes on."""
+    file = tmp_path / "index.db"
+    async with Deduplicator(Options(index_url=f"sqlite:{file}", timeout=0.1)) as one:
+        assert await store(one, "a/1", 1) == NEW
+        db = sqlite3.connect(file)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        file.rename(tmp_path / "kept.db")
+        file.write_bytes(b"not a database at all" * 100)
+        assert (await one.decide(page("b/1", 1))).outcome == UNCHECKED
+        assert file.read_bytes() == b"not a database at all" * 100
+        (tmp_path / "kept.db").replace(file)
+        one._breaker.worked()
+        assert await store(one, "c/1", 1) == DUPLICATE
+
+
+async def test_command_makes_no_file(tmp_path: Path) -> None:
+    """What only reads an index does not make one when it is removed meanwhile."""
+    file = tmp_path / "index.db"
+    async with Deduplicator(Options(index_url=f"sqlite:{file}")) as one:
+        await store(one, "a/1", 1)
+    index = open_index(Options(index_url=f"sqlite:{file}"))
+    await index.attach()
+    file.unlink()
+    with pytest.raises(IndexUnavailableError, match="there is no index"):
+        await index.count()
+    assert not file.exists()
+    await index.close()
+
+
+async def test_number_is_never_given_twice(redis_server: RedisServer) -> None:
+    """A counter of pages behind the pages that are there gives none of their numbers again: claims
+    are refused with a clear error, and ``verify`` names both."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    claims = [await claimed(index, slots_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)]
+    for claim in claims:
+        assert await index.commit(claim)
+    key = harness.prefix + b"counters"
+    raw = harness.admin.get(key)
+    before = harness.admin.get(harness.prefix + b"s" + bytes(4))
+    for last in (0, 2, 4):
+        harness.admin.set(key, last.to_bytes(6, "little") + raw[6:])
+        with pytest.raises(IndexUnavailableError, match="counter of pages is lower"):
+            await claimed(index, slots_of(9))
+        with pytest.raises(IndexUnavailableError, match="counter of pages is lower"):
+            await index.propose(entry(slots_of(9)), 3, LEASE)
+        found = await index.verify()
+        assert not found.is_sound
+        assert any(f"the counter says {last}, records name 5" in line for line in found.counters)
+    assert harness.admin.get(harness.prefix + b"s" + bytes(4)) == before
+    harness.admin.set(key, raw)
+    assert isinstance(await claimed(index), Claim)
+    await harness.close()
+
+
+async def test_number_of_a_short_sequence(tmp_path: Path) -> None:
+    """A SQLite file whose sequence was set back goes on behind its last page."""
+    harness = SQLiteHarness(tmp_path / "index.db")
+    index = await harness.client()
+    claims = [await claimed(index, slots_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)]
+    harness.execute("UPDATE sqlite_sequence SET seq = 1")
+    made = await index.propose(entry(slots_of(9)), 0, LEASE)
+    assert isinstance(made, Claimed)
+    assert made.claim.number == claims[-1].number + 1
+    assert (await index.stats()).released == 0
+    await harness.close()
+
+
+@pytest.mark.parametrize("gone", ["parameters", "counters", "schema", "short", "key", "no key"])
+async def test_parts_of_a_server_gone(own_server: RedisServer, gone: str) -> None:
+    """An index without its parameters, its counters or its key is refused with what is gone."""
+    await (await opened(own_server.url)).close()
+    with own_server.client() as admin:
+        if gone == "short":
+            admin.set("{dedup}counters", b"\0" * 7)
+        elif gone == "key":
+            admin.hset("{dedup}parameters", "hash_key", "zz")
+        elif gone == "no key":
+            admin.hdel("{dedup}parameters", "hash_key")
+        else:
+            admin.delete("{dedup}" + gone)
+    named = {"short": "counters", "key": "hash_key", "no key": "hash_key"}.get(gone, gone)
+    assert named in await refusal(own_server.url)
+    index = RedisIndex(Options(index_url=own_server.url))
+    with pytest.raises((IndexRefusedError, IndexUnavailableError)):
+        await index.attach()
+    await index.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM parameter",
+        "DELETE FROM parameter WHERE name = 'hash_key'",
+        "UPDATE parameter SET value = 'zz' WHERE name = 'hash_key'",
+    ],
+)
+async def test_parameters_of_a_file_gone(tmp_path: Path, statement: str) -> None:
+    """A file without its parameters, or its key, is refused with what is gone."""
+    harness = SQLiteHarness(tmp_path / "index.db")
+    await harness.client()
+    harness.execute(statement)
+    with pytest.raises(IndexRefusedError, match="hash_key is"):
+        await harness.client()
+    with pytest.raises(IndexRefusedError, match="hash_key is"):
+        await harness.client(None)
+    await harness.close()
+
+
+async def test_counters_of_a_file_gone(tmp_path: Path) -> None:
+    """A file without its counters can be verified, which names them."""
+    harness = SQLiteHarness(tmp_path / "index.db")
+    index = await harness.client()
+    assert await index.commit(await claimed(index))
+    harness.execute("DELETE FROM counter")
+    found = await index.verify()
+    assert not found.is_sound
+    assert any(line.startswith("committed: the counter says 0") for line in found.counters)
+    await harness.close()
+
+
+async def test_setting_up_that_was_broken_off(own_server: RedisServer) -> None:
+    """What is left by a user who had no right to set up an index does not keep others from it."""
+    with own_server.client() as admin:
+        admin.set("{dedup}counters", bytes(38))
+        index = await opened(own_server.url)
+        assert await index.commit(await claimed(index))
+        await index.close()
+        admin.delete("{dedup}schema")
+        assert "it has no schema" in await refusal(own_server.url)

@@ -1,0 +1,330 @@
+"""Pages that were stored while the index was away: each is entered later, or counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dedup_middleware import Deduplicator, IndexUnavailableError, Options
+from dedup_middleware.availability import Breaker
+from dedup_middleware.fingerprint import NEW, UNCHECKED, Verdict
+from dedup_middleware.index.base import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.records import Satellites
+from dedup_middleware.index.tables import Slot
+from tests.test_deduplicator import Counts, page
+from tests.texts import article
+
+OPTIONS = Options(index_url="memory:", pending_wait=0.2, lease=30.0)
+TEXTS = [article(number, 12) for number in range(30)]
+
+
+class ScriptedIndex(MemoryIndex):
+    """Every call lets others run, and fails when the script says so.
+
+    :param fails: gives for each call whether it fails
+    """
+
+    def __init__(self, fails: Callable[[], bool] = lambda: False) -> None:
+        super().__init__()
+        self.fails = fails
+        self.closed = 0
+
+    async def _turn_of_others(self) -> None:
+        await asyncio.sleep(0)
+        if self.fails():
+            raise IndexUnavailableError("cut off by the script")
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        await self._turn_of_others()
+        return await super().propose(entry, distance, lease, probes, known)
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        await self._turn_of_others()
+        return await super().fetch(numbers)
+
+    async def commit(self, claim: Claim) -> bool:
+        await self._turn_of_others()
+        return await super().commit(claim)
+
+    async def release(self, claim: Claim) -> bool:
+        await self._turn_of_others()
+        return await super().release(claim)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        await self._turn_of_others()
+        return await super().renew(claims, lease)
+
+    async def close(self) -> None:
+        self.closed += 1
+        await super().close()
+
+
+class Impatient(Breaker):
+    """Tries again at once, so that a script of a few calls holds several outages."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0, first=0.0, longest=0.0)
+
+
+def deduplicator(index: ScriptedIndex, counts: Counts) -> Deduplicator:
+    """One that makes no pauses."""
+    dedup = Deduplicator(OPTIONS, index=index, count=counts)
+    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    return dedup
+
+
+@contextlib.contextmanager
+def loop_errors() -> Iterator[list[dict[str, Any]]]:
+    """What the event loop is told of tasks whose errors no caller has seen."""
+    found: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: found.append(context))
+    yield found
+
+
+def unaccounted(counts: Counts, dedup: Deduplicator) -> int:
+    """Pages that were remembered, less those settled, still remembered, or forgotten."""
+    of = counts.of
+    known = of["unchecked/settled"] + of["unchecked/forgotten"] + len(dedup._catch_up.backlog)
+    return of["unchecked/remembered"] - known
+
+
+async def test_close_right_after_an_outage() -> None:
+    """All pages that went by are entered by close itself, each once, though each of its decisions
+    shows that the index is back."""
+    down = [True]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    with loop_errors() as errors:
+        for number in range(20):
+            verdict = await dedup.decide(page(f"a/{number}", TEXTS[number]))
+            assert verdict.outcome == UNCHECKED
+            assert await dedup.commit(verdict)
+        down[0] = False
+        await dedup.close()
+    assert index.closed == 1
+    assert await index.count() == 20
+    assert counts.of["unchecked/remembered"] == counts.of["unchecked/settled"] == 20
+    assert counts.of["unchecked/forgotten"] == 0
+    assert errors == []
+
+
+async def test_outage_while_closing(caplog: pytest.LogCaptureFixture) -> None:
+    """What can't be entered at the end is counted and logged, and the index is closed."""
+    left = [10]
+
+    def fails() -> bool:
+        left[0] -= 1
+        return left[0] < 0 or left[0] >= 5
+
+    index, counts = ScriptedIndex(fails), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    for number in range(5):
+        await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
+    assert counts.of["unchecked/remembered"] == 5
+    caplog.set_level(logging.WARNING)
+    await dedup.close()
+    assert index.closed == 1
+    settled, forgotten = counts.of["unchecked/settled"], counts.of["unchecked/forgotten"]
+    assert settled + forgotten == 5
+    assert settled == await index.count() == 2
+    assert f"{forgotten} pages" in caplog.text
+
+
+async def test_close_that_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close that is cut short gives back claims, closes the index and accounts for all pages."""
+    down = [False]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    held = await dedup.decide(page("held", TEXTS[20]))
+    assert held.claim is not None
+    down[0] = True
+    for number in range(5):
+        await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
+    down[0] = False
+    reached = asyncio.Event()
+
+    async def never(*_: object) -> Claimed | Candidates:
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(index, "propose", never)
+    closing = asyncio.create_task(dedup.close())
+    await asyncio.wait_for(reached.wait(), 10)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert index.closed == 1
+    assert counts.of["unchecked/forgotten"] == 5
+    assert (await index.stats()).pending == 0
+
+
+async def test_error_of_our_own_while_catching_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A page that can't be entered for another reason than an outage is counted and logged, and the
+    others are entered."""
+    down = [True]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    for number in range(5):
+        await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
+    down[0] = False
+    propose = index.propose
+    calls = iter([ZeroDivisionError, RuntimeError])
+
+    async def broken(*arguments: Any) -> Claimed | Candidates:
+        error = next(calls, None)
+        if error is not None:
+            raise error("made by the test")
+        return await propose(*arguments)
+
+    monkeypatch.setattr(index, "propose", broken)
+    with loop_errors() as errors:
+        await dedup.close()
+    assert index.closed == 1
+    assert counts.of["unchecked/settled"] == await index.count() == 3
+    assert counts.of["unchecked/forgotten"] == counts.of["error/internal"] == 2
+    assert "made by the test" in caplog.text
+    assert errors == []
+
+
+async def test_unresolved_claims_hold_up_no_catch_up() -> None:
+    """A remembered copy of a page whose fate is unknown is entered at the end without waiting for
+    it, since nothing will tell of it any more."""
+    down = [False]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup = Deduplicator(
+        Options(index_url="memory:", pending_wait=600.0), index=index, count=counts
+    )
+    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    await dedup.open()
+    unresolved = await dedup.decide(page("a/1", TEXTS[1]))
+    assert unresolved.outcome == NEW
+    down[0] = True
+    await dedup.commit(await dedup.decide(page("b/1", TEXTS[1])))
+    down[0] = False
+    await asyncio.wait_for(dedup.close(), 30)
+    assert counts.of["claim/unresolved"] == 1
+    assert counts.of["unchecked/settled"] == await index.count() == 1
+
+
+async def test_page_under_way_of_another_process_bounds_the_end() -> None:
+    """Remembered copies of pages that another process holds are waited for once in all, not each,
+    and are counted as forgotten."""
+    down = [False]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    other = deduplicator(index, Counts())
+    await other.open()
+    for number in range(10):
+        assert (await other.decide(page(f"o/{number}", TEXTS[number]))).outcome == NEW
+    dedup = Deduplicator(Options(index_url="memory:", pending_wait=1.0), index=index, count=counts)
+    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    await dedup.open()
+    down[0] = True
+    for number in range(10):
+        await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
+    down[0] = False
+    await asyncio.wait_for(dedup.close(), 5)
+    assert counts.of["unchecked/forgotten"] == 10
+
+
+async def test_page_stored_after_the_end_is_counted() -> None:
+    """A page that is stored when all is closed can't be entered any more, and is counted."""
+    index, counts = ScriptedIndex(lambda: True), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    verdict = await dedup.decide(page("a/1", TEXTS[1]))
+    await dedup.close()
+    await dedup.commit(verdict)
+    assert counts.of["unchecked/forgotten"] == counts.of["unchecked/remembered"] == 1
+
+
+PLANS = st.tuples(
+    st.integers(0, 2**32),
+    st.floats(0.0, 0.9),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(1, 200)),
+)
+
+
+@given(PLANS)
+@settings(max_examples=150)
+def test_every_remembered_page_is_accounted_for(plan: tuple[int, float, bool, int | None]) -> None:
+    """However calls fail and overlap, and however the end comes: pages remembered = settled + still
+    remembered + forgotten, but for one that is being entered, at each call and at the end. The
+    index is closed, no claim is left open unless it was away, and no page is entered twice."""
+    asyncio.run(_overlap(*plan))
+
+
+async def _overlap(seed: int, rate: float, down_at_end: bool, cancel_after: int | None) -> None:
+    rng = random.Random(seed)
+    state = {"rate": rate}
+    counts = Counts()
+
+    def fails() -> bool:
+        assert unaccounted(counts, dedup) in (0, 1)
+        return rng.random() < state["rate"]
+
+    index = ScriptedIndex(fails)
+    dedup = deduplicator(index, counts)
+    with loop_errors() as errors:
+        await dedup.open()
+
+        async def arrive(number: int) -> None:
+            for _ in range(rng.randrange(8)):
+                await asyncio.sleep(0)
+            # Some texts come twice.
+            verdict: Verdict = await dedup.decide(page(f"a/{number}", TEXTS[number % 20]))
+            for _ in range(rng.randrange(8)):
+                await asyncio.sleep(0)
+            if not verdict.is_duplicate:
+                await dedup.commit(verdict)
+
+        await asyncio.gather(*map(arrive, range(25)))
+        remembered = counts.of["unchecked/remembered"]
+        state["rate"] = rate if down_at_end else 0.0
+        closing = asyncio.create_task(dedup.close())
+        if cancel_after is not None:
+            for _ in range(cancel_after):
+                await asyncio.sleep(0)
+            closing.cancel()
+        cancelled = False
+        try:
+            await closing
+        except asyncio.CancelledError:
+            cancelled = True
+        await asyncio.sleep(0)
+    assert errors == []
+    assert index.closed == 1
+    assert len(dedup._catch_up.backlog) == 0
+    assert unaccounted(counts, dedup) == 0
+    assert counts.of["unchecked/remembered"] >= remembered
+    if not down_at_end:
+        assert cancelled or (await index.stats()).pending == 0
+        assert cancelled or counts.of["unchecked/forgotten"] == 0
+    assert counts.of["error/internal"] == 0
+    assert await index.count() == counts.of["committed"] <= 20

@@ -1,0 +1,133 @@
+"""A process that opens a deduplicator, decides pages of all kinds, and says what was compiled when.
+
+    python -m tests.warm_probe '{"index_url": "memory:"}'
+
+Prints one JSON object:
+
+* ``before``: number of kernels compiled by ``open``
+* ``late``: kernels that were compiled, or loaded from the cache, only afterwards
+* ``compiled``, ``of_html``: those compiled afterwards, and with the pages of HTML, which come last
+* ``on_loop``: those of both that the thread of the event loop compiled
+* ``stall``, ``stall_html``: longest time for which the loop stood still meanwhile, in seconds
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from numba.core import event
+from numba.core.dispatcher import Dispatcher
+
+from dedup_middleware import Deduplicator, Document, Options
+from tests.texts import article, english
+
+
+class Compilations(event.Listener):  # type: ignore[misc]
+    """Kernels whose compilation has begun, and whether that was in the main thread."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bool]] = []
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins to compile."""
+        here = threading.current_thread() is threading.main_thread()
+        self.seen.append((event.data["dispatcher"].__name__, here))
+
+    def on_end(self, event: Any) -> None:
+        """Numba is done."""
+
+
+def ready() -> set[tuple[str, str]]:
+    """Kernels that have code in this process, called by Python."""
+    found = (one for one in gc.get_objects() if isinstance(one, Dispatcher))
+    return {(one.__module__, one.__name__) for one in found if one.overloads and declared(one)}
+
+
+def declared(dispatcher: Dispatcher) -> bool:
+    """Whether it is a kernel that Python calls, and not a part of others."""
+    return not dispatcher.targetoptions.get("no_cpython_wrapper")
+
+
+async def decide(dedup: Deduplicator, key: str, *, store: bool = True, **page: Any) -> str:
+    """Decide a page, then commit or release it."""
+    verdict = await dedup.decide(Document(key=f"https://{key}", **page))
+    await (dedup.commit(verdict) if store else dedup.release(verdict))
+    await asyncio.sleep(0)  # in memory nothing waits
+    return verdict.outcome
+
+
+async def pages_of_all_kinds(dedup: Deduplicator) -> set[str]:
+    """Decisions of every kind; returns their outcomes."""
+    text, figures = article(1, 30), "今日最高气温{}度，水位{}米。"
+    singles = [
+        ("a/1", {"text": text}),
+        ("b/1", {"text": text}),
+        ("b/2", {"text": text + "责任编辑 李明"}),
+        ("b/3", {"text": text + figures.format(31, "12.5")}),
+        ("b/4", {"text": text + figures.format(28, "11.9")}),
+        ("c/1", {"text": "渔船", "title": "早归"}),
+        ("c/2", {"text": "渔船", "title": "早归"}),
+        ("d/1", {"text": english(3)}),
+        ("d/2", {"text": english(3) + " And a few more words."}),
+        ("e/1", {"text": " "}),
+        ("a/1", {"text": text}),
+        ("a/1", {"text": article(2, 30)}),
+        ("a/1", {"text": text + article(2, 30)}),
+    ]
+    outcomes = {await decide(dedup, key, **page) for key, page in singles}
+    outcomes.add(await decide(dedup, "f/1", text=article(3, 30), store=False))
+    outcomes.add(await decide(dedup, "f/2", text=article(3, 30)))
+    # Many at a time, whose buckets have to grow, and many alike.
+    others = (decide(dedup, f"m/{n}", text=article(100 + n, 10)) for n in range(300))
+    alike = (decide(dedup, f"n/{n}", text="同一句话。" * 30 + f"第{n}号") for n in range(100))
+    outcomes.update(await asyncio.gather(*others, *alike))
+    return outcomes
+
+
+async def main() -> None:
+    """See the module."""
+    options = Options(**json.loads(sys.argv[1]))
+    compilations = Compilations()
+    event.register("numba:compile", compilations)
+    stalls = [0.0]
+
+    async def watch() -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.01)
+            stalls.append(time.perf_counter() - before - 0.01)
+
+    async with Deduplicator(options) as dedup:
+        before, compiled_before = ready(), len(compilations.seen)
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        outcomes = await pages_of_all_kinds(dedup)
+        late, compiled = ready() - before, compilations.seen[compiled_before:]
+        await asyncio.sleep(0.02)
+        stall = max(stalls)
+        html = f"<title>标题</title><nav>菜单</nav><article><p>{article(5, 30)}</p></article>"
+        for number, page in enumerate((html, html.encode(), english(9))):
+            await decide(dedup, f"h/{number}", html=page)
+        watching.cancel()
+    of_html = compilations.seen[compiled_before + len(compiled) :]
+    told = {
+        "outcomes": sorted(outcomes),
+        "late": sorted(".".join(one) for one in late),
+        "compiled": [name for name, _ in compiled],
+        "on_loop": [name for name, here in compiled + of_html if here],
+        "before": compiled_before,
+        "of_html": len(of_html),
+        "stall": round(stall, 3),
+        "stall_html": round(max(stalls), 3),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
