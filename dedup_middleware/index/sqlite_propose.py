@@ -23,7 +23,6 @@ from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record_of
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.records import NARROW, WIDE, Satellites, State
 from dedup_middleware.index.tables import (
-    NARROW_TABLES,
     SIMHASH_TABLES,
     Neighbours,
     Slot,
@@ -33,7 +32,6 @@ from dedup_middleware.index.tables import (
 from dedup_middleware.index.window import Moment
 
 _NAMED = 16  # neighbours of a page whose addresses come with the answer
-_NARROW_TABLES = np.uint64(NARROW_TABLES)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _Made = tuple[Claim | None, Neighbours]
 
@@ -56,8 +54,8 @@ def propose(
     leases: list[tuple[int, bytes, float, float]] = []
     for page, ids in zip(pages, known, strict=True):
         held = buckets.of(page.slots)
-        near = beside(page.slots, held, page.distance, ids, page.known.upto)
-        if len(near) and (near.tables & _NARROW_TABLES).any():
+        near, is_blocked = beside(page.slots, held, page.distance, ids, page.known.upto)
+        if is_blocked:
             made.append((None, near))
             continue
         entry, last = page.entry, last + 1
@@ -110,9 +108,11 @@ class _Buckets:
         self._new = 0
         self._overflow = 0
 
-    def of(self, slots: Sequence[Slot]) -> list[list[bytes | None]]:
+    def of(self, slots: Sequence[Slot]) -> Sequence[Sequence[bytes | None]]:
         """The bucket of each slot, in every generation."""
         held, bases = self._held, self._bases
+        if len(bases) == 1 and bases[0] == 0:
+            return [(held.get(n),) for n in Slots.of(slots).numbers()[0]]
         return [[held.get(base | n) for base in bases] for n in Slots.of(slots).numbers()[0]]
 
     def add(self, slots: Sequence[Slot], number: int) -> None:
