@@ -23,6 +23,7 @@ from dedup_middleware.index.layout import BUCKET_LIMIT, cut_address, record_of
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.records import NARROW, WIDE, Satellites, State
 from dedup_middleware.index.tables import (
+    NARROW_TABLES,
     SIMHASH_TABLES,
     Neighbours,
     Slot,
@@ -47,7 +48,7 @@ def propose(
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
-    last = _last_number(db)
+    before = last = _last_number(db)
     made: list[_Made] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []
@@ -55,6 +56,9 @@ def propose(
     for page, ids in zip(pages, known, strict=True):
         held = buckets.of(page.slots)
         near, is_blocked = beside(page.slots, held, page.distance, ids, page.known.upto)
+        if is_blocked and page.known:
+            # What the same call has claimed comes with the claim, for the client to judge.
+            is_blocked = _blocks(near, before)
         if is_blocked:
             made.append((None, near))
             continue
@@ -78,6 +82,12 @@ def propose(
         buckets.write(db)
     answers, damaged = _described(db, made, moment.now, layout)
     return answers, corrupt + damaged
+
+
+def _blocks(near: Neighbours, before: int) -> bool:
+    """Whether a page up to an id was found in a narrow table."""
+    older = near.numbers <= np.uint64(before)
+    return bool((near.tables[older] & np.uint64(NARROW_TABLES)).any())
 
 
 def _known(
