@@ -114,7 +114,8 @@ NO_CANDIDATES = Candidates()
 
 @attrs.frozen(eq=False)
 class Claimed:
-    """The claim of a page, and the pages that it met in the SimHash tables alone.
+    """The claim of a page, and the pages that it met in the SimHash tables alone, or that were
+    claimed just before it by the same process.
 
     The claim must be released if one of those makes the page a duplicate.
     """
@@ -269,7 +270,9 @@ class Index(ABC):
         Look-up and claim are one step, which no other call can interrupt. So of two like pages that
         share a record, proposed at the same time, the later one is given the earlier one as its
         candidate, never both each other. The SimHash tables do not block a claim; their
-        candidates come with it, those that came before it at least.
+        candidates come with it, those that came before it at least. So do pages that were claimed
+        just before by the same process, where the page knows others: of many pages of one template
+        that are under way at a time, only one could be claimed at once otherwise.
 
         Bytes in a bucket behind its last whole record are counted (``near.corrupt``) and passed
         over; the next record that is written there takes their place.

@@ -13,7 +13,14 @@ import numpy as np
 
 from dedup_middleware.index.layout import FULL_BUCKET
 from dedup_middleware.index.records import NARROW, NUMBER_BITS, NUMBER_MASK, REMAINDER_BITS, WIDE
-from dedup_middleware.index.tables import NOBODY, SIMHASH_TABLES, Neighbours, Slot, Slots
+from dedup_middleware.index.tables import (
+    NARROW_TABLES,
+    NOBODY,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slot,
+    Slots,
+)
 
 _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
@@ -29,8 +36,10 @@ def beside(
     distance: int,
     known: AbstractSet[int] = frozenset(),
     upto: int = 0,
-) -> Neighbours:
+) -> tuple[Neighbours, bool]:
     """The same as :func:`.scan.neighbours`, without the pages that are known.
+
+    Also whether any of those left was found in a narrow table.
 
     :param held: of each slot its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
@@ -54,7 +63,8 @@ def beside(
             _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
             if len(masks) > _MANY:
                 flat = [(slots[j], one) for j, some in enumerate(held) for one in some if one]
-                return _left(_scanned(flat, distance), known, upto)
+                left = _left(_scanned(flat, distance), known, upto)
+                return left, bool((left.tables & np.uint64(NARROW_TABLES)).any())
     if size > _FEW:
         found = _scanned([(slots[i], raw) for i, raw in wide], distance)
         corrupt += found.corrupt
@@ -67,10 +77,11 @@ def beside(
     if upto or known:
         masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
     if not (masks or full or corrupt):
-        return NOBODY
+        return NOBODY, False
     numbers = sorted(masks)
     tables = [masks[number] for number in numbers]
-    return Neighbours(np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full)
+    near = Neighbours(np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full)
+    return near, any([mask & NARROW_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
 
 def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:

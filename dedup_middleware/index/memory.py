@@ -176,6 +176,15 @@ class MemoryIndex(Index):
         return self._fetch(np.asarray(numbers, np.uint64))
 
     def _fetch(self, wanted: NDArray[np.uint64]) -> Satellites:
+        if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
+            number = int(wanted[0])
+            row = number - self._forgotten
+            if self._leases:
+                self._lease(number)
+            at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
+            content = self._content[at]
+            content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
+            return Satellites(wanted, content, self._states[at].copy(), self._times[at].copy())
         # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
         rows = wanted - np.uint64(self._forgotten)
         rows[rows > np.uint64(self._last - self._forgotten)] = 0
@@ -231,10 +240,17 @@ class MemoryIndex(Index):
                     self._buckets[one].look(words, distance, ids, look)
         newest = self._newest(generation)
         is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
-        candidates = self._candidates(look)
+        full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
+        candidates = NO_CANDIDATES
+        if look.count or full or corrupt:
+            near = Neighbours(look.numbers, look.tables, corrupt, full)
+            named = near.numbers[:_NAMED].tolist()
+            addresses = dict(zip(named, self._named(named), strict=True))
+            records = self._fetch(near.numbers)
+            candidates = Candidates(near, records, addresses, more=look.is_cut)
         if not is_claimed:
             return candidates
-        self.overflow += look.left_out
+        self.overflow += left_out
         return Claimed(self._claimed(entry, self._number(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:
@@ -242,15 +258,6 @@ class MemoryIndex(Index):
         if not len(known.pages):
             return known.upto, NO_PAGES.numbers
         return known.upto, known.still(self._fetch(known.pages.numbers))
-
-    def _candidates(self, look: Look) -> Candidates:
-        full, corrupt = look.full, look.corrupt
-        if not (look.count or full or corrupt):
-            return NO_CANDIDATES
-        near = Neighbours(look.numbers, look.tables, corrupt, full)
-        named = near.numbers[:_NAMED].tolist()
-        addresses = dict(zip(named, self._named(named), strict=True))
-        return Candidates(near, self._fetch(near.numbers), addresses, more=look.is_cut)
 
     def _claimed(self, entry: Entry, number: int, until: float) -> Claim:
         """Keep what is to be known of a page that has its records."""

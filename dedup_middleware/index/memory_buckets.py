@@ -67,6 +67,7 @@ _CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
 _BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a narrow table
 _LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
 _FOUND = 2 * MOST + 4
+_NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
 
 
 Ids = tuple[int, NDArray[np.uint64]]  # pages up to an id, and further ones, ascending
@@ -76,16 +77,16 @@ NO_IDS: Ids = (0, np.empty(0, np.uint64))
 class Look:
     """What one page met in the buckets of all generations."""
 
-    __slots__ = ("count", "found")
+    __slots__ = ("count", "found", "has_counts")
 
     def __init__(self) -> None:
         self.found = np.zeros(_FOUND, np.uint64)
-        self.count = 0
+        self.count = _NOTHING_YET
+        self.has_counts = False  # whether any of the counts of a proposal is above 0
 
     def begin(self) -> None:
         """Forget what the page before has met."""
-        self.count = 0
-        self.found[int(_FULL_MET) :] = 0
+        self.count = _NOTHING_YET
 
     @property
     def is_cut(self) -> bool:
@@ -104,20 +105,11 @@ class Look:
         tables: NDArray[np.uint64] = self.found[MOST : MOST + min(self.count, MOST)].copy()
         return tables
 
-    @property
-    def full(self) -> int:
-        """Full buckets that the page met."""
-        return int(self.found[int(_FULL_MET)])
-
-    @property
-    def corrupt(self) -> int:
-        """Bytes in its buckets behind the last whole record."""
-        return int(self.found[int(_CORRUPT)])
-
-    @property
-    def left_out(self) -> int:
-        """Records of the page that full buckets did not take."""
-        return int(self.found[int(_LEFT_OUT)])
+    def counts(self) -> tuple[int, int, int]:
+        """Full buckets that the page met, bytes in its buckets behind the last whole record, and
+        records of the page that full buckets did not take."""
+        full, corrupt, _, left_out = self.found[2 * MOST :].tolist()
+        return full, corrupt, left_out
 
 
 class Buckets:
@@ -225,8 +217,9 @@ class Buckets:
                 look.count,
             )
             if answer != NEEDS_GROWTH:
-                look.count = answer
-                return not look.found[_BLOCKED]
+                look.count = answer >> 2
+                look.has_counts = answer & 2 != 0
+                return not answer & 1
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
@@ -461,12 +454,26 @@ def _scan(
     return count
 
 
-@kernel(types.int64(R64, R64, types.uint64, R64, types.uint64, U64, types.uint64))
+@inlined
+def _begun(found: Any, count: Any) -> Any:
+    """How many candidates there are before a look."""
+    if count >= 0:
+        return np.uint64(count)
+    found[_FULL_MET], found[_CORRUPT], found[_BLOCKED], found[_LEFT_OUT] = (
+        _ZERO,
+        _ZERO,
+        _ZERO,
+        _ZERO,
+    )
+    return _ZERO
+
+
+@kernel(types.int64(R64, R64, types.uint64, R64, types.uint64, U64, types.int64))
 def _look(
     store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
     _ask_for(store, words)
-    return np.int64(_scan(store, words, distance, known, upto, found, count))
+    return np.int64(_scan(store, words, distance, known, upto, found, _begun(found, count)))
 
 
 @kernel(
@@ -480,7 +487,7 @@ def _look(
         R64,
         types.uint64,
         U64,
-        types.uint64,
+        types.int64,
     )
 )
 def _propose(
@@ -497,10 +504,11 @@ def _propose(
 ) -> Any:
     if not _ask_for(store, words) or not _room_is_left(store, words, places):
         return NEEDS_GROWTH
-    count = _scan(store, words, distance, known, upto, found, count)
+    met = _scan(store, words, distance, known, upto, found, _begun(found, count))
     if found[_BLOCKED] == _ZERO:
         found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, number))
-    return np.int64(count)
+    notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
+    return np.int64(met) << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
 
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))

@@ -13,7 +13,9 @@
 -- of its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; of each wanted one
 -- its id.
 -- A page is claimed unless a record of a page that is not known matches in a narrow table. For one that
--- is not claimed, rows and addresses of the pages that block it are returned. Records of wide tables are
+-- is not claimed, rows and addresses of the pages that block it are returned. Of a page that knows
+-- others, pages claimed before it by the same call block nothing: their rows come with its claim, for the
+-- caller to judge. Many pages of one template would otherwise take a call each. Records of wide tables are
 -- returned as they were before, for the caller to scan: counting bits is not Lua's strength; of a full
 -- one the newest SHOWN bytes.
 -- Returns the generation of now if it is another one. Else {heads, wide, beside}:
@@ -128,8 +130,8 @@ end
 local claimed, rows, texts, leases = {}, {}, {}, {}
 local stored = {} -- rows that were fetched
 
--- Row and address of a page; nothing if it is the very claim that an earlier try of this call made.
-local function neighbour(page, token)
+-- Row and address of a page.
+local function neighbour(page)
   local own = read('<I5', page) - before
   local row = rows[own]
   if row then -- claimed by this very call, and not written yet
@@ -138,13 +140,7 @@ local function neighbour(page, token)
   end
   row = stored[page] or row_of(page, time)
   stored[page] = row
-  if #row < ROW_SIZE then
-    return row, ''
-  end
-  if read('<I4', row, CONTENT_SIZE + 1) == PENDING and token_of(page, time) == token then
-    return nil
-  end
-  if TAIL_SIZE == 0 then
+  if #row < ROW_SIZE or TAIL_SIZE == 0 then
     return row, ''
   end
   local length, start = read('<I2I5', row, CONTENT_SIZE + 5)
@@ -331,7 +327,7 @@ local met_at, seen_at = {}, {} -- of one page, used again for the next one
 for own = 1, PAGES do
   local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
   local values_of, tables = shape.values, shape.tables
-  local more, corrupt, full, hits, others = false, 0, 0, 0, 0
+  local more, corrupt, full, hits, others, claimed_here, blocked = false, 0, 0, 0, 0, 0, false
   local first_told = told
 
   local settled = twins[own]
@@ -398,12 +394,15 @@ for own = 1, PAGES do
                   blocks = not (known[other] and is_as_judged(other, known[other]))
                 end
               end
-              if blocks and others >= limit then
+              local is_new = blocks and read('<I5', other) > before
+              if blocks and not is_new and others - claimed_here >= limit then
                 more = true
                 break
               end
               met_before[other] = blocks
               if blocks then
+                blocked = blocked or not (is_new and upto)
+                claimed_here = is_new and claimed_here + 1 or claimed_here
                 others = others + 1
                 seen_at[others] = other
               end
@@ -436,26 +435,49 @@ for own = 1, PAGES do
   else
     local token = sub(TOKENS, 8 * own - 7, 8 * own)
     local start = met + 1
-    for j = 1, others do
-      local row, address = neighbour(seen_at[j], token)
-      if row then
-        beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
-        row_count = row_count + 1
-      else
-        page = seen_at[j]
+    for j = 1, page and 0 or others do
+      local other = seen_at[j]
+      if read('<I5', other) <= before then
+        local row = stored[other] or row_of(other, time)
+        stored[other] = row
+        if #row == ROW_SIZE and read('<I4', row, CONTENT_SIZE + 1) == PENDING
+          and token_of(other, time) == token then
+          page = other
+          break
+        end
       end
     end
-    if page then -- claimed by an earlier try of this call: nothing has blocked it
-      for j = start + 2 * row_count, start, -1 do
-        beside[j] = nil
+    if page then
+      -- Claimed by an earlier try of this call. What came before it and is not known was claimed by that
+      -- try as well; what came later has to give way to it.
+      local number, kept, kept_hits = read('<I5', page), 0, 0
+      for j = 1, others do
+        local other = seen_at[j]
+        if read('<I5', other) < number then
+          kept = kept + 1
+          seen_at[kept] = other
+        else
+          met_before[other] = false
+        end
       end
-      hits, others, row_count, more = 0, 0, 0, false
+      for j = 1, hits, 2 do
+        if met_before[met_at[j]] then
+          met_at[kept_hits + 1], met_at[kept_hits + 2] = met_at[j], met_at[j + 1]
+          kept_hits = kept_hits + 2
+        end
+      end
+      hits, others, more = kept_hits, kept, false
+    end
+    for j = 1, others do
+      local row, address = neighbour(seen_at[j])
+      beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
+      row_count = row_count + 1
     end
     local wanted = known_at[own] and known_at[own] + known_counts[own] * KNOWN_PAGE
     for j = 1, wanted_counts[own] or 0 do
       local other = sub(KNOWN, wanted + 5 * j - 5, wanted + 5 * j - 1)
-      local row, address = neighbour(other, token)
-      if row and not (met_before and met_before[other]) then
+      local row, address = neighbour(other)
+      if not (met_before and met_before[other]) then
         met_at[hits + 1], met_at[hits + 2] = other, '\0'
         hits = hits + 2
         beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
@@ -465,10 +487,10 @@ for own = 1, PAGES do
     if row_count > 0 then
       beside[start] = concat(met_at, '', 1, hits)
       met = start + 2 * row_count
-      all_rows = all_rows + row_count
+      all_rows = all_rows + row_count - claimed_here
     end
   end
-  if not settled and not page and others == 0 then
+  if not settled and not page and not blocked and not more then
     if last >= LAST_NUMBER then
       return redis.error_reply('FULL no page number is left')
     end

@@ -33,7 +33,6 @@ from dedup_middleware.index.tables import (
 from dedup_middleware.index.window import Moment
 
 _NAMED = 16  # neighbours of a page whose addresses come with the answer
-_NARROW_TABLES = np.uint64(NARROW_TABLES)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _Made = tuple[Claim | None, Neighbours]
 
@@ -49,15 +48,18 @@ def propose(
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
-    last = tables.last_number(db)
+    before = last = tables.last_number(db)
     made: list[_Made] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []
     leases: list[tuple[int, bytes, float, float]] = []
     for page, ids in zip(pages, known, strict=True):
         held = buckets.of(page.slots)
-        near = beside(page.slots, held, page.distance, ids, page.known.upto)
-        if len(near) and (near.tables & _NARROW_TABLES).any():
+        near, is_blocked = beside(page.slots, held, page.distance, ids, page.known.upto)
+        if is_blocked and page.known:
+            # What the same call has claimed comes with the claim, for the client to judge.
+            is_blocked = _blocks(near, before)
+        if is_blocked:
             made.append((None, near))
             continue
         entry, last = page.entry, last + 1
@@ -80,6 +82,12 @@ def propose(
         buckets.write(db)
     answers, damaged = _described(db, made, moment.now, layout)
     return answers, corrupt + damaged
+
+
+def _blocks(near: Neighbours, before: int) -> bool:
+    """Whether a page up to an id was found in a narrow table."""
+    older = near.numbers <= np.uint64(before)
+    return bool((near.tables[older] & np.uint64(NARROW_TABLES)).any())
 
 
 def _known(
@@ -110,9 +118,11 @@ class _Buckets:
         self._new = 0
         self._overflow = 0
 
-    def of(self, slots: Sequence[Slot]) -> list[list[bytes | None]]:
+    def of(self, slots: Sequence[Slot]) -> Sequence[Sequence[bytes | None]]:
         """The bucket of each slot, in every generation."""
         held, bases = self._held, self._bases
+        if len(bases) == 1 and bases[0] == 0:
+            return [(held.get(n),) for n in Slots.of(slots).numbers()[0]]
         return [[held.get(base | n) for base in bases] for n in Slots.of(slots).numbers()[0]]
 
     def add(self, slots: Sequence[Slot], number: int) -> None:

@@ -34,7 +34,8 @@ def test_same_as_the_kernel(narrow: list[int], wide: list[int], first: int, dist
     data = [bucket(NARROW, narrow, first), bucket(WIDE, wide, first + 50)]
     expected = neighbours(slots, data, distance)
     for held in (data, [raw or None for raw in data]):
-        found = beside(slots, [[raw] for raw in held], distance)
+        found, is_blocked = beside(slots, [[raw] for raw in held], distance)
+        assert is_blocked == any(mask >> 7 & 1 for mask in expected.tables.tolist())
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         np.testing.assert_array_equal(found.tables, expected.tables)
 
@@ -55,10 +56,11 @@ def test_generations_and_known_pages(
         [bucket(WIDE, heads, 50 + 200 * i) for i, heads in enumerate(wide[: len(narrow)])],
     ]
     expected = neighbours(slots, [b"".join(some) for some in held], 5)
-    found = beside(slots, held, 5, frozenset(known), upto)
+    found, is_blocked = beside(slots, held, 5, frozenset(known), upto)
     keep = [n > upto and n not in known for n in expected.numbers.tolist()]
     np.testing.assert_array_equal(found.numbers, expected.numbers[keep])
     np.testing.assert_array_equal(found.tables, expected.tables[keep])
+    assert is_blocked == any(mask >> 7 & 1 for mask in found.tables.tolist())
 
 
 @given(st.binary(min_size=1, max_size=7), narrow_heads, wide_heads)
@@ -67,6 +69,6 @@ def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> N
     data = [bucket(NARROW, narrow, 1), bucket(WIDE, wide, 1)]
     expected = neighbours((NARROW, WIDE), data, 12)
     for held in ([data[0] + odd, data[1]], [data[0], data[1] + odd]):
-        found = beside((NARROW, WIDE), [[raw, raw] for raw in held], 12)
+        found, _ = beside((NARROW, WIDE), [[raw, raw] for raw in held], 12)
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         assert found.corrupt == 2 * len(odd)

@@ -43,7 +43,7 @@ def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
     everything = (NUMBER_MASK, NO_IDS[1])
     assert buckets.propose(words, len(words) // 2, 0, number, everything, look)
     assert look.count == 0
-    return look.left_out
+    return look.counts()[2]
 
 
 class Model:
@@ -89,7 +89,7 @@ def test_proposals_are_those_of_a_dictionary(
         np.testing.assert_array_equal(look.numbers, expected.numbers)
         np.testing.assert_array_equal(look.tables, expected.tables)
         if entered:
-            assert look.left_out == 0
+            assert look.counts()[2] == 0
             model.enter(slots, number)
             continue
         # All but one of those that block it are known: that one does, and none does without it.
@@ -159,7 +159,7 @@ def test_full_buckets_take_no_more() -> None:
         look = Look()
         alone = Slots.of((Slot(slot.bucket, 1 << 20),)).words
         assert buckets.propose(alone, 1, 0, 8, NO_IDS, look)
-        assert look.left_out == 1
+        assert look.counts()[2] == 1
         assert buckets.get(slot.bucket) == data[: fits * width]
         assert buckets.get(9 << 16) == record(Slot(9 << 16, 1), 7)
 
@@ -200,7 +200,7 @@ def test_looks_at_several_generations_add_up() -> None:
     assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
     assert look.numbers.tolist() == [3, 8]
     assert look.tables.tolist() == [1 << 6 | 1 << 2, 1 << 2]
-    assert look.corrupt == 3
+    assert look.counts()[1] == 3
     look.begin()
     known = (0, np.array([3], np.uint64))
     older.look(words, 0, known, look)
@@ -217,7 +217,7 @@ def test_bytes_of_no_record() -> None:
         words = Slots.of((slot,)).words
         buckets.put(slot.bucket, record(slot, 1) + b"odd")
         assert buckets.propose(words, 1, 0, 2, (1, NO_IDS[1]), look)
-        assert look.corrupt == 3
+        assert look.counts()[1] == 3
         assert buckets.get(slot.bucket) == record(slot, 1) + record(slot, 2)
         assert buckets.nbytes == 2 * slot.width
         buckets.put(slot.bucket, b"odd")

@@ -21,6 +21,7 @@ from dedup_middleware.index.base import (
     Proposed,
 )
 from dedup_middleware.index.layout import head, record
+from dedup_middleware.index.memory import MemoryIndex
 from dedup_middleware.index.records import CONTENT, Satellites, State, joined
 from dedup_middleware.index.redis import RedisIndex
 from dedup_middleware.index.redis_link import Call
@@ -38,6 +39,7 @@ from tests.index.harness import (
     entry,
     slots_of,
 )
+from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
 from tests.servers import RedisServer
 
@@ -162,8 +164,9 @@ async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
 
 
 async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
-    """Of pages proposed at the same time each knows what it was given, whatever the others know;
-    one claimed by the same call blocks the next."""
+    """Of pages proposed at the same time each knows what it was given, whatever the others know.
+    One claimed just before by the same call comes with the claim of a page that knows others, and
+    blocks one that does not."""
     index = await harness.client()
     spread = 0x9E3779B97F4A7C15
     stores = [
@@ -182,11 +185,46 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
         proposed(index, pages[2]),
         proposed(index, pages[2], known=known[2]),
         proposed(index, (slots_of(99)[0], *pages[2][1:]), known=known[2]),
+        proposed(index, (slots_of(98)[0], *pages[2][1:-1], narrow_slot(7, 3 << 44))),
     )
     assert isinstance(made[0], Claimed)
     assert isinstance(made[3], Claimed)
-    blocked = [set(candidates_of(made[i]).pages.numbers.tolist()) for i in (1, 2, 4)]
-    assert blocked == [{stores[1]}, {stores[2]}, {made[3].claim.number}]
+    blocked = [set(candidates_of(made[i]).pages.numbers.tolist()) for i in (1, 2)]
+    assert blocked == [{stores[1]}, {stores[2]}]
+    mine = {made[3].claim.number}
+    assert set(candidates_of(made[4]).pages.numbers.tolist()) == mine
+    assert isinstance(made[5], Candidates)
+    if isinstance(made[4], Claimed):
+        mine.add(made[4].claim.number)
+    assert set(made[5].pages.numbers.tolist()) == {stores[2], *mine}
+    assert isinstance(made[4], Claimed) == (not isinstance(index, MemoryIndex))
+
+
+async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisServer) -> None:
+    """A call whose answer got lost claimed pages that met each other: sent again it gives each its
+    claim with those before it, and a page that came later is given to none."""
+    async with Proxy(redis_server.port) as proxy:
+        index = await opened(proxy.url, namespace="together")
+        first = slots_of(1, 7, (5 << 50, 6 << 50))
+        await stored(index, first)
+        places = [slots_of(i, i << 20, (5 << 50, i << 51)) for i in (2, 3, 4)]
+        found = await proposed(index, places[0])
+        assert isinstance(found, Candidates)
+        known = Known(found.pages)
+        for with_wanted in (False, True):
+            if with_wanted:
+                known = Known(found.pages, np.array([1], np.uint64))
+                places = [slots_of(i, i << 20, (5 << 50, i << 51)) for i in (5, 6, 7)]
+                everything = await index.fetch(np.arange(1, 5, dtype=np.uint64))
+                known = attrs.evolve(known, pages=everything)
+            proxy.cut_at_answer = True
+            made = await asyncio.gather(*(proposed(index, one, known=known) for one in places))
+            numbers = [one.claim.number for one in made if isinstance(one, Claimed)]
+            assert numbers == [5, 6, 7] if with_wanted else numbers == [2, 3, 4]
+            for i, one in enumerate(made):
+                met = candidates_of(one).pages.numbers.tolist()
+                assert met == [1] * with_wanted + numbers[:i]
+        await index.close()
 
 
 async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:

@@ -205,3 +205,26 @@ async def test_round_trips_by_kind_of_page(
         "other figures": 3,
         "beside two": 3,
     }
+
+
+@pytest.mark.parametrize("kind", ["redis", "sqlite"])
+async def test_many_pages_of_one_template_at_once(
+    kind: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """Of bulletins on one template that come together all are stored, in far fewer round trips than
+    there are pages; of copies among them one each."""
+    url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
+    options = Options(index_url=url, namespace="burst", hash_key="1", timeout=30)
+    index = open_index(options)
+    trips: list[None] = []
+    async with Deduplicator(options, index=index) as dedup:
+        assert await dedup.commit(await dedup.decide(notice(1, 10, article(1))))
+        index.watch_round_trips(lambda: trips.append(None))
+
+        async def one(number: int, degrees: int) -> bool:
+            verdict = await dedup.decide(notice(number, degrees, article(1)))
+            return verdict.claim is not None and await dedup.commit(verdict)
+
+        stored = await asyncio.gather(*[one(100 + n, 11 + n % 40) for n in range(60)])
+        assert sum(stored) == 40
+        assert len(trips) < 40
