@@ -14,6 +14,7 @@ from dedup_middleware.signature._jit import (
     R32,
     R32_2,
     R64,
+    R64_2,
     REFUSED,
     U8,
     U32,
@@ -24,6 +25,7 @@ from dedup_middleware.signature._jit import (
 )
 from dedup_middleware.signature._vector import add_weights
 from dedup_middleware.signature.bands import fill_bands
+from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
 from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
 from dedup_middleware.signature.simhash import BITS, SimHash, centred, sum_bits
@@ -34,7 +36,7 @@ class Signatures(NamedTuple):
     """What `PageSigner` gives.
 
     ``simhash`` is None without features. Shapes: ``minhash`` uint32[K], ``sketch`` uint64[8],
-    ``bands`` uint64[B], ``figures`` uint8[48].
+    ``bands`` uint64[B], ``figures`` and ``clauses`` uint8[48].
     """
 
     simhash: SimHash | None
@@ -42,6 +44,7 @@ class Signatures(NamedTuple):
     sketch: NDArray[np.uint64]
     bands: NDArray[np.uint64]
     figures: NDArray[np.uint8]
+    clauses: NDArray[np.uint8]
 
 
 def check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -61,7 +64,8 @@ def check_bands(num_perm: int, bands: int, rows: int) -> None:
 class PageSigner:
     """Turns the features of a page into its signatures.
 
-    They equal those of ``MinHasher``, ``simhash``, ``sketch``, ``bands`` and ``figure_sketch``.
+    They equal those of ``MinHasher``, ``simhash``, ``sketch``, ``bands``, ``figure_sketch`` and
+    ``clause_sketch``.
 
     :param num_perm: minima K; ``bits_each`` says which numbers a sketch can be made of
     :param bands: number B of bands
@@ -84,12 +88,14 @@ class PageSigner:
         features: NDArray[np.uint64],
         counts: NDArray[np.uint32],
         places: NDArray[np.uint32],
+        clauses: NDArray[np.uint64],
     ) -> Signatures:
         """The signatures of a page.
 
         :param features: distinct hashes of its shingles
         :param counts: how often each occurs, at least once; their weight in the SimHash
         :param places: its figures, see ``figure_sketch``
+        :param clauses: see ``clause_sketch``
         :raises TypeError: arrays of other dtypes
         :raises ValueError: shapes that differ
         """
@@ -97,18 +103,21 @@ class PageSigner:
             raise ValueError(
                 f"counts must have one entry a feature: got {len(counts)} for {len(features)}"
             )
+        if clauses.shape[1:] != (2,):
+            raise ValueError(f"clauses must have shape (n, 2), got shape {clauses.shape}")
         rest = (self._padded, self._num_perm, self._bits, self._bands, self._rows)
         try:
-            value, sums, minhash, sketch, bands, figures = _sign(features, counts, places, *rest)
+            made = _sign(features, counts, places, clauses, *rest)
         except REFUSED:
-            value, sums, minhash, sketch, bands, figures = _sign(
+            made = _sign(
                 _inputs.vector(features, np.uint64, "features"),
                 _inputs.vector(counts, np.uint32, "counts"),
                 _inputs.vector(places, np.uint32, "places"),
+                _inputs.rows(clauses, np.uint64, 2, "clauses"),
                 *rest,
             )
-        signed = SimHash(value, sums) if len(features) else None
-        return Signatures(signed, minhash, sketch, bands, figures)
+        signed = SimHash(made[0], made[1]) if len(features) else None
+        return Signatures(signed, *made[2:])
 
 
 @allocating
@@ -116,6 +125,7 @@ def sign_into(
     features: NDArray[np.uint64],
     counts: NDArray[np.uint32],
     places: NDArray[np.uint32],
+    clauses: NDArray[np.uint64],
     padded: NDArray[np.uint32],
     bits: int,
     rows: int,
@@ -124,6 +134,7 @@ def sign_into(
     sketch: NDArray[np.uint64],
     banded: NDArray[np.uint64],
     figures: NDArray[np.uint8],
+    turns: NDArray[np.uint8],
 ) -> Word:
     """Write all signatures of a page, its SimHash returned; `minima` has room for the padding."""
     mixed = np.empty(features.size, np.uint32)
@@ -133,6 +144,7 @@ def sign_into(
     fill_sketch(minima, bits, sketch)
     fill_bands(minima, rows, banded)
     fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
+    fill_clauses(clauses, turns)
     sum_bits(features, np.empty(BITS, np.uint8), sums)
     # Nearly all shingles occur once, and counting bits is much faster than adding weights.
     total, repeated = np.int64(features.size), np.uint64(0)
@@ -149,14 +161,15 @@ def sign_into(
     return centred(sums, total)
 
 
-_RESULT = types.Tuple((types.uint64, I64, U32, U64, U64, U8))
+_RESULT = types.Tuple((types.uint64, I64, U32, U64, U64, U8, U8))
 
 
-@kernel(_RESULT(R64, R32, R32, R32_2, types.int64, types.int64, types.int64, types.int64))
+@kernel(_RESULT(R64, R32, R32, R64_2, R32_2, types.int64, types.int64, types.int64, types.int64))
 def _sign(
     features: NDArray[np.uint64],
     counts: NDArray[np.uint32],
     places: NDArray[np.uint32],
+    clauses: NDArray[np.uint64],
     padded: NDArray[np.uint32],
     num_perm: int,
     bits: int,
@@ -169,11 +182,11 @@ def _sign(
     NDArray[np.uint64],
     NDArray[np.uint64],
     NDArray[np.uint8],
+    NDArray[np.uint8],
 ]:
     sums, minima = np.empty(BITS, np.int64), np.empty(padded.shape[1], np.uint32)
     sketch, banded = np.empty(WORDS, np.uint64), np.empty(bands, np.uint64)
-    figures = np.empty(FIGURE_BYTES, np.uint8)
-    value = sign_into(
-        features, counts, places, padded, bits, rows, sums, minima, sketch, banded, figures
-    )
-    return value, sums, minima[:num_perm], sketch, banded, figures
+    figures, turns = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
+    made = (sums, minima, sketch, banded, figures, turns)
+    value = sign_into(features, counts, places, clauses, padded, bits, rows, *made)
+    return value, sums, minima[:num_perm], sketch, banded, figures, turns

@@ -25,6 +25,7 @@ from dedup_middleware.signature._jit import (
     Word,
     kernel,
 )
+from dedup_middleware.signature.clauses import CLAUSE_BYTES
 from dedup_middleware.signature.figures import FIGURE_BYTES
 from dedup_middleware.signature.minhash import MinHasher
 from dedup_middleware.signature.page import check_bands, sign_into
@@ -51,6 +52,7 @@ class SignedText(NamedTuple):
     sketch: NDArray[np.uint64]
     bands: NDArray[np.uint64]
     figures: NDArray[np.uint8]
+    clauses: NDArray[np.uint8]
 
 
 class TextSigner:
@@ -80,8 +82,8 @@ class TextSigner:
         """The signatures of any string; none raises."""
         sums, minhash = np.empty(BITS, np.int64), np.empty(self._room, np.uint32)
         sketch, bands = np.empty(WORDS, np.uint64), np.empty(self._bands, np.uint64)
-        figures = np.empty(FIGURE_BYTES, np.uint8)
-        made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures)
+        figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
+        made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
         raw = self._shingler.code_points(text)
         ready, size, exact, value = _sign_text(raw, False, *self._rest, *made)
         if not ready:
@@ -89,7 +91,7 @@ class TextSigner:
             _, size, exact, value = _sign_text(raw, True, *self._rest, *made)
         if self._room != self._num_perm:
             minhash = minhash[: self._num_perm]
-        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures)
+        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses)
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
@@ -97,7 +99,9 @@ _RESULT = types.Tuple((types.boolean, types.int64, types.uint64, types.uint64))
 
 
 @kernel(
-    _RESULT(R32, types.boolean, *_TABLES, R32_2, types.int64, types.int64, I64, U32, U64, U64, U8)
+    _RESULT(
+        R32, types.boolean, *_TABLES, R32_2, types.int64, types.int64, I64, U32, U64, U64, U8, U8
+    )
 )
 def _sign_text(
     raw: NDArray[np.uint32],
@@ -120,13 +124,13 @@ def _sign_text(
     sketch: NDArray[np.uint64],
     banded: NDArray[np.uint64],
     figures: NDArray[np.uint8],
+    turns: NDArray[np.uint8],
 ) -> tuple[bool, int, Word, Word]:
-    ready, features, counts, _, places, _, exact = read_text(
+    ready, features, counts, _, places, clauses, _, exact = read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
     value = np.uint64(0)
     if ready:
-        value = sign_into(
-            features, counts, places, padded, bits, rows, sums, minima, sketch, banded, figures
-        )
+        made = (sums, minima, sketch, banded, figures, turns)
+        value = sign_into(features, counts, places, clauses, padded, bits, rows, *made)
     return ready, features.size, exact, value

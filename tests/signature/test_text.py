@@ -29,7 +29,9 @@ def test_one_step_is_two(text: str, num_perm: int, bands: int, segmenter: str, w
     `PageSigner`, one after the other."""
     shingler = made(segmenter=segmenter, width=width, hash_key=9)
     shingles = shingler(text)
-    wanted = PageSigner(num_perm, bands, 3)(shingles.features, shingles.counts, shingles.places)
+    wanted = PageSigner(num_perm, bands, 3)(
+        shingles.features, shingles.counts, shingles.places, shingles.clauses
+    )
     found = TextSigner(shingler, num_perm, bands, 3)(text)
     assert (found.size, found.exact) == (shingles.features.size, shingles.exact)
     if wanted.simhash is not None:
@@ -39,6 +41,7 @@ def test_one_step_is_two(text: str, num_perm: int, bands: int, segmenter: str, w
     assert found.sketch.tolist() == wanted.sketch.tolist()
     assert found.bands.tolist() == wanted.bands.tolist()
     assert found.figures.tolist() == wanted.figures.tolist()
+    assert found.clauses.tolist() == wanted.clauses.tolist()
 
 
 def test_text_that_must_be_composed() -> None:
