@@ -60,10 +60,10 @@ class Fingerprint:
     """Numbers that stand for a page; equal parameters make them comparable.
 
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
-    uint64[8], ``bands`` uint64[B], ``figures`` uint8[48]. ``size`` counts the distinct shingles,
-    ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text and of the key,
-    ``host`` and ``title`` of 16 bits those of the key's host and of the title's letters, 0 where
-    there is none. ``signature`` is that of a method of the literature, if
+    uint64[8], ``bands`` uint64[B], ``figures`` and ``clauses`` uint8[48]. ``size`` counts the
+    distinct shingles, ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text and
+    of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
+    0 where there is none. ``signature`` is that of a method of the literature, if
     ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
     SimHash, ``simhash`` is the same. ``volatile`` names the bits of the SimHash to be flipped in
     further probes (``DEDUP_PROBES``).
@@ -78,6 +78,7 @@ class Fingerprint:
     sketch: NDArray[np.uint64] = attrs.field(repr=False)
     bands: NDArray[np.uint64] = attrs.field(repr=False)
     figures: NDArray[np.uint8] = attrs.field(repr=False)
+    clauses: NDArray[np.uint8] = attrs.field(repr=False)
     host: int = 0
     title: int = 0
     volatile: tuple[int, ...] = ()
@@ -250,7 +251,8 @@ class Fingerprinter:
         if document.text is None:
             document = read(document, self.options.extractor)
         text, key, hash_key = document.text or "", document.key, self.hash_key
-        size, exact, value, sums, minhash, sketch, bands, figures = self._text_signer(text)
+        signed = self._text_signer(text)
+        size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed
         if size < self.options.min_features and document.title:
             # So little text proves nothing alone: a toolbar or "photo" stands on many pages.
             exact = self._text_signer(f"{document.title}\n{text}").exact
@@ -272,6 +274,7 @@ class Fingerprinter:
             sketch=sketch,
             bands=bands,
             figures=figures,
+            clauses=clauses,
             host=_host_hash(host_of(key), hash_key),
             title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
             volatile=self._volatile(value, sums) if size and self.options.probes else (),

@@ -19,7 +19,7 @@ from dedup_middleware.fingerprint import Fingerprint
 from dedup_middleware.options import Options
 
 _LEFT_OUT = "minhash"  # the minima have served their purpose, and would be most of it
-_ARRAYS = ("sketch", "bands", "figures")
+_ARRAYS = ("sketch", "bands", "figures", "clauses")
 _PLAIN = tuple(
     field.name for field in attrs.fields(Fingerprint) if field.name not in (_LEFT_OUT, *_ARRAYS)
 )

@@ -65,6 +65,7 @@ def set_pair(
 def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
     """The fingerprint of a page with these shingles, each once, and no figures."""
     from dedup_middleware.signature.bands import bands
+    from dedup_middleware.signature.clauses import clause_sketch
     from dedup_middleware.signature.figures import figure_sketch
     from dedup_middleware.signature.minhash import MinHasher
     from dedup_middleware.signature.simhash import simhash
@@ -83,6 +84,7 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
         sketch=sketch(minhash),
         bands=bands(minhash, options.bands, options.rows) if options.bands else no_bands,
         figures=figure_sketch(np.empty(0, np.uint32)),
+        clauses=clause_sketch(np.empty((0, 2), np.uint64)),
         volatile=volatile_bits(signed, options.probes),
     )
 

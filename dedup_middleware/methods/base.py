@@ -32,7 +32,8 @@ class Judgement:
     ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the
     candidate holds; ``jaccard`` float64[n]; ``reasons`` names the rule that made each a duplicate
     or kept it apart. ``shared`` int64[n] estimates the shingles in common, ``figures`` int64[n]
-    counts the places with other figures; None where the method does not look.
+    counts the places with other figures, ``turned`` int64[n] the parts with a clause that says the
+    opposite; None where the method does not look.
     """
 
     duplicate: NDArray[np.bool_]
@@ -41,6 +42,7 @@ class Judgement:
     reasons: tuple[str, ...]
     shared: NDArray[np.int64] | None = None
     figures: NDArray[np.int64] | None = None
+    turned: NDArray[np.int64] | None = None
 
 
 class Method(ABC):
@@ -121,6 +123,7 @@ def content_bytes(page: Fingerprint) -> bytes:
         "exact": page.exact,
         "key": page.key_hash,
         "figures": page.figures.tobytes(),
+        "clauses": page.clauses.tobytes(),
         "sketch": page.sketch.tobytes(),
     }
     return _CONTENT.pack(*[values[name] for name in _NAMES])

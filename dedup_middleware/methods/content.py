@@ -18,7 +18,8 @@ that may be its own shrinks with the size.
 Pages on one template say other things in the same places. So when both pages have a figure, or the
 name of a person, in one place and it is another one, they are different pages, whatever their words
 (see :mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an
-added date line, say nothing against it.
+added date line, say nothing against it. The same holds of a clause that one page denies, or turns
+into its opposite by a word such as before and after (see :mod:`dedup_middleware.text.clauses`).
 
 What a site writes on all of its pages (toolbars, notices, the words of a template) makes them
 alike without saying the same. On one host, therefore:
@@ -51,13 +52,24 @@ CONTAINED = "near-duplicate"
 OTHER_FIGURES = "other-figures"
 TOO_LITTLE = "too-little-in-common"
 TOO_SHORT = "too-short-to-compare"
+TURNED = "turned-round"
 OTHER_TITLE = "other-title"
 COMMON = "common-on-host"
 # In the order of their numbers in content_rule.py; the first two make a duplicate.
-_REASONS: Final = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, OTHER_TITLE, COMMON)
+_REASONS: Final = (
+    EXACT,
+    CONTAINED,
+    TOO_SHORT,
+    TOO_LITTLE,
+    OTHER_FIGURES,
+    TURNED,
+    OTHER_TITLE,
+    COMMON,
+)
 _DUPLICATE: Final = 1
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
-_FIGURES_AT, _SKETCH_AT = _OFFSETS["figures"], _OFFSETS["sketch"]
+_FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
+_SKETCH_AT = _OFFSETS["sketch"]
 LONG: Final = 128  # shingles from which a page gets the whole allowance of the threshold
 #: least threshold for a page of the same host under another title
 SAME_HOST: Final = 0.95
@@ -109,8 +121,15 @@ class Content(Method):
         count = len(candidates)
         candidates = np.ascontiguousarray(candidates)
         records = candidates.view(np.uint8).reshape(count, CONTENT.itemsize)
-        jaccard, figures = compare(
-            records, page.figures, _FIGURES_AT, page.sketch, _SKETCH_AT, self.sketch_bits
+        jaccard, figures, turned = compare(
+            records,
+            page.figures,
+            _FIGURES_AT,
+            page.clauses,
+            _CLAUSES_AT,
+            page.sketch,
+            _SKETCH_AT,
+            self.sketch_bits,
         )
         similarity, sure = np.empty(count), np.empty(count)
         shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -118,6 +137,7 @@ class Content(Method):
             candidates,
             jaccard,
             figures,
+            turned,
             similarity,
             sure,
             shared,
@@ -134,7 +154,7 @@ class Content(Method):
             self.measure == "jaccard",
         )
         reasons = tuple([_REASONS[code] for code in codes.tolist()])
-        return Judgement(codes <= _DUPLICATE, similarity, jaccard, reasons, shared, figures)
+        return Judgement(codes <= _DUPLICATE, similarity, jaccard, reasons, shared, figures, turned)
 
     def places(self, page: Fingerprint) -> Slots:
         """See :class:`.Method`."""

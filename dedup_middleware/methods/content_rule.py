@@ -12,7 +12,7 @@ from dedup_middleware.options import SKETCH_BITS
 from dedup_middleware.signature._jit import F64, I64, RI64, inlined, kernel
 
 # What is said of a candidate, in the order in which the rules are asked.
-EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, OTHER_TITLE, COMMON = range(7)
+EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = range(8)
 # Shingles from which a page gets the whole allowance of the threshold.
 LONG: Final = 128
 _RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
@@ -48,6 +48,7 @@ def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
         _RECORDS,
         F64,
         RI64,
+        RI64,
         F64,
         F64,
         I64,
@@ -66,6 +67,7 @@ def decide(
     candidates: Any,
     jaccards: Any,
     figures: Any,
+    turned: Any,
     similarities: Any,
     sure: Any,
     shared: Any,
@@ -84,6 +86,7 @@ def decide(
     """Say of each candidate whether it makes the page a duplicate, and why not.
 
     :param jaccards: as estimated; 1 afterwards where the text is equal
+    :param figures, turned: what :func:`~dedup_middleware.signature.comparison.compare` gives
     :param similarities, sure, shared, codes: results. Share of the page that each holds; the same
         in the measure of the method, less its standard error; number of shingles in common; what
         is said of it
@@ -112,7 +115,7 @@ def decide(
             error *= both / (whole * ((1.0 + jaccard) * (1.0 + jaccard)))
         jaccards[i], similarities[i], sure[i] = jaccard, similarity, compared - error
         shared[i] = np.int64(np.rint(min(common, np.float64(min(size, np.int64(one.size))))))
-        alike = sure[i] >= need
+        alike, other = sure[i] >= need, figures[i] > 0 or turned[i] > 0
         code = COMMON
         if equal and not (other_title and size < LONG):
             code = EXACT
@@ -120,14 +123,14 @@ def decide(
             code = TOO_SHORT
         elif not alike:
             code = TOO_LITTLE
-        elif figures[i] > 0:
-            code = OTHER_FIGURES
+        elif other:
+            code = OTHER_FIGURES if figures[i] > 0 else TURNED
         elif other_title and (sure[i] < strict or equal):
             code = OTHER_TITLE
         else:
             any_kept = True
         codes[i] = code
-        near = long_page and np.int64(one.size) >= min_features and alike and figures[i] == 0
+        near = long_page and np.int64(one.size) >= min_features and alike and not other
         if not near and _is_same_host(one, host, key):
             held = sure[i] - error
             first, held = max(first, held), min(first, held)

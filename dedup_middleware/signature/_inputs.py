@@ -53,6 +53,18 @@ def words(values: NDArray[_S], dtype: type[_S], count: int, name: str) -> NDArra
     return _contiguous(values)
 
 
+def rows(values: NDArray[_S], dtype: type[_S], count: int, name: str) -> NDArray[_S]:
+    """The same values as a contiguous array of rows of ``count``.
+
+    :raises TypeError: not an array, or of another dtype
+    :raises ValueError: another shape
+    """
+    _check_type(values, dtype, name)
+    if values.ndim != 2 or values.shape[1] != count:
+        raise ValueError(f"{name} must have shape (n, {count}), got shape {values.shape}")
+    return _contiguous(values)
+
+
 def word(value: int | np.integer[Any], name: str) -> int:
     """An unsigned 64-bit number.
 

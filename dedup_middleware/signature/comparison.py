@@ -1,4 +1,4 @@
-"""One page against the records of others: sketches and figures compared in one call."""
+"""One page against the records of others: sketches, figures and clauses compared in one call."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature._jit import F64, I64, R8, R8_2, R64, inlined, kernel
+from dedup_middleware.signature.clauses import turned
 from dedup_middleware.signature.figures import conflicts
 from dedup_middleware.signature.sketch import WORDS, differing_bits, estimate, lowest_bits
 
@@ -19,21 +20,34 @@ def compare(
     records: NDArray[np.uint8],
     figures: NDArray[np.uint8],
     figures_at: int,
+    clauses: NDArray[np.uint8],
+    clauses_at: int,
     sketch: NDArray[np.uint64],
     sketch_at: int,
     bits: int,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """What :func:`.sketch.jaccards` and :func:`.figures.conflicts` say, of rows of bytes.
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """What :func:`.sketch.jaccards`, :func:`.figures.conflicts` and
+    :func:`.clauses.turned_clauses` say, of rows of bytes.
 
     :param records: uint8[n, m], a row for each of the others
     :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
+    :param clauses: uint8[48] of the page; theirs begin at byte ``clauses_at``
     :param sketch: uint64[8] of the page; theirs begin at byte ``sketch_at``, little-endian
     :param bits: b of all sketches, 1, 2, 4 or 8
-    :returns: Jaccard indexes float64[n], and places with other figures int64[n]
+    :returns: Jaccard indexes float64[n], places with other figures int64[n], and parts with a
+        clause that says the opposite int64[n]
     :raises ValueError: another b
     """
-    found: tuple[NDArray[np.float64], NDArray[np.int64]] = _compare(
-        records, figures, figures_at, sketch, sketch_at, bits, lowest_bits(bits)
+    found: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] = _compare(
+        records,
+        figures,
+        figures_at,
+        clauses,
+        clauses_at,
+        sketch,
+        sketch_at,
+        bits,
+        lowest_bits(bits),
     )
     return found
 
@@ -47,12 +61,16 @@ def _word(records: Any, row: Any, at: Any) -> Any:
 
 
 @kernel(
-    types.Tuple((F64, I64))(R8_2, R8, types.uint64, R64, types.uint64, types.int64, types.uint64)
+    types.Tuple((F64, I64, I64))(
+        R8_2, R8, types.uint64, R8, types.uint64, R64, types.uint64, types.int64, types.uint64
+    )
 )
 def _compare(
     records: Any,
     figures: Any,
     figures_at: Any,
+    clauses: Any,
+    clauses_at: Any,
     sketch: Any,
     sketch_at: Any,
     bits: Any,
@@ -60,6 +78,7 @@ def _compare(
 ) -> Any:
     count = np.uint64(records.shape[0])
     jaccards, places = np.empty(count, np.float64), np.empty(count, np.int64)
+    opposites = np.empty(count, np.int64)
     for row in range(count):
         total = np.uint64(0)
         for i in range(np.uint64(WORDS)):
@@ -67,4 +86,5 @@ def _compare(
             total += differing_bits(other, sketch[i], bits, lowest)
         jaccards[row] = estimate(total, bits)
         places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
-    return jaccards, places
+        opposites[row] = turned(clauses, records[row, clauses_at : clauses_at + np.uint64(48)])
+    return jaccards, places, opposites

@@ -29,6 +29,7 @@ from dedup_middleware.signature._jit import (
 )
 from dedup_middleware.signature._vector import add_weights
 from dedup_middleware.signature.bands import fill_bands
+from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
 from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
@@ -55,6 +56,7 @@ class SignedText(NamedTuple):
     sketch: NDArray[np.uint64]
     bands: NDArray[np.uint64]
     figures: NDArray[np.uint8]
+    clauses: NDArray[np.uint8]
 
 
 def _check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -101,8 +103,8 @@ class TextSigner:
         """The signatures of any string; none raises."""
         sums, minhash = np.empty(BITS, np.int64), np.empty(self._room, np.uint32)
         sketch, bands = np.empty(WORDS, np.uint64), np.empty(self._bands, np.uint64)
-        figures = np.empty(FIGURE_BYTES, np.uint8)
-        made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures)
+        figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
+        made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
         raw = self._shingler.code_points(text)
         ready, size, exact, value = _sign_text(raw, False, *self._rest, *made)
         if not ready:
@@ -110,7 +112,7 @@ class TextSigner:
             _, size, exact, value = _sign_text(raw, True, *self._rest, *made)
         if self._room != self._num_perm:
             minhash = minhash[: self._num_perm]
-        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures)
+        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses)
 
 
 @allocating
@@ -118,6 +120,7 @@ def _sign(
     features: NDArray[np.uint64],
     counts: NDArray[np.uint32],
     places: NDArray[np.uint32],
+    clauses: NDArray[np.uint64],
     padded: NDArray[np.uint32],
     bits: int,
     rows: int,
@@ -126,6 +129,7 @@ def _sign(
     sketch: NDArray[np.uint64],
     banded: NDArray[np.uint64],
     figures: NDArray[np.uint8],
+    turns: NDArray[np.uint8],
 ) -> Word:
     """Write all signatures of a page, its SimHash returned; `minima` has room for the padding."""
     mixed = np.empty(features.size, np.uint32)
@@ -135,6 +139,7 @@ def _sign(
     fill_sketch(minima, bits, sketch)
     fill_bands(minima, rows, banded)
     fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
+    fill_clauses(clauses, turns)
     sum_bits(features, np.empty(BITS, np.uint8), sums)
     # Nearly all shingles occur once, and counting bits is much faster than adding weights.
     total, repeated = np.int64(features.size), np.uint64(0)
@@ -156,7 +161,9 @@ _RESULT = types.Tuple((types.boolean, types.int64, types.uint64, types.uint64))
 
 
 @kernel(
-    _RESULT(R32, types.boolean, *_TABLES, R32_2, types.int64, types.int64, I64, U32, U64, U64, U8)
+    _RESULT(
+        R32, types.boolean, *_TABLES, R32_2, types.int64, types.int64, I64, U32, U64, U64, U8, U8
+    )
 )
 def _sign_text(
     raw: NDArray[np.uint32],
@@ -179,13 +186,13 @@ def _sign_text(
     sketch: NDArray[np.uint64],
     banded: NDArray[np.uint64],
     figures: NDArray[np.uint8],
+    turns: NDArray[np.uint8],
 ) -> tuple[bool, int, Word, Word]:
-    ready, features, counts, _, places, _, exact = read_text(
+    ready, features, counts, _, places, clauses, _, exact = read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
     value = np.uint64(0)
     if ready:
-        value = _sign(
-            features, counts, places, padded, bits, rows, sums, minima, sketch, banded, figures
-        )
+        made = (sums, minima, sketch, banded, figures, turns)
+        value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
     return ready, features.size, exact, value

@@ -92,6 +92,7 @@ def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
         sketch=np.ascontiguousarray(record["sketch"]),
         bands=_NO_BANDS,
         figures=np.ascontiguousarray(record["figures"]),
+        clauses=np.ascontiguousarray(record["clauses"]),
         host=int(record["host"]),
         title=int(record["title"]),
         signature=Signature((), payload) if payload else None,

@@ -38,6 +38,7 @@ MID_LETTER, MID_NUMBER, MID_BOTH, SINGLE_QUOTE, DOUBLE_QUOTE = 11, 12, 13, 14, 1
 CLASS_MASK: Final = 0xF
 SEPARATES: Final = 0x10  # white space, punctuation, symbols, marks: no token by themselves
 NUMERAL: Final = 0x20  # a digit or a Chinese numeral
+SYMBOL: Final = SEPARATES | NUMERAL  # no numeral: a symbol or a private-use character
 ALNUM: Final = 0x40  # jieba's re_eng: [a-zA-Z0-9]
 BLOCK: Final = 0x80  # jieba's re_han: [\u4E00-\u9FD5a-zA-Z0-9+#&._%-]
 HAN: Final = BLOCK | SINGLE  # what only the Han characters of a block have in common
@@ -78,10 +79,15 @@ def word_classes() -> NDArray[np.uint8]:
     """Flags and word class of every code point, uint8[0x110000], read from the package data."""
     classes = np.zeros(sys.maxunicode + 1, np.uint8)
     text = (files("dedup_middleware.text") / "data" / "character_classes.txt").read_text("utf-8")
+    symbols = np.zeros(classes.size, np.bool_)
     for line in text.splitlines():
         if not line.startswith("#"):
             first, last, name = line.split(" ")
-            classes[int(first, 16) : int(last, 16) + 1] = CLASSES[name]
+            there = slice(int(first, 16), int(last, 16) + 1)
+            if name == "symbol":
+                symbols[there] = True
+            else:
+                classes[there] = CLASSES[name]
     # Later Unicode versions put further Han characters into planes 2 and 3.
     classes[0x20000:0x40000] = SINGLE
     classes[(classes <= EXTEND) | (classes == CONNECTOR) | (classes >= MID_LETTER)] |= SEPARATES
@@ -92,6 +98,7 @@ def word_classes() -> NDArray[np.uint8]:
         classes[ord(first) : ord(last) + 1] |= BLOCK | ALNUM
     for character in "0123456789" + CHINESE_NUMERALS:
         classes[ord(character)] |= NUMERAL
+    classes[symbols] |= SYMBOL
     classes.flags.writeable = False
     return classes
 

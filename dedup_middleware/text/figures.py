@@ -7,6 +7,9 @@ same number must look the same however it is written:
     百分之五 = 5% = 5 percent    1.5 million = 1500000    3.50 = 3.5
     2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
 
+A sign, a comparison and a unit before or behind a number belong to the figure, see
+:mod:`dedup_middleware.text.signs`.
+
 What numbers a part without a numeral is a figure too, see :mod:`dedup_middleware.text.parts`.
 
 Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两). So
@@ -30,18 +33,21 @@ from numpy.typing import NDArray
 
 from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import NUMERAL
+from dedup_middleware.text.characters import NUMERAL, SYMBOL
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import Codes, among, at
 from dedup_middleware.text.parts import PARTS, candidates, is_bracketed, part_number
 from dedup_middleware.text.places import locate
+from dedup_middleware.text.signs import render as with_signs
+from dedup_middleware.text.signs import signs
 
 MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
     "期批轮层楼度辆架艘台部套颗枚张页"
 )
-PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3
+PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3  # the lowest two bits of a kind
+KIND: Final = 3
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
@@ -266,18 +272,21 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
     return mantissa, exponent
 
 
-@kernel
-def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
-    each begins and ends. The name of a month comes before the number beside it."""
-    where, room = candidates(codes, flags)
-    rows = np.empty((2 * room, 5), np.int64)
-    count, i = 0, 0
+@subkernel
+def _read_figures(
+    codes: Codes,
+    flags: NDArray[np.uint8],
+    where: NDArray[np.int32],
+    room: int,
+    rows: NDArray[np.int64],
+) -> int:
+    """Write the figures to `rows`; their number."""
+    count, i, done = 0, 0, 0
     for candidate in range(room):
-        if where[candidate] < i:
+        if where[candidate] < done:
             continue
         i = np.int64(where[candidate])
-        if not flags[i] & NUMERAL:
+        if flags[i] & SYMBOL != NUMERAL:
             part = part_number(codes, i)
             if part:
                 rows[count, 0], rows[count, 1], rows[count, 2] = part, 0, PART
@@ -298,28 +307,45 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
             counts, mantissa, exponent, i = _read_chinese(codes, i)
         if counts:
             rows[count, 0], rows[count, 1] = _reduce(mantissa, exponent)
-            rows[count, 2] = _kind(codes, first, i)
-            rows[count, 3], rows[count, 4] = first, i
+            kind, begin, end = signs(codes, flags, first, i)
+            rows[count, 2] = _kind(codes, first, i) | kind
+            rows[count, 3], rows[count, 4] = max(begin, done), end
+            i = end
             count += 1
-    return rows[:count]
+        done = i
+    return count
+
+
+@kernel
+def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
+    each begins and ends, what belongs to it included. The name of a month comes before the number
+    beside it."""
+    where, room = candidates(codes, flags)
+    rows = np.empty((2 * room, 5), np.int64)
+    return rows[: _read_figures(codes, flags, where, room, rows)]
 
 
 @allocating_subkernel
 def hash_figures(
     codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Distinct hashes of the figures, in order of first occurrence, and the entries of figures and
-    names, see `locate`.
+    """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
+    symbols and names, see `locate`.
 
     The flags of names of months are changed.
     """
-    rows = find_figures(codes, flags)
+    where, room = candidates(codes, flags)
+    rows = np.empty((2 * room, 5), np.int64)
+    rows = rows[: _read_figures(codes, flags, where, room, rows)]
     hashes = np.empty(rows.shape[0], np.uint64)
     for row in range(rows.shape[0]):
-        unit = np.uint64(rows[row, 1]) * np.uint64(4) + np.uint64(rows[row, 2])
+        kind = np.uint64(rows[row, 2])
+        unit = np.uint64(rows[row, 1]) * np.uint64(4) + (kind & np.uint64(KIND))
+        unit += (kind >> np.uint64(2)) << np.uint64(32)
         value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    entries = locate(codes, flags, rows, hashes, names, keys)
+    entries = locate(codes, flags, where[:room], rows, hashes, names, keys)
     return distinct(hashes, rows.shape[0])[0], entries
 
 
@@ -329,7 +355,7 @@ def render(rows: NDArray[np.int64]) -> list[str]:
         dict.fromkeys(
             PARTS[mantissa - 1]
             if kind == PART
-            else f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind]}"
+            else with_signs(kind, f"{Decimal(mantissa).scaleb(exponent):f}{_SUFFIXES[kind & KIND]}")
             for mantissa, exponent, kind, _, _ in rows.tolist()
         )
     )

@@ -22,6 +22,7 @@ from dedup_middleware.text.characters import (
     PLAIN,
     SEPARATES,
     SINGLE,
+    SYMBOL,
     TABLE_BITS,
     TABLE_SIZE,
     Characters,
@@ -30,7 +31,7 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.normalize import compose
 from dedup_middleware.text.store import load_or_build
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 LONGEST: Final = 18  # no character's normal form has more code points (U+FDFA)
 NEIGHBOURS, NO_ROOM = -1, -2
 STEP: Final = 32
@@ -64,7 +65,9 @@ def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
 def _beyond(code: np.uint32) -> np.uint32:
     """The table entry of a code point that has none."""
     kind, flags = PLAIN, SEPARATES
-    if 0x20000 <= code < 0x40000:  # ideographs; the compatibility ones among them have a form
+    if code >= 0xF0000:  # private use, but for the last two code points of a plane
+        flags = SYMBOL if code & 0xFFFF < 0xFFFE else SEPARATES
+    elif 0x20000 <= code < 0x40000:  # ideographs; the compatibility ones among them have a form
         flags = SINGLE
         if 0x2F800 <= code < 0x2FA20:
             kind = CONTEXT

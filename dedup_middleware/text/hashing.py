@@ -9,14 +9,15 @@ hashes, so order counts, rolled along the text and finished by the same mixer.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import kernel, subkernel
-from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER
+from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
+from dedup_middleware.text.polarity import polarity_of
 
 Hashes = NDArray[np.uint64]
 
@@ -26,6 +27,8 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
+_KIND_BITS: Final = np.uint64(8)
+_KIND: Final = np.uint64(255)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.
@@ -78,20 +81,23 @@ def hash_prefixes(
     keys: Hashes,
     prefixes: Hashes,
     powers: Hashes,
+    polar: NDArray[np.uint8],
 ) -> np.uint64:
-    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop.
+    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop, and
+    `polar` with whether a character is an ideograph with a polarity.
 
-    Returns the hash of all that is neither white space nor punctuation. Each of the two hashes
-    waits for its last step, so one loop for both takes the time of one.
+    Returns the hash of all that is neither white space nor punctuation, symbols included. Each of
+    the two hashes waits for its last step, so one loop for both takes the time of one.
     """
     base, value, power = keys[TOKEN_BASE], _ZERO, _ONE
     text, text_base = keys[TEXT_START], keys[TEXT_BASE]
     for i in range(np.uint64(codes.size)):
         code, word_class = np.uint64(codes[i]), flags[i] & CLASS_MASK
-        counts = EXTEND <= word_class < MID_LETTER
+        counts = (EXTEND <= word_class < MID_LETTER) | (flags[i] & SYMBOL == SYMBOL)
         text = text * (text_base if counts else _ONE) + (code if counts else _ZERO)
         prefixes[i] = value
         value = value * base + code
+        polar[i] = polarity_of(codes[i]) != _ZERO
     prefixes[np.uint64(codes.size)] = value
     for i in range(np.uint64(powers.size)):
         powers[i] = power
@@ -109,17 +115,19 @@ def hash_slice(
 
 
 @subkernel
-def contains(table: Hashes, value: np.uint64) -> bool:
-    """Whether a table of `make_table` holds `value` (not 0)."""
+def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
+    """The kind of `value` in a table of `make_table`; 0 if it is not there."""
     mask = np.uint64(table.size - 1)
-    place = (value * _BUCKET) & mask
+    value &= ~_KIND
+    place = (value >> _KIND_BITS) * _BUCKET & mask
     while True:
         # A whole bucket at once: a search that ends early is a branch nobody can foresee.
-        found = table[place] == value
-        for i in range(_ONE, _BUCKET):
-            found |= table[place + i] == value
-        if found | (table[place + _BUCKET - _ONE] == _ZERO):
-            return found
+        found = _ZERO
+        for i in range(_BUCKET):
+            entry = table[place + i]
+            found |= entry if entry & ~_KIND == value else _ZERO
+        if (found != _ZERO) | (table[place + _BUCKET - _ONE] == _ZERO):
+            return found & _KIND
         place = (place + _BUCKET) & mask
 
 
@@ -132,19 +140,20 @@ def hash_word(word: str, keys: Hashes) -> int:
     return max(_mix_int(value), 1)
 
 
-def make_table(values: Iterable[int]) -> Hashes:
-    """A hash table of `values` (none of them 0): buckets of four places that are filled from the
-    first on, 0 is free; what finds its bucket full goes into the next one."""
-    members = sorted(set(values))
+def make_table(kinds: Mapping[int, int]) -> Hashes:
+    """A hash table from hashes to kinds, 1 to 255, which stand in the place of their lowest 8 bits:
+    buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
+    goes into the next one. Of hashes that differ in these bits alone the last one counts."""
+    members = {value & ~int(_KIND): kind for value, kind in kinds.items()}
     size = int(_BUCKET)
-    while size < 4 * len(members) + 1:
+    while size < 3 * len(members) + 1:
         size *= 2
     table = [0] * size
-    for value in members:
-        place = value * int(_BUCKET) % size
+    for value, kind in sorted(members.items()):
+        place = (value >> int(_KIND_BITS)) * int(_BUCKET) % size
         while table[place]:
             place = (place + 1) % size
-        table[place] = value
+        table[place] = value | kind
     made = np.array(table, np.uint64)
     made.flags.writeable = False
     return made

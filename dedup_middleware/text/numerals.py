@@ -20,6 +20,7 @@ Codes = NDArray[np.uint32]
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 _LETTER_BITS: Final = 5
+_PLACE_BITS: Final = 40  # of a product, below the place
 
 
 def pack(word: str) -> int:
@@ -81,20 +82,38 @@ def _values() -> dict[int, int]:
     return values
 
 
-def _perfect_hash(values: dict[int, int]) -> tuple[int, NDArray[np.uint32], NDArray[np.int64]]:
-    """A multiplier under which no two keys share one of 256 places, and the table."""
-    multiplier = 1
-    while len({(key * multiplier >> 8) & 255 for key in values}) < len(values):
-        multiplier += 2
-    keys, found = np.zeros(256, np.uint32), np.full(256, _NOTHING, np.int64)
+def perfect_hash(
+    values: dict[int, int], nothing: int = 0
+) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+    """A multiplier under which no two keys share a place, and the table: keys and values, `nothing`
+    where there is none. It has a power of two of places, 256 or more."""
+    multiplier, size = 0x9E3779B97F4A7C15, 256
+    while size < len(values) ** 2 / 4:  # so that few multipliers must be tried
+        size *= 2
+
+    def place(key: int) -> int:
+        return (key * multiplier >> _PLACE_BITS) & size - 1
+
+    while len(set(map(place, values))) < len(values):
+        multiplier = (multiplier + 0x61C8864680B583EA) % (1 << 64)
+    keys, found = np.full(size, -1, np.int64), np.full(size, nothing, np.int64)
     for key, value in values.items():
-        keys[(key * multiplier >> 8) & 255] = key
-        found[(key * multiplier >> 8) & 255] = value
+        keys[place(key)], found[place(key)] = key, value
     return multiplier, keys, found
 
 
+@subkernel
+def look_up(
+    key: int, multiplier: int, keys: NDArray[np.int64], values: NDArray[np.int64], nothing: int
+) -> int:
+    """The value of `key` in a table of `perfect_hash`."""
+    place = np.uint64(key) * np.uint64(multiplier) >> np.uint64(_PLACE_BITS)
+    place &= np.uint64(keys.size - 1)
+    return values[place] if keys[place] == key else nothing
+
+
 _NOTHING: Final = 100
-_MULTIPLIER, _KEYS, _VALUES = _perfect_hash(_values())
+_MULTIPLIER, _KEYS, _VALUES = perfect_hash(_values(), _NOTHING)
 
 
 @subkernel
@@ -114,8 +133,7 @@ def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
 
 @subkernel
 def _value(code: int) -> int:
-    place = np.uint64(code) * np.uint64(_MULTIPLIER) >> np.uint64(8) & np.uint64(255)
-    return _VALUES[place] if _KEYS[place] == code else _NOTHING
+    return look_up(np.int64(code), _MULTIPLIER, _KEYS, _VALUES, _NOTHING)
 
 
 @subkernel

@@ -28,6 +28,7 @@ _FRONT: Final = ord("前")
 _BACK: Final = ord("后")
 _HALF: Final = ord("半")
 _DECADE: Final = ord("旬")
+_EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # where those are that count as words
 _OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.uint32)
 _CLOSING: Final = np.array(sorted(map(ord, ")]}】〕〗")), np.uint32)
 _VOLUMES: Final = np.array(sorted(map(ord, "篇集册卷")), np.uint32)
@@ -65,12 +66,14 @@ def part_number(codes: Codes, i: int) -> int:
 
 @allocating_subkernel
 def candidates(codes: Codes, flags: NDArray[np.uint8]) -> tuple[NDArray[np.int32], int]:
-    """Where a figure may begin: at a numeral or at one of `PARTS`; and how many there are."""
+    """Where a figure or a run of symbols may begin: at a numeral, at one of `PARTS`, or at a
+    symbol; and how many there are."""
     some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
     for i in range(np.uint64(codes.size)):
         code = codes[i]
         part = (code == _UPPER) | (code == _LOWER) | (code == _MIDDLE)
         part |= (code == _FRONT) | (code == _BACK)
+        part |= code - np.uint32(_EMOJI) < np.uint32(_EMOJI_SIZE)
         some[i] = ((flags[i] & np.uint8(NUMERAL)) != 0) | part
     room = np.uint64(0)
     for i in range(np.uint64(codes.size)):

@@ -14,10 +14,11 @@ Names have places too (see :mod:`dedup_middleware.text.names` and
 numerals do.
 
 An **entry** has 24 bits: 16 of the place, 8 of the value. Pages keep the smallest entries they
-have, so entries come in ranges by their importance: the figures below `NAMES`, the names below
-`SECONDS`, and from there on a second entry for each figure, with other bits of its place and of its
-value. It fills room that would stay free, and a changed figure then goes unseen once in 65,536
-times instead of once in 256. Of the names with capital letters those of several words lie below
+have, so entries come in ranges by their importance: the figures below `SYMBOLS`, the runs of
+symbols (see :mod:`dedup_middleware.text.symbols`) below `NAMES`, the names below `SECONDS`, and
+from there on a second entry for each figure and run, with other bits of its place and of its value.
+It fills room that would stay free, and a changed figure then goes unseen once in 65,536 times
+instead of once in 256. Of the names with capital letters those of several words lie below
 `SINGLES`, those of one word above.
 """
 
@@ -31,16 +32,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.kernels import allocating_subkernel, subkernel
-from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES
+from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, hash_token, mix
 from dedup_middleware.text.names import is_credit
 from dedup_middleware.text.numerals import Codes, at
+from dedup_middleware.text.symbols import is_symbol, read_symbols
 
 WIDTH: Final = 6  # letters on each side
 WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
 _LONG: Final = 3  # characters of a name from which on the last one does not count
 REACH: Final = 24  # characters that are looked at on each side
 FREE: Final = 0xFFFFFF  # no entry has this value
+SYMBOLS: Final = 0x7000  # the first place of symbols
 NAMES: Final = 0x8000  # the first place of a name
 SINGLES: Final = 0xA000  # the first place of a name that is one word with a capital letter
 SECONDS: Final = 0xC000  # the first place of a second entry
@@ -72,7 +75,7 @@ def _beside(
     end = i + step * REACH
     while i != end and 0 <= i < codes.size and room > 0:
         code = np.int64(codes[i])
-        if flags[i] & NUMERAL:
+        if flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
                 room -= WIDE
@@ -116,7 +119,7 @@ def _beside_name(
             i = np.int64(names[other, 0]) if step < 0 else np.int64(names[other, 1]) - 1
             other += step
             numeral = False
-        elif flags[i] & NUMERAL:
+        elif flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
                 room -= WIDE
@@ -136,6 +139,12 @@ def _entry(place: np.uint64, value: np.uint64) -> np.uint32:
     """16 bits of a place and the lowest 8 of a value."""
     entry = np.uint32(place << np.uint64(8) | (value & np.uint64(0xFF)))
     return entry if entry != FREE else np.uint32(FREE - 1)
+
+
+@subkernel
+def _second(place: np.uint64) -> np.uint64:
+    """Other bits of a place, for a second entry."""
+    return np.uint64(SECONDS) | (place >> np.uint64(35) & np.uint64(0x3FFF))
 
 
 @subkernel
@@ -169,7 +178,7 @@ def _capital_entry(
     """The entry of a name with capital letters; `FREE` if it is left out, is the name of a month
     beside a number, or has no letter beside it, as in a table."""
     words = np.uint64(names[name, 2])
-    if words == 0 or flags[names[name, 0]] & NUMERAL:
+    if words == 0 or flags[names[name, 0]] & SYMBOL == NUMERAL:
         return np.uint32(FREE)
     place, left = _beside_name(codes, flags, names, name, -1, base, start)
     place = place * base + np.uint64(_SIDE)
@@ -182,29 +191,70 @@ def _capital_entry(
     return _entry(lowest | place >> np.uint64(51), value)
 
 
+@subkernel
+def _locate_symbols(
+    codes: Codes,
+    flags: NDArray[np.uint8],
+    where: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    entries: NDArray[np.uint32],
+    count: int,
+) -> int:
+    """Write the entries of the runs of symbols that are no part of a figure; returns their number
+    added to `count`."""
+    base, start = keys[TEXT_BASE], keys[FIGURE_START]
+    row, done = 0, 0
+    for candidate in range(where.size):
+        i = np.int64(where[candidate])
+        if i < done or not is_symbol(flags[i]):
+            continue
+        while row < rows.shape[0] and rows[row, 4] <= i:
+            row += 1
+        if row < rows.shape[0] and rows[row, 3] <= i:
+            continue
+        has_place, value, done = read_symbols(codes, flags, i, keys)
+        if not has_place:
+            continue
+        place = _beside(codes, flags, i - 1, -1, base, start)
+        alone = place == start
+        before = place * base + np.uint64(_SIDE)
+        place = _beside(codes, flags, done, 1, base, before)
+        if alone and place == before:
+            continue
+        place = mix(place)
+        lowest = np.uint64(SYMBOLS) | place >> np.uint64(52)
+        entries[count] = _entry(lowest, value >> np.uint64(56))
+        entries[count + 1] = _entry(_second(place), value >> np.uint64(48))
+        count += 2
+    return count
+
+
 @allocating_subkernel
 def locate(
     codes: Codes,
     flags: NDArray[np.uint8],
+    where: NDArray[np.int32],
     rows: NDArray[np.int64],
     values: NDArray[np.uint64],
     names: NDArray[np.int32],
     keys: NDArray[np.uint64],
 ) -> NDArray[np.uint32]:
-    """The entries of the figures outside date lines, two each, and of the names that are no
-    credits, one each.
+    """The entries of the figures outside date lines, two each, of the runs of symbols, two each,
+    and of the names that are no credits, one each.
 
     Args:
-        flags: of the code points; the names of months among the figures become numerals.
+        flags: of the code points; the names of months among the figures become numerals, and units.
+        where: what `candidates` gives.
         rows: what `find_figures` gives.
         values: the hash of the value of each row.
         names: what `find_names` gives, in order, no two overlapping.
     """
     for row in range(rows.shape[0]):
         for i in range(rows[row, 3], rows[row, 4]):
-            flags[i] |= np.uint8(NUMERAL)
+            flags[i] |= np.uint8(0 if flags[i] & SEPARATES else NUMERAL)
     base, start = keys[TEXT_BASE], keys[FIGURE_START]
-    entries = np.empty(2 * rows.shape[0] + names.shape[0], np.uint32)
+    entries = np.empty(2 * (rows.shape[0] + where.size) + names.shape[0], np.uint32)
     count, state, begin = 0, _NO_LINE, 0
     for row in range(rows.shape[0] - 1, -1, -1):
         first, last = rows[row, 3], rows[row, 4]
@@ -220,11 +270,12 @@ def locate(
             place = _beside(codes, flags, first - 1, -1, base, start)
             place = mix(_beside(codes, flags, last, 1, base, place * base + np.uint64(_SIDE)))
             value = values[row] >> np.uint64(48)
-            second = np.uint64(SECONDS) | (place >> np.uint64(35) & np.uint64(0x3FFF))
-            entries[count] = _entry(place >> np.uint64(49), value >> np.uint64(8))
-            entries[count + 1] = _entry(second, value)
+            lowest = (place >> np.uint64(32)) * np.uint64(SYMBOLS) >> np.uint64(32)
+            entries[count] = _entry(lowest, value >> np.uint64(8))
+            entries[count + 1] = _entry(_second(place), value)
             count += 2
         begin = first
+    count = _locate_symbols(codes, flags, where, rows, keys, entries, count)
     before = -1
     for name in range(names.shape[0]):
         first, last = np.int64(names[name, 0]), np.int64(names[name, 1])

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.capitals import mark
-from dedup_middleware.text.characters import SEPARATES
+from dedup_middleware.text.characters import NUMERAL, SEPARATES
+from dedup_middleware.text.clauses import STOP, TURNS, WORDS, divides, ends_turn, weigh_parts
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, load_characters
 from dedup_middleware.text.hashing import (
@@ -27,23 +28,24 @@ from dedup_middleware.text.hashing import (
     SHINGLE_START,
     TOKEN_START,
     constants,
-    contains,
     distinct,
     hash_prefixes,
     hash_slice,
     hash_token,
     hash_word,
+    kind_of,
     make_table,
     mix,
 )
 from dedup_middleware.text.names import find_names
+from dedup_middleware.text.polarity import polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
@@ -60,6 +62,7 @@ class Shingles:
         figures: distinct hashes of the text's numerals in canonical form.
         places: for each numeral outside date lines two entries, and one for each name: 24 bits,
             of which 16 say where it stands and 8 its value; see `places`.
+        clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
         tokens: number of tokens, stop words left out unless there are no others.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
             figures.
@@ -69,6 +72,7 @@ class Shingles:
     counts: NDArray[np.uint32]
     figures: NDArray[np.uint64]
     places: NDArray[np.uint32]
+    clauses: NDArray[np.uint64]
     tokens: int
     exact: int
 
@@ -83,17 +87,22 @@ def _keep(
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
-) -> tuple[int, np.uint64]:
+    clauses: NDArray[np.uint64],
+) -> tuple[int, np.uint64, int]:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
-    the front of `starts` and `ends`. Returns their number, and the hash of the whole text.
+    the front of `starts` and `ends`. Returns their number, the hash of the whole text, and the
+    number of clauses that are written to `clauses`, which has a row for each token.
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
     kept, long = np.uint64(0), np.uint64(_LONG)
     prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
-    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
+    polar = np.empty(codes.size, np.uint8)
+    exact = hash_prefixes(codes, flags, keys, prefixes, powers, polar)
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
+    written = np.uint64(0)
     for every in (False, True):
+        written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
         for token in range(np.uint64(count)):
             first, last = np.uint64(starts[token]), np.uint64(ends[token])
             i = first
@@ -107,11 +116,31 @@ def _keep(
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
-            kept += np.uint64((i < last) & (every | (not contains(stops, value))))
+            kind, says = kind_of(stops, value), i < last
+            kept += np.uint64(says & (every | (kind & np.uint64(STOP) == 0)))
+            if says and divides(codes, flags, before, first):
+                clauses[written, 0], clauses[written, 1] = mix(words), turn
+                written += np.uint64(words != 0)
+                words = turn = np.uint64(0)
+            before = last if says else before
+            plain = says & (flags[first] & NUMERAL == 0)
+            if plain & (kind == 0) & ends_turn(polar, first, last):
+                more, turned = weigh_parts(
+                    codes, prefixes, powers, stops, keys[TOKEN_START], first, last
+                )
+                words += more
+                turn += turned
+            else:  # no branch: nobody could foresee it
+                known = kind >> np.uint64(1) if plain else np.uint64(0)
+                words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
+                turn += TURNS[known]
+        if count:
+            clauses[written, 0], clauses[written, 1] = mix(words), turn
+            written += np.uint64(words != 0)
         if kept or not count:
             break
         starts[0], ends[0] = begin, end  # the one place that was overwritten
-    return np.int64(kept), exact
+    return np.int64(kept), exact, np.int64(written)
 
 
 @subkernel
@@ -158,6 +187,7 @@ def read_text(
     NDArray[np.uint32],
     NDArray[np.uint64],
     NDArray[np.uint32],
+    NDArray[np.uint64],
     int,
     np.uint64,
 ]:
@@ -167,6 +197,7 @@ def read_text(
     hashes = np.empty(codes.size, np.uint64)
     shingles = hashes
     names, named = np.empty((0, 4), np.int32), 0
+    clauses, written = np.empty((0, 2), np.uint64), 0
     if ready:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         words = np.zeros(codes.size, np.uint8)
@@ -178,14 +209,17 @@ def read_text(
         if mode == cutting.CHAR or not mark(raw, codes, flags, shifts, starts, ends, count, marks):
             marks = marks[:0]
         named = find_names(codes, flags, starts, ends, words, marks, count, names)
-        kept, exact = _keep(codes, flags, starts, ends, count, stops, keys, hashes)
+        clauses = np.empty((count, 2), np.uint64)
+        kept, exact, written = _keep(
+            codes, flags, starts, ends, count, stops, keys, hashes, clauses
+        )
         shingles = np.empty(kept, np.uint64)
         number = _roll(hashes, kept, width, keys, shingles)
     features, counts = distinct(shingles, number)
     figures, places = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
-    return ready, features, counts, figures, places, kept, exact
+    return ready, features, counts, figures, places, clauses[:written], kept, exact
 
 
 @kernel
@@ -208,6 +242,7 @@ def _shingle(
     NDArray[np.uint32],
     NDArray[np.uint64],
     NDArray[np.uint32],
+    NDArray[np.uint64],
     int,
     np.uint64,
 ]:
@@ -269,7 +304,9 @@ class Shingler:
                 fold_name=f"folded{mapping_name}",
             )
         chosen = read_stop_words(stop_words)
-        self._stops = make_table(hash_word(word, self._keys) for word in chosen.words)
+        kinds = {word: 2 * value for word, value in polarity().words.items()}
+        kinds.update({word: kinds.get(word, 0) | STOP for word in chosen.words})
+        self._stops = make_table({hash_word(w, self._keys): kind for w, kind in kinds.items()})
         self._tables = (
             self._characters.table,
             self._characters.expansions,
@@ -309,8 +346,8 @@ class Shingler:
         found = _shingle(self.code_points(text), False, *self._tables)
         if not found[0]:
             found = _shingle(self.code_points(text, composed=True), True, *self._tables)
-        _, features, counts, figures, places, tokens, exact = found
-        return Shingles(features, counts, figures, places, tokens, int(exact))
+        _, features, counts, figures, places, clauses, tokens, exact = found
+        return Shingles(features, counts, figures, places, clauses, tokens, int(exact))
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
@@ -332,7 +369,10 @@ class Shingler:
         trie, named = self._trie, np.zeros(codes.size, np.uint8)
         tables = (trie.roots, trie.hints, trie.nodes, trie.values)
         count = cutting.tokenize(codes, flags, self._mode, *tables, starts, ends, named)
-        kept, _ = _keep(codes, flags, starts, ends, count, self._stops, self._keys, hashes)
+        clauses = np.empty((count, 2), np.uint64)
+        kept, _, _ = _keep(
+            codes, flags, starts, ends, count, self._stops, self._keys, hashes, clauses
+        )
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 
 

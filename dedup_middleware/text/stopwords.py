@@ -1,4 +1,8 @@
-"""Stop words: the lists of stopwords-iso for Chinese and English, or a set of the user's own."""
+"""Stop words: the lists of stopwords-iso for Chinese and English, or a set of the user's own.
+
+Of a shipped list the words that turn a sentence round (not, before, 没有) are left out, see
+:mod:`dedup_middleware.text.polarity`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Final
 import attrs
 
 from dedup_middleware.text.normalize import normalize
+from dedup_middleware.text.polarity import polarity
 
 LANGUAGES: Final = ("zh", "en")
 DEFAULT: Final = "zh,en"
@@ -27,7 +32,7 @@ class StopWords:
 @cache
 def _shipped(language: str) -> frozenset[str]:
     path = files("dedup_middleware.text") / "data" / f"stopwords-{language}.txt"
-    return frozenset(filter(None, path.read_text("utf-8").splitlines()))
+    return _folded(path.read_text("utf-8").splitlines()) - polarity().kept
 
 
 def stop_words(choice: str | Iterable[str]) -> StopWords:
@@ -51,7 +56,7 @@ def stop_words(choice: str | Iterable[str]) -> StopWords:
                 )
             words |= _shipped(language)
             names.append(f"{language}{len(_shipped(language))}")
-        return StopWords(_folded(words), "-".join(names) or "all")
+        return StopWords(frozenset(words), "-".join(names) or "all")
     own = frozenset(choice)
     for word in own:
         if not isinstance(word, str):

@@ -17,15 +17,17 @@ from dedup_middleware.methods.content import (
     SAME_HOST,
     TOO_LITTLE,
     TOO_SHORT,
+    TURNED,
     Content,
     is_exact,
     required,
 )
 from dedup_middleware.options import SKETCH_BITS
+from dedup_middleware.signature.clauses import turned_clauses
 from dedup_middleware.signature.sketch import jaccards
 from tests.signature.differing import differing_figures
 
-_REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, OTHER_TITLE, COMMON)
+_REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)
 _SIBLINGS = 3
 
 
@@ -39,6 +41,7 @@ def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Jud
     jaccard = np.where(equal, 1.0, jaccard)
     similarity = np.where(equal, 1.0, containment(jaccard, page.size, sizes))
     figures = np.array(differing_figures(page.figures, candidates["figures"]), np.int64)
+    turned = turned_clauses(page.clauses, candidates["clauses"])
     long = (candidates["size"] >= rule.min_features) & (page.size >= rule.min_features)
     compared = jaccard if rule.measure == "jaccard" else similarity
     error = _error(rule, jaccard, page.size, sizes)
@@ -46,7 +49,7 @@ def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Jud
     need = required(rule.threshold, page.size, rule.measure)
     strict = required(max(rule.threshold, SAME_HOST), page.size, rule.measure)
     alike = long & (sure >= need)
-    near = alike & (figures == 0)
+    near = alike & (figures == 0) & (turned == 0)
     same_title = near & ~(other_title & ((sure < strict) | equal))
     kept = same_title & ~exact
     if np.any(kept):
@@ -54,11 +57,11 @@ def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Jud
         kept = kept & (_beyond(sure, common) >= need)
     duplicate = exact | kept
     # The first that holds; the last if none does.
-    rules = (exact, kept, ~long, ~alike, figures > 0, ~same_title)
+    rules = (exact, kept, ~long, ~alike, figures > 0, turned > 0, ~same_title)
     places = np.select(rules, range(len(rules)), len(rules)).tolist()
     reasons = tuple(_REASONS[place] for place in places)
     shared = shared_shingles(jaccard, page.size, sizes)
-    return Judgement(duplicate, similarity, jaccard, reasons, shared, figures)
+    return Judgement(duplicate, similarity, jaccard, reasons, shared, figures, turned)
 
 
 def _error(

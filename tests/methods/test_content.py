@@ -246,6 +246,7 @@ def test_probes_are_the_least_certain_bits() -> None:
 _SIDES = np.random.default_rng(5)
 _SKETCH = _SIDES.integers(0, 1 << 64, 8, dtype=np.uint64)
 _FIGURES = page("3 of 17 on 2024-05-06, 99 percent").figures
+_CLAUSES = [page(f"They are {word} sailors, and rich.").clauses for word in ("no", "the", "old")]
 
 
 def a_record(draw: st.DrawFn) -> Fingerprint:
@@ -261,6 +262,7 @@ def a_record(draw: st.DrawFn) -> Fingerprint:
         size=draw(st.sampled_from((1, 7, 8, 9, 100, 127, 128, 129, 1000, 100_000))),
         sketch=sketch,
         figures=draw(st.sampled_from((_FIGURES, others))),
+        clauses=draw(st.sampled_from(_CLAUSES)),
         host=draw(st.integers(0, 2)),
         title=draw(st.integers(0, 2)),
     )
@@ -284,7 +286,7 @@ def test_same_as_plain_numpy(
     candidates = np.concatenate([content_record(other) for other in stored])
     found, expected = rule.judge(new, candidates), plainly_judged(rule, new, candidates)
     assert found.reasons == expected.reasons
-    for name in ("duplicate", "shared", "figures"):
+    for name in ("duplicate", "shared", "figures", "turned"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     for name in ("similarity", "jaccard"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
@@ -306,4 +308,5 @@ def test_content_record_holds_each_value_in_its_field() -> None:
     assert (record["simhash"], record["exact"]) == (new.simhash, new.exact)
     assert record["key"] == new.key_hash
     np.testing.assert_array_equal(record["figures"], new.figures)
+    np.testing.assert_array_equal(record["clauses"], new.clauses)
     np.testing.assert_array_equal(record["sketch"], new.sketch)

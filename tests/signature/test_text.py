@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.signature.bands import bands
+from dedup_middleware.signature.clauses import clause_sketch
 from dedup_middleware.signature.figures import figure_sketch
 from dedup_middleware.signature.minhash import EMPTY, MinHasher
 from dedup_middleware.signature.simhash import simhash
@@ -50,6 +51,7 @@ def test_one_kernel_gives_what_each_signature_alone_gives(
     assert found.sketch.tolist() == sketch(minhash).tolist()
     assert found.bands.tolist() == (bands(minhash, number, 3).tolist() if number else [])
     assert found.figures.tolist() == figure_sketch(shingles.places).tolist()
+    assert found.clauses.tolist() == clause_sketch(shingles.clauses).tolist()
 
 
 def test_text_without_shingles() -> None:

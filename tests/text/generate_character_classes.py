@@ -33,6 +33,7 @@ PATTERNS = (
     ("regional", r"\p{WB=Regional_Indicator}"),
     ("emoji", r"[\p{Extended_Pictographic}&&\p{So}&&[\U0001F000-\U0001FAFF]]"),
     ("single", r"[\p{L}\p{N}\p{WB=Other}&&[\p{L}\p{N}]]"),
+    ("symbol", r"[[\p{So}\p{Sm}\p{Sc}\p{Co}]&&\p{WB=Other}]"),
 )
 
 

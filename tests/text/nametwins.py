@@ -12,7 +12,14 @@ import numpy as np
 from dedup_middleware.text import cutting, dictionary
 from dedup_middleware.text.capitals import CREDITS as CAPITAL_CREDITS
 from dedup_middleware.text.capitals import MANY, MOST
-from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES, word_classes
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    LETTER,
+    NUMERAL,
+    SEPARATES,
+    SYMBOL,
+    word_classes,
+)
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
@@ -287,7 +294,7 @@ def side(page: Folded, numerals: set[int], names: list[Name], i: int, step: int)
             room -= WIDE
             i = name.begin if step < 0 else name.end - 1
             numeral = False
-        elif flags & NUMERAL or i in numerals:
+        elif (flags | (i in numerals) * NUMERAL) & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
                 room -= WIDE

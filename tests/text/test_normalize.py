@@ -113,10 +113,16 @@ def test_surrogates_survive() -> None:
 def test_word_classes_are_unicodes() -> None:
     """The shipped classes are what the generator makes of the Unicode Character Database, for
     all code points that this Python knows."""
-    shipped = word_classes() & 0xF
+    shipped, symbols = word_classes() & 0xF, np.zeros(0x110000, np.bool_)
     fresh = np.zeros_like(shipped)
     for first, last, name in generate_character_classes.ranges():
-        fresh[first : last + 1] = characters.CLASSES[name]
+        if name == "symbol":
+            symbols[first : last + 1] = True
+        else:
+            fresh[first : last + 1] = characters.CLASSES[name]
     fresh[0x20000:0x40000] = characters.SINGLE
     differ = [c for c in np.flatnonzero(shipped != fresh) if unicodedata.category(chr(c)) != "Cn"]
+    assert differ == []
+    flagged = word_classes() & characters.SYMBOL == characters.SYMBOL
+    differ = [c for c in np.flatnonzero(flagged != symbols) if unicodedata.category(chr(c)) != "Cn"]
     assert differ == []

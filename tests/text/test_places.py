@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.characters import NUMERAL, SEPARATES
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    EMOJI,
+    NUMERAL,
+    REGIONAL,
+    SEPARATES,
+    SYMBOL,
+)
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import fold_text, load_characters
-from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
-from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, WIDE, WIDTH
+from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, constants
+from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, SYMBOLS, WIDE, WIDTH
 from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.symbols import DIVIDERS
 from tests.text.oracles import MASK, texts
 
 KEYS = constants(0, 3)
@@ -39,7 +47,7 @@ def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:
     for place in range(i, i + step * REACH, step):
         if not 0 <= place < len(codes) or room <= 0:
             break
-        if flags[place] & NUMERAL:
+        if flags[place] & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
                 room -= WIDE
@@ -69,38 +77,95 @@ def date_line(text: str, rows: list[list[int]]) -> set[int]:
 
 
 def plain_places(text: str) -> list[int]:
-    """Twin: the entries of all figures of a text, two each."""
+    """Twin: the entries of all figures and runs of symbols of a text, two each."""
     folded, flagged = fold_text(text, load_characters({}, ""))
     rows = find_figures(folded, flagged).tolist()
     codes, flags = folded.tolist(), flagged.tolist()
     for *_, first, last in rows:
         for i in range(first, last):
-            flags[i] |= NUMERAL
+            flags[i] |= 0 if flags[i] & SEPARATES else NUMERAL
     left_out = date_line("".join(map(chr, codes)), rows)
     entries = []
     for i, (mantissa, exponent, kind, first, last) in enumerate(rows):
         if i in left_out:
             continue
-        value = int(KEYS[FIGURE_START])
-        letters = [*side(codes, flags, first - 1, -1), 0x110001, *side(codes, flags, last, 1)]
-        for letter in letters:
-            value = (value * int(KEYS[TEXT_BASE]) + letter) & MASK
-        unit = mixed((exponent * 4 + kind + _ROW_KEYS[1]) & MASK)
+        unit = mixed((exponent * 4 + kind % 4 + (kind >> 2 << 32) + _ROW_KEYS[1]) & MASK)
         figure = mixed((int(KEYS[FIGURE_START]) + mantissa * _ROW_KEYS[0] + unit) & MASK)
-        place = mixed(value)
-        entries.append(place >> 49 << 8 | figure >> 56)
-        second = SECONDS + (place >> 35) % 2**14
-        entries.append(min(second << 8 | figure >> 48 & 0xFF, FREE - 1))
+        place = place_hash(codes, flags, first, last)
+        entries.append((place >> 32) * SYMBOLS >> 32 << 8 | figure >> 56)
+        entries.append(second_entry(place, figure >> 48))
+    for first, last in symbol_runs(codes, flags, rows):
+        value = int(KEYS[TEXT_START])
+        for i in range(first, last):
+            if is_symbol(flags[i]):
+                value = mixed((value + codes[i]) & MASK)
+        beside = [*side(codes, flags, first - 1, -1), *side(codes, flags, last, 1)]
+        if beside:
+            place = place_hash(codes, flags, first, last)
+            entries.append((SYMBOLS | place >> 52) << 8 | value >> 56)
+            entries.append(second_entry(place, value >> 48))
     return sorted(entries)
+
+
+def place_hash(codes: list[int], flags: list[int], first: int, last: int) -> int:
+    """Twin: the hash of the letters on both sides."""
+    value = int(KEYS[FIGURE_START])
+    for letter in [*side(codes, flags, first - 1, -1), 0x110001, *side(codes, flags, last, 1)]:
+        value = (value * int(KEYS[TEXT_BASE]) + letter) & MASK
+    return mixed(value)
+
+
+def second_entry(place: int, value: int) -> int:
+    """Twin: an entry of other bits."""
+    return min((SECONDS + (place >> 35) % 2**14) << 8 | value & 0xFF, FREE - 1)
+
+
+def is_symbol(flags: int) -> bool:
+    """Twin: a symbol, an emoji or half a flag."""
+    return flags & SYMBOL == SYMBOL or flags & CLASS_MASK in (EMOJI, REGIONAL)
+
+
+def symbol_runs(codes: list[int], flags: list[int], rows: list[list[int]]) -> list[tuple[int, int]]:
+    """Twin: where the runs of symbols stand that have a place."""
+    found, i, row = [], 0, 0
+    blank = frozenset(map(ord, " \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028"))
+    while i < len(codes):
+        if not is_symbol(flags[i]):
+            i += 1
+            continue
+        while row < len(rows) and rows[row][4] <= i:
+            row += 1
+        if row < len(rows) and rows[row][3] <= i:
+            i += 1
+            continue
+        end = i
+        while end < len(codes) and (is_symbol(flags[end]) or codes[end] in blank):
+            end += 1
+        while codes[end - 1] in blank:
+            end -= 1
+        run = [code for code in codes[i:end] if code not in blank]
+        before = "".join(map(chr, codes[:i])).replace("\r", "\n").rpartition("\n")[2]
+        bullet = len(run) == 1 and is_bullet(run[0]) and {*map(ord, before)} <= blank
+        if not bullet and not {*run} <= {*map(ord, DIVIDERS)}:
+            found.append((i, end))
+        i = end
+    return found
+
+
+def is_bullet(code: int) -> bool:
+    """Twin: what usually marks the items of a list."""
+    blocks = ((0x2190, 0x2200), (0x25A0, 0x2600), (0x2794, 0x27C0), (0x2B00, 0x2B60))
+    return any(a <= code < b for a, b in blocks) or chr(code) in "★☆※✦✧✱✲✳✴✵✶✷✸✹✺✻✼✽"
 
 
 DATED = st.sampled_from(
     ["2020年3月2日电", "3月2日 讯", "5日電", "2日", "年", "3 April 2020", "1,000"]
 )
+SIGNED = st.text("-−–$€¥<>≤=+|~© \n\r★☆▲■☀🌞🇫🇷⠓\ue0015a度元c°%", max_size=8)
 
 
 @settings(deadline=None, max_examples=500)
-@given(st.lists(st.one_of(texts, DATED), max_size=6).map("".join))
+@given(st.lists(st.one_of(texts, DATED, SIGNED), max_size=6).map("".join))
 def test_places_like_the_twin(text: str) -> None:
     """Any string gives the entries that the plain twin gives."""
     found = Shingler(segmenter="char", stop_words="")(text).places

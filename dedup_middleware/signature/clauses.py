@@ -1,0 +1,94 @@
+"""Sketches of the clauses of a page, and how many of them another page turns round.
+
+Of a clause two hashes are known, of its words and of its turn, see
+:mod:`dedup_middleware.text.clauses`. Clauses are divided by their words into 16 parts. Of each part
+the sketch keeps the sum of the words in 16 bits, and the sum over the clauses that have a turn of
+words and turn in 8.
+
+Where two pages have the same clauses in a part, the first sums are equal, and the second ones are
+not if a clause says the opposite. It shows in both directions, whether a word was put in, left out
+or replaced, without keeping a number of every clause. A clause that only one page has changes the
+first sum, so its part says nothing: an added sentence with a negation in it turns nothing round.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.signature import _inputs
+from dedup_middleware.signature._jit import I64, R8, R8_2, R64_2, U8, Word, inlined, kernel
+from dedup_middleware.text.hashing import mix
+
+PARTS: Final = 16
+CLAUSE_BYTES: Final = 3 * PARTS
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The sums of each part, uint8[48]: two bytes, little-endian, of words, and one of turns.
+
+    :param clauses: words and turn of each, uint64[n, 2], any order
+    :raises TypeError: clauses that are no array of uint64
+    :raises ValueError: another shape
+    """
+    return _clause_sketch(_inputs.rows(clauses, np.uint64, 2, "clauses"))
+
+
+def turned_clauses(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """In how many parts a page and each of n others have the same clauses, one of which says the
+    opposite, int64[n].
+
+    :param query: shape (48,)
+    :param sketches: shape (n, 48)
+    :raises TypeError: sketches that are no arrays of uint8
+    :raises ValueError: other shapes
+    """
+    query = _inputs.words(query, np.uint8, CLAUSE_BYTES, "query")
+    return _turned(query, _inputs.rows(sketches, np.uint8, CLAUSE_BYTES, "sketches"))
+
+
+@inlined
+def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
+    """Write the sketch to `out`."""
+    for i in range(np.uint64(CLAUSE_BYTES)):
+        out[i] = np.uint8(0)
+    for row in range(np.uint64(clauses.shape[0])):
+        words, turn = clauses[row, 0], clauses[row, 1]
+        at = (words >> np.uint64(60)) * np.uint64(3)
+        total = np.uint64(out[at]) + (np.uint64(out[at + np.uint64(1)]) << np.uint64(8))
+        total += words & np.uint64(0xFFFF)
+        out[at] = np.uint8(total & np.uint64(0xFF))
+        out[at + np.uint64(1)] = np.uint8((total >> np.uint64(8)) & np.uint64(0xFF))
+        if turn:
+            value = mix(words + turn * _GOLDEN) >> np.uint64(56)
+            value += np.uint64(out[at + np.uint64(2)])
+            out[at + np.uint64(2)] = np.uint8(value & np.uint64(0xFF))
+
+
+@kernel(U8(R64_2))
+def _clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    out = np.empty(CLAUSE_BYTES, np.uint8)
+    fill_clauses(clauses, out)
+    return out
+
+
+@inlined
+def turned(a: Word, b: Word) -> Word:
+    """In how many parts two sketches have equal words and unequal turns."""
+    found = np.int64(0)
+    for part in range(PARTS):
+        at = 3 * part
+        same = a[at] == b[at] and a[at + 1] == b[at + 1]
+        found += np.int64(same and a[at + 2] != b[at + 2])
+    return found
+
+
+@kernel(I64(R8, R8_2))
+def _turned(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
+    out = np.empty(sketches.shape[0], np.int64)
+    for row in range(sketches.shape[0]):
+        out[row] = turned(query, sketches[row])
+    return out

@@ -1,0 +1,105 @@
+"""Clauses: what stands between two punctuation marks, and how it is turned.
+
+A page that denies what another one says has nearly all of its words. So of each clause two numbers
+are made:
+
+* its **words**: a hash that does not change when a word that turns it round is put in, left out, or
+  replaced by its opposite (see :mod:`dedup_middleware.text.polarity`);
+* its **turn**: the sum of a number for each such word; 0 without any.
+
+Two clauses with equal words and another turn say opposite things: guilty and not guilty, before the
+war and after the war. Negations, and what stands in their place (all, always, 有), are no part of
+the words; of two opposites that they stand there is, and which one only of the turn. So a clause to
+which "for" is added has other words, and is only another clause.
+
+Order and stop words are no part of either, nor are numerals, which are compared by their places.
+
+An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
+dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import SEPARATES, SYMBOL
+from dedup_middleware.text.hashing import hash_slice, kind_of
+from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, polarity_of
+
+Hashes = NDArray[np.uint64]
+
+#: kinds of the table of words: 1 for a stop word, plus twice the polarity
+STOP: Final = 1
+_SPACE: Final = ord(" ")
+_HYPHEN: Final = ord("-")
+_WORD: Final = (1 << 64) - 1
+
+
+def _weights() -> tuple[Hashes, Hashes]:
+    words, turns = [0] * MOST, [0] * MOST
+    turns[NOT] = 0x9E3779B97F4A7C15
+    for value in range(OPPOSITES, MOST):
+        words[value] = (value // 2) * 0xD6E8FEB86659FD93 & _WORD
+        turns[value] = value * 0xA0761D6478BD642F & _WORD
+    return np.array(words, np.uint64), np.array(turns, np.uint64)
+
+
+#: what each polarity adds to the words and to the turn of its clause
+WORDS, TURNS = _weights()
+_LONGEST: Final = 8  # ideographs of a word that is looked into
+
+
+@subkernel
+def divides(codes: Codes, flags: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bool:
+    """Whether a clause ends between two words, of which the first ends at `first` and the second
+    begins at `last`: what follows the first at once is no space, hyphen or symbol."""
+    if first >= last:
+        return False
+    joins = (codes[first] == np.uint32(_SPACE)) | (codes[first] == np.uint32(_HYPHEN))
+    return (flags[first] & SYMBOL == SEPARATES) & (not joins)
+
+
+@subkernel
+def ends_turn(polar: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bool:
+    """Whether a word from `first` to `last` begins or ends with an ideograph that has a polarity,
+    and has others."""
+    ends = (polar[first] | polar[last - np.uint64(1)]) != np.uint8(0)
+    return ends & (last - first - np.uint64(2) <= np.uint64(_LONGEST - 2))
+
+
+@subkernel
+def weigh_parts(
+    codes: Codes,
+    prefixes: Hashes,
+    powers: Hashes,
+    table: Hashes,
+    start: np.uint64,
+    first: np.uint64,
+    last: np.uint64,
+) -> tuple[np.uint64, np.uint64]:
+    """What a word for which `ends_turn` holds adds to the words and to the turn of its clause.
+
+    Args:
+        table: of the words with a kind.
+        start: of the hashes of tokens.
+    """
+    one, two, none = np.uint64(1), np.uint64(2), np.uint64(0)
+    polar = polarity_of(codes[first])
+    if polar:
+        first += one
+    else:
+        if last - first > two:
+            polar = kind_of(table, hash_slice(prefixes, powers, last - two, last, start)) >> one
+        last -= two if polar else one
+        polar = polar if polar else polarity_of(codes[last])
+    rest = hash_slice(prefixes, powers, first, last, start)
+    kind = kind_of(table, rest)
+    words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
+    return words, TURNS[polar] + TURNS[kind >> one]

@@ -1,0 +1,248 @@
+"""Signs, comparisons, currencies and units: what else belongs to the value of a numeral.
+
+-20 is not 20, $5 is not 5 EUR, and > 40 is not < 40, although no letter differs. So a figure is its
+number and
+
+* its **sign**: a hyphen, minus sign or en dash right before it or its currency, unless it joins it
+  to something (3-5, COVID-19, 2024-01-02). Behind an ideograph it counts only with a unit behind
+  the number (气温-5℃, but 歼-20);
+* its **comparison**: one of < > ≤ ≥ ≠ before it, alone;
+* its **unit**: a currency, before or behind it, as a symbol, a code or a word ($5 = US$5 = USD 5 =
+  5 dollars = 5美元), or °C and °F. The same unit is the same in all forms.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.text.characters import SEPARATES, SYMBOL
+from dedup_middleware.text.numerals import (
+    Codes,
+    among,
+    at,
+    is_digit,
+    is_letter,
+    look_up,
+    pack,
+    perfect_hash,
+    word_after,
+    word_before,
+)
+
+Flags = NDArray[np.uint8]
+
+COMPARISONS: Final = "<>≤≥≠"
+#: for people: the unit, and how it is written besides
+UNITS: Final = (
+    ("USD", "$", "usd us dollar dollars buck bucks", "美元 美金"),
+    ("EUR", "€", "eur euro euros", "欧元 歐元"),
+    ("GBP", "£", "gbp pound pounds", "英镑 英鎊"),
+    ("CNY", "¥", "cny rmb yuan renminbi", "元 圆 圓"),
+    ("JPY", "", "jpy yen", "日元 日圆 円"),
+    ("HKD", "", "hkd hk", "港元 港币 港幣"),
+    ("TWD", "", "twd nt", "台币 新台币 臺幣 新臺幣"),
+    ("AUD", "", "aud a au", "澳元"),
+    ("CAD", "", "cad c ca", "加元"),
+    ("SGD", "", "sgd s sg", "新元"),
+    ("KRW", "₩", "krw", "韩元 韓元 원"),
+    ("INR", "₹", "inr rupee rupees", "卢比 盧比"),
+    ("RUB", "₽", "rub ruble rubles rouble roubles", "卢布 盧布"),
+    ("CHF", "", "chf franc francs", "瑞郎"),
+    ("BTC", "₿", "btc bitcoin bitcoins", ""),
+    ("ILS", "₪", "ils shekel shekels", ""),
+    ("VND", "₫", "vnd", ""),
+    ("UAH", "₴", "uah hryvnia hryvnias", ""),
+    ("TRY", "₺", "lira liras", ""),
+    ("NGN", "₦", "ngn naira", ""),
+    ("PHP", "₱", "php peso pesos", ""),
+    ("¢", "¢", "cent cents", ""),
+)
+CELSIUS, FAHRENHEIT, DEGREE = len(UNITS) + 1, len(UNITS) + 2, len(UNITS) + 3
+NAMES: Final = ("", *(unit[0] for unit in UNITS), "°C", "°F", "°")
+# A kind of figure: 2 bits as in `figures`, one of the sign, three of the comparison, and the unit.
+SIGN: Final = 4
+COMPARISON_SHIFT: Final = 3
+UNIT_SHIFT: Final = 6
+_BEFORE_SYMBOL: Final = ("us", "hk", "nt", "a", "au", "c", "ca", "s", "sg")
+
+
+def _latin(*, before_symbol: bool) -> dict[int, int]:
+    return {
+        pack(word): number
+        for number, unit in enumerate(UNITS, 1)
+        for word in unit[2].split()
+        if (word in _BEFORE_SYMBOL) == before_symbol
+    }
+
+
+def _ideographs(size: int) -> dict[int, int]:
+    """Units of so many ideographs, 21 bits each."""
+    found = {}
+    for number, unit in enumerate(UNITS, 1):
+        for word in unit[3].split():
+            value = 0
+            for character in word:
+                value = value << 21 | ord(character)
+            if len(word) == size:
+                found[value] = number
+    return found
+
+
+_SYMBOL_M, _SYMBOL_KEYS, _SYMBOL_UNITS = perfect_hash(
+    {ord(unit[1]): number for number, unit in enumerate(UNITS, 1) if unit[1]}
+)
+_WORD_M, _WORD_KEYS, _WORD_UNITS = perfect_hash(_latin(before_symbol=False))
+_COUNTRY_M, _COUNTRY_KEYS, _COUNTRY_UNITS = perfect_hash(_latin(before_symbol=True))
+_ONE_M, _ONE_KEYS, _ONE_UNITS = perfect_hash(_ideographs(1))
+_TWO_M, _TWO_KEYS, _TWO_UNITS = perfect_hash(_ideographs(2))
+_THREE_M, _THREE_KEYS, _THREE_UNITS = perfect_hash(_ideographs(3))
+_COMPARES: Final = np.array(list(map(ord, COMPARISONS)), np.int64)
+_ARROWS: Final = np.array(list(map(ord, COMPARISONS + "-=")), np.int64)
+# Behind these a hyphen joins or divides.
+_JOINS: Final = np.array(list(map(ord, "-‐‑–—._%)]}/\\&#‰°】〕」』”*@")), np.int64)
+_SIGNED: Final = np.array(list(map(ord, "%‰度℃元")), np.int64)
+_HYPHEN: Final = ord("-")
+_EN_DASH: Final = ord("–")
+_SPACE: Final = ord(" ")
+_DEGREE_SIGN: Final = ord("°")
+_C: Final = ord("c")
+_F: Final = ord("f")
+_FIRST_WIDE: Final = 0x2E80
+
+
+@subkernel
+def _word_unit(word: int) -> int:
+    return look_up(word, _WORD_M, _WORD_KEYS, _WORD_UNITS, 0)
+
+
+@subkernel
+def _symbol_unit(code: int) -> int:
+    return look_up(code, _SYMBOL_M, _SYMBOL_KEYS, _SYMBOL_UNITS, 0)
+
+
+@subkernel
+def _degree(codes: Codes, i: int) -> tuple[int, int]:
+    """The scale of the degree sign at i, and where it ends."""
+    letter = i + 2 if at(codes, i + 1) == _SPACE else i + 1
+    scale = at(codes, letter)
+    if scale not in (_C, _F) or is_letter(codes, letter + 1):
+        return DEGREE, i + 1
+    return CELSIUS if scale == _C else FAHRENHEIT, letter + 1
+
+
+@subkernel
+def _ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
+    """The unit of one to three ideographs at i, and their number; 0 for none."""
+    word, unit, size = 0, 0, 0
+    while unit == 0 and size < 3:
+        word = word << 21 | at(codes, i + size)
+        size += 1
+        if size == 1:
+            unit = look_up(word, _ONE_M, _ONE_KEYS, _ONE_UNITS, 0)
+        elif size == 2:
+            unit = look_up(word, _TWO_M, _TWO_KEYS, _TWO_UNITS, 0)
+        else:
+            unit = look_up(word, _THREE_M, _THREE_KEYS, _THREE_UNITS, 0)
+    return unit, size
+
+
+@subkernel
+def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
+    """The unit behind a number that ends at `last`, and where it ends; 0 and `last` for none."""
+    i = last + 1 if at(codes, last) == _SPACE else last
+    code, unit, end = at(codes, i), 0, last
+    if code == _DEGREE_SIGN:
+        unit, end = _degree(codes, i)
+    elif is_letter(codes, i):
+        word, end = word_after(codes, i)
+        unit = _word_unit(word)
+    elif code >= _FIRST_WIDE:
+        unit, size = _ideograph_unit(codes, i)
+        end = i + size
+    elif code and flags[i] & SYMBOL == SYMBOL and not is_digit(codes, i + 1):
+        unit, end = _symbol_unit(code), i + 1
+    return unit, end if unit else last
+
+
+@subkernel
+def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
+    """The unit before a number that begins at `first`, and where it begins."""
+    i = first - 2 if at(codes, first - 1) == _SPACE else first - 1
+    code = at(codes, i)
+    if is_letter(codes, i):
+        unit = _word_unit(word_before(codes, i + 1))
+        while unit and is_letter(codes, i - 1):
+            i -= 1
+        return unit, i if unit else first
+    if not code or flags[i] & SYMBOL != SYMBOL:
+        return 0, first
+    unit = _symbol_unit(code)
+    if unit and is_letter(codes, i - 1):
+        word = word_before(codes, i)
+        country = look_up(word, _COUNTRY_M, _COUNTRY_KEYS, _COUNTRY_UNITS, 0)
+        while country and is_letter(codes, i - 1):
+            i -= 1
+        unit = country if country else unit
+    return unit, i if unit else first
+
+
+@subkernel
+def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
+    """Whether the hyphen at i is a minus sign.
+
+    Args:
+        unit: whether the number has one behind it.
+    """
+    before = at(codes, i - 1)
+    if before == 0:
+        return True
+    if before == _SPACE:
+        return not is_digit(codes, i - 2)
+    if flags[i - 1] & SEPARATES:
+        return not among(before, _JOINS)
+    return unit and before >= _FIRST_WIDE and not among(before, _SIGNED)  # 5元-10元
+
+
+@subkernel
+def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, int]:
+    """Sign, comparison and unit of the number codes[first:last], as part of its kind, and where it
+    begins and ends with them."""
+    unit, end = _unit_behind(codes, flags, last)
+    behind = unit != 0 or among(at(codes, last), _SIGNED)
+    begin, hyphen = first, at(codes, first - 1)
+    sign = (hyphen in (_HYPHEN, _EN_DASH)) and _is_sign(codes, flags, first - 1, behind)
+    begin -= 1 if sign else 0
+    if unit == 0:
+        unit, begin = _unit_before(codes, flags, begin)
+    else:
+        _, begin = _unit_before(codes, flags, begin)  # US$5 USD
+    hyphen = at(codes, begin - 1)
+    if not sign and begin < first and hyphen in (_HYPHEN, _EN_DASH):
+        sign = _is_sign(codes, flags, begin - 1, True)
+        begin -= 1 if sign else 0
+    i = begin - 2 if at(codes, begin - 1) == _SPACE else begin - 1
+    comparison = 0
+    if i >= 0 and flags[i] & SYMBOL == SYMBOL:
+        for place in range(_COMPARES.size):
+            comparison = place + 1 if _COMPARES[place] == codes[i] else comparison
+    if comparison:
+        if among(at(codes, i - 1), _ARROWS):  # an arrow, or the marks of a quotation
+            comparison = 0
+        else:
+            begin = i
+    kind = (SIGN if sign else 0) | comparison << COMPARISON_SHIFT | unit << UNIT_SHIFT
+    return kind, begin, end
+
+
+def render(kind: int, number: str) -> str:
+    """A number with its sign, comparison and unit, for people."""
+    comparison, unit = kind >> COMPARISON_SHIFT & 7, kind >> UNIT_SHIFT
+    compared = COMPARISONS[comparison - 1] + " " if comparison else ""
+    signed = "-" if kind & SIGN else ""
+    return f"{compared}{signed}{number} {NAMES[unit]}".rstrip()

@@ -1,0 +1,97 @@
+"""Sketches of clauses, and how many of them two pages turn round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dedup_middleware.signature.clauses import (
+    CLAUSE_BYTES,
+    PARTS,
+    clause_sketch,
+    turned_clauses,
+)
+from tests.signature import oracles
+
+Clauses = list[tuple[int, int]]
+pages = st.lists(
+    st.tuples(
+        st.tuples(oracles.words, st.integers(0, 15)).map(lambda pair: pair[0] >> 4 | pair[1] << 60),
+        st.one_of(st.just(0), oracles.words),
+    ),
+    max_size=40,
+)
+
+
+def made(page: Clauses) -> NDArray[np.uint8]:
+    """The sketch of some clauses."""
+    return clause_sketch(np.array(page, np.uint64).reshape(-1, 2))
+
+
+def mixed(value: int) -> int:
+    """The mixer of SplitMix64."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & oracles.WORD
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & oracles.WORD
+    return value ^ value >> 31
+
+
+def plain_sums(page: Clauses) -> list[tuple[int, int]]:
+    """Twin of clause_sketch: the two sums of each part."""
+    sums = [(0, 0)] * PARTS
+    for words, turn in page:
+        first, second = sums[words >> 60]
+        turned = mixed((words + turn * 0x9E3779B97F4A7C15) & oracles.WORD) >> 56 if turn else 0
+        sums[words >> 60] = (first + words) % 2**16, (second + turned) % 2**8
+    return sums
+
+
+@given(pages)
+def test_sums_like_the_twin(page: Clauses) -> None:
+    """Three bytes a part, whatever the order of the clauses."""
+    wanted = b"".join(a.to_bytes(2, "little") + bytes([b]) for a, b in plain_sums(page))
+    assert made(page).tobytes() == made(page[::-1]).tobytes() == wanted
+    assert len(wanted) == CLAUSE_BYTES
+
+
+@given(pages, st.lists(pages, max_size=4), st.sets(st.integers(0, 39)))
+def test_counts_like_the_twin(page: Clauses, others: list[Clauses], changed: set[int]) -> None:
+    """A page against others, one of them the same with other turns."""
+    near = [(words, turn ^ (i in changed)) for i, (words, turn) in enumerate(page)]
+    others = [*others, near, page]
+    sketches = np.stack([made(other) for other in others])
+    wanted = [
+        sum(a == c and b != d for (a, b), (c, d) in zip(plain_sums(page), theirs, strict=True))
+        for theirs in map(plain_sums, others)
+    ]
+    assert turned_clauses(made(page), sketches).tolist() == wanted
+    assert wanted[-1] == 0
+
+
+def test_a_clause_of_one_page_turns_nothing() -> None:
+    """An added clause says nothing of the others in its part, turned or not."""
+    one = [(5 << 60 | 1, 0), (6 << 60 | 2, 0)]
+    more = [*one, (5 << 60 | 3, 9)]
+    turned = [one[0], (6 << 60 | 2, 9)]
+    sketches = np.stack([made(more), made(turned), made([*more[:1], more[2], turned[1]])])
+    assert turned_clauses(made(one), sketches).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("bad", [None, np.zeros(2, np.uint64), np.zeros((1, 2), np.int64)])
+def test_other_clauses_are_refused(bad: Any) -> None:
+    """Anything but rows of two uint64 raises an error that names the argument."""
+    with pytest.raises((TypeError, ValueError), match="clauses must"):
+        clause_sketch(bad)
+
+
+@pytest.mark.parametrize("bad", [None, np.zeros(48, np.uint8), np.zeros((1, 6), np.uint64)])
+def test_other_sketches_are_refused(bad: Any) -> None:
+    """Anything but rows of 48 bytes raises an error that names the argument."""
+    with pytest.raises((TypeError, ValueError), match="sketches must"):
+        turned_clauses(made([]), bad)
+    with pytest.raises((TypeError, ValueError), match="query must"):
+        turned_clauses(np.zeros(6, np.uint64), made([])[np.newaxis])

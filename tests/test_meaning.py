@@ -1,0 +1,181 @@
+"""What a sign or a word that turns a sentence round does to a verdict, in English and Chinese."""
+
+# Letters of Chinese count as two columns.
+# ruff: noqa: E501
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from dedup_middleware.fingerprint import DUPLICATE, NEW, Verdict
+from tests.test_verdict import verdict_of
+
+#: pages with room for a sentence
+ENGLISH: Final = (
+    "The harbour council met on Monday in the old town hall, where engineers spoke about the "
+    "pillars of the bridge and what the winter had left of them. Shop owners near the northern "
+    "gate listened from the gallery and wrote down each answer. {} Divers measured the riverbed "
+    "again last week and reported that it had sunk since the survey of their predecessors. A "
+    "teacher from the island school said that her pupils enjoy the trip, keep a diary of birds and "
+    "draw the ferries that carry commuters across the bay. The mayor thanked everyone who came, "
+    "closed the meeting and invited the reporters to a walk along the quay with the harbour master."
+)
+CHINESE: Final = (
+    "港口委员会星期一在旧市政厅召开会议，工程师介绍了大桥桥墩的状况以及冬季造成的损坏。北门附近的店主"
+    "坐在旁听席上，记录每一个答复。{}潜水员上周再次测量河床，报告说河床比前任调查时继续下沉。岛上学校的"
+    "老师说，学生喜欢乘船，坚持写观鸟日记，还画下运送乘客渡过海湾的渡轮。市长感谢到场的市民，宣布散会，"
+    "并邀请记者同港务长一起沿码头散步，参观仓库和灯塔，了解修复工程的安排与经费来源。"
+)
+PAGES: Final = {"en": ENGLISH, "zh": CHINESE}
+
+SIGNS: Final = [
+    ("en", "At dawn it was -20 degrees in the harbour.", "At dawn it was 20 degrees in the harbour."),
+    ("en", "At dawn it was −20 °C in the harbour.", "At dawn it was 20 °C in the harbour."),
+    ("en", "At dawn it was 20 °C in the harbour.", "At dawn it was 20 °F in the harbour."),
+    ("en", "Fees changed by +5 % over the year.", "Fees changed by -5 % over the year."),
+    ("en", "Fees changed by 5 % over the year.", "Fees changed by 5 ‰ over the year."),
+    ("en", "A ticket costs $5 at the gate.", "A ticket costs EUR 5 at the gate."),
+    ("en", "A ticket costs $5 at the gate.", "A ticket costs €5 at the gate."),
+    ("en", "A ticket costs 5 dollars at the gate.", "A ticket costs 5 euros at the gate."),
+    ("en", "A ticket costs US$5 at the gate.", "A ticket costs HK$5 at the gate."),
+    ("en", "A ticket costs 5 € at the gate.", "A ticket costs 5 £ at the gate."),
+    ("en", "The rule was that 50 > 40 holds.", "The rule was that 50 < 40 holds."),
+    ("en", "The load must be ≤ 40 tons there.", "The load must be ≥ 40 tons there."),
+    ("en", "The rule was that x = y holds.", "The rule was that x ≠ y holds."),
+    ("en", "The load is a × b there in tons.", "The load is a ÷ b there in tons."),
+    ("en", "The inn was rated ★★★★★ by guests.", "The inn was rated ★☆☆☆☆ by guests."),
+    ("en", "Forecast for today ☀ in the bay.", "Forecast for today ☂ in the bay."),
+    ("en", "Forecast for today 🌞 in the bay.", "Forecast for today 🌧 in the bay."),
+    ("en", "The sign reads ⠓⠑⠇⠇⠕ for visitors.", "The sign reads ⠃⠽⠑⠃⠽ for visitors."),
+    ("en", "The game ended with ♔♕ ♙ on it.", "The game ended with ♚♛ ♙ on it."),
+    ("en", "The button shows \ue001 on its left.", "The button shows \ue002 on its left."),
+    ("en", "Shares moved ▲ 5 points there.", "Shares moved ▼ 5 points there."),
+    ("en", "The flag was 🇫🇷 on the mast.", "The flag was 🇮🇹 on the mast."),
+    ("zh", "清晨港口气温-20度。", "清晨港口气温20度。"),
+    ("zh", "清晨港口气温为－20℃左右。", "清晨港口气温为20℃左右。"),
+    ("zh", "收费同比变化+5%左右。", "收费同比变化-5%左右。"),
+    ("zh", "收费同比变化5%左右。", "收费同比变化5‰左右。"),
+    ("zh", "门票价格是$5一张。", "门票价格是EUR 5一张。"),
+    ("zh", "门票价格是5美元一张。", "门票价格是5欧元一张。"),
+    ("zh", "门票价格是5元一张。", "门票价格是5美元一张。"),
+    ("zh", "门票价格是￥5一张。", "门票价格是€5一张。"),
+    ("zh", "规则是50>40才成立。", "规则是50<40才成立。"),
+    ("zh", "规则是50＞40才成立。", "规则是50＜40才成立。"),
+    ("zh", "游客给客栈打分★★★★★很多。", "游客给客栈打分★☆☆☆☆很多。"),
+    ("zh", "今天海湾天气☀适合出行。", "今天海湾天气☂适合出行。"),
+    ("zh", "牌子上写着⠓⠑⠇⠇⠕给游客看。", "牌子上写着⠃⠽⠑⠃⠽给游客看。"),
+    ("zh", "棋局最后剩下♔♕♙在盘上。", "棋局最后剩下♚♛♙在盘上。"),
+    ("zh", "按钮左边显示\ue001图标。", "按钮左边显示\ue002图标。"),
+]  # fmt: skip
+
+WORDS: Final = [
+    ("en", "The court found the captain guilty of the charge.", "The court found the captain not guilty of the charge."),
+    ("en", "The ferry sank before the storm reached land.", "The ferry sank after the storm reached land."),
+    ("en", "Most members voted for the new toll.", "Most members voted against the new toll."),
+    ("en", "They will sail with the pilot.", "They will sail without the pilot."),
+    ("en", "The pilot could see the buoy.", "The pilot could not see the buoy."),
+    ("en", "The pilot can see the buoy.", "The pilot can't see the buoy."),
+    ("en", "The pilot can see the buoy.", "The pilot cannot see the buoy."),
+    ("en", "The pilot will see the buoy.", "The pilot won’t see the buoy."),
+    ("en", "Fares went up in spring.", "Fares went down in spring."),
+    ("en", "The tide stood above the mark.", "The tide stood below the mark."),
+    ("en", "The lighthouse was switched on at noon.", "The lighthouse was switched off at noon."),
+    ("en", "The mate was voted in by members.", "The mate was voted out by members."),
+    ("en", "They expect more ferries in spring.", "They expect less ferries in spring."),
+    ("en", "All sailors took part in the drill.", "None sailors took part in the drill."),
+    ("en", "The crew always wears a vest.", "The crew never wears a vest."),
+    ("en", "There was evidence of a leak.", "There was no evidence of a leak."),
+    ("en", "The price of diesel rose on Friday.", "The price of diesel fell on Friday."),
+    ("en", "The yard reported a profit in autumn.", "The yard reported a loss in autumn."),
+    ("en", "The jury called the mate innocent.", "The jury called the mate guilty."),
+    ("zh", "法院认定船长有罪。", "法院认定船长无罪。"),
+    ("zh", "渡轮在风暴前沉没。", "渡轮在风暴后沉没。"),
+    ("zh", "渡轮在风暴到来之前沉没。", "渡轮在风暴到来之后沉没。"),
+    ("zh", "多数委员支持新的收费。", "多数委员反对新的收费。"),
+    ("zh", "船上有救生艇。", "船上没有救生艇。"),
+    ("zh", "领航员看见浮标。", "领航员没看见浮标。"),
+    ("zh", "领航员能看见浮标。", "领航员不能看见浮标。"),
+    ("zh", "渔民同意方案。", "渔民不同意方案。"),
+    ("zh", "船长已经认罪。", "船长已经未认罪。"),
+    ("zh", "这是事故的原因。", "这不是事故的原因。"),
+    ("zh", "船票价格上涨。", "船票价格下跌。"),
+    ("zh", "水位在警戒线以上。", "水位在警戒线以下。"),
+    ("zh", "船只停在港内。", "船只停在港外。"),
+    ("zh", "船票涨了。", "船票跌了。"),
+    ("zh", "柴油库存增加。", "柴油库存减少。"),
+    ("zh", "委员会通过了预算。", "委员会否决了预算。"),
+]  # fmt: skip
+
+HARMLESS: Final = [
+    ("en", "\n■ The quay is closed today.", "\n● The quay is closed today."),
+    ("en", "The quay is closed today.", "★ The quay is closed today."),
+    ("en", "Home | News | The quay is closed.", "Home / News / The quay is closed."),
+    ("en", "The quay™ is closed © 2020 to all.", "The quay is closed 2020 to all."),
+    ("en", "The quay is closed 😀 to all.", "The quay is closed to all."),
+    ("en", "Ferries run 3-5 times a day.", "Ferries run 3–5 times a day."),
+    ("en", "It was -20 degrees in the bay.", "It was −20 degrees in the bay."),
+    ("en", "A ticket costs $5 there.", "A ticket costs US$5 there."),
+    ("en", "A ticket costs $5 there.", "A ticket costs USD 5 there."),
+    ("en", "A ticket costs $5 there.", "A ticket costs 5 dollars there."),
+    ("en", "A ticket costs €5 there.", "A ticket costs 5 EUR there."),
+    ("en", "Fees changed by +5 % there.", "Fees changed by 5 % there."),
+    ("en", "It opened on 2024-01-02 there.", "It opened on 2024/01/02 there."),
+    ("en", "The boat of COVID-19 patients came.", "The boat of COVID 19 patients came."),
+    ("en", "The pilot can't see the buoy.", "The pilot cannot see the buoy."),
+    ("en", "The pilot did not see the buoy.", "The pilot didn't see the buoy."),
+    ("en", "They waited for two hours there.", "They waited two hours there."),
+    ("en", "The tide stood above the mark.", "The tide stood over the mark."),
+    ("en", "The quay is closed today.", "The quay is closed today. It will not open soon."),
+    ("en", "The quay is closed today.", "The quay is closed today, not tomorrow."),
+    ("en", "The quay is closed.", "The quay was closed."),
+    ("zh", "\n■码头今天关闭。", "\n●码头今天关闭。"),
+    ("zh", "码头今天关闭。", "▶码头今天关闭。"),
+    ("zh", "码头今天关闭😀通知各位。", "码头今天关闭通知各位。"),
+    ("zh", "渡轮每天3-5班。", "渡轮每天3～5班。"),
+    ("zh", "门票价格是5元一张。", "门票价格是￥5一张。"),
+    ("zh", "门票价格是5美元一张。", "门票价格是$5一张。"),
+    ("zh", "票价在5元-10元之间。", "票价在5元至10元之间。"),
+    ("zh", "新的歼-20飞过港口。", "新的歼20飞过港口。"),
+    ("zh", "码头2024年1月2日开放。", "码头2024-01-02开放。"),
+    ("zh", "领航员不能看见浮标。", "领航员未能看见浮标。"),
+    ("zh", "码头今天关闭。", "码头今天关闭。目前没有开放的消息。"),
+    ("zh", "码头今天关闭。", "码头今天关闭，渡轮中午之前不出发。"),
+    ("zh", "船只停在港口以内。", "船只停在港口内。"),
+]  # fmt: skip
+
+
+async def second(language: str, one: str, other: str) -> Verdict:
+    """The verdict of a page with one sentence when the page with another one is stored."""
+    page = PAGES[language]
+    return await verdict_of(page.format(one), page.format(other))
+
+
+def both_ways(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Each row, and each the other way round."""
+    return [*rows, *((language, other, one) for language, one, other in rows)]
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(SIGNS))
+async def test_a_sign_makes_another_page(language: str, one: str, other: str) -> None:
+    """A sign, a currency, a comparison or a symbol in the same place says something else."""
+    verdict = await second(language, one, other)
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(WORDS))
+async def test_a_word_that_turns_a_sentence_makes_another_page(
+    language: str, one: str, other: str
+) -> None:
+    """A clause that is denied, or says the opposite, in an otherwise equal text."""
+    verdict = await second(language, one, other)
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(HARMLESS))
+async def test_what_decorates_or_says_the_same_is_a_duplicate(
+    language: str, one: str, other: str
+) -> None:
+    """Bullets, emoji that one page lacks, other ways to write a value, and an added sentence."""
+    verdict = await second(language, one, other)
+    assert verdict.outcome == DUPLICATE

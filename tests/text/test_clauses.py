@@ -1,0 +1,150 @@
+"""Clauses, their words and how they are turned."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_classes
+from dedup_middleware.text.clauses import TURNS, WORDS
+from dedup_middleware.text.hashing import constants, hash_word
+from dedup_middleware.text.normalize import normalize
+from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, SO, polarity
+from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.stopwords import LANGUAGES, stop_words
+from tests.text.oracles import MASK, mix, texts
+
+KEY = 7
+KEYS = constants(KEY, 3)
+made = functools.cache(Shingler)
+# Words of the list and others, as they follow one another in a text.
+PHRASES = st.lists(
+    st.sampled_from(
+        [*"不没未前后上下内外涨有的在，。!,.;-\n ☀5", *polarity().words, "guilty ", " is ", "the ",
+         "国内", "饭前", "不能", "价格上涨", "不是", "大小", "不得不", "口", "%", "don’t "]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+def kind_of(word: str) -> tuple[bool, int]:
+    """Twin: whether a word has a kind, and its polarity."""
+    value = polarity().words.get(word, 0)
+    return bool(value) or word in stop_words("zh,en").words, value
+
+
+def weight(word: str) -> tuple[int, int]:
+    """Twin: what a word adds to the words and to the turn of its clause."""
+    known, value = kind_of(word)
+    if known:
+        return int(WORDS[value]), int(TURNS[value])
+    ends = {one: v for one, v in polarity().words.items() if len(one) == 1 and one >= "\u4e00"}
+    if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
+        return hash_word(word, KEYS), 0
+    if word[0] in ends:
+        value, rest = ends[word[0]], word[1:]
+    elif len(word) > 2 and kind_of(word[-2:])[1]:
+        value, rest = kind_of(word[-2:])[1], word[:-2]
+    else:
+        value, rest = ends[word[-1]], word[:-1]
+    known, other = kind_of(rest)
+    words = int(WORDS[other]) if known else hash_word(rest, KEYS)
+    return int(WORDS[value]) + words, int(TURNS[value]) + int(TURNS[other])
+
+
+def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
+    """Twin: the clauses of a text, from all of its tokens."""
+    everything = made(segmenter=segmenter, hash_key=KEY, stop_words="")
+    codes, starts, ends, _ = everything._cut(text)
+    letters = "".join(map(chr, codes.tolist()))
+    flags = [int(word_classes()[code]) for code in codes.tolist()]
+    found, words, turn, before = [], 0, 0, 0
+    for i, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        gap = letters[before:first]
+        if i and gap and gap[0] not in " -" and flags[before] & SYMBOL == SEPARATES:
+            found.append([words, turn])
+            words = turn = 0
+        before = last
+        if not flags[first] & NUMERAL:
+            more, turned = weight(letters[first:last])
+            words, turn = (words + more) & MASK, (turn + turned) & MASK
+    return [[mix(words), turn] for words, turn in [*found, [words, turn]] if words]
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.one_of(texts, PHRASES), st.sampled_from(["jieba", "words", "char", "fmm"]))
+def test_clauses_like_the_twin(text: str, segmenter: str) -> None:
+    """Any string gives the clauses that the plain twin gives."""
+    found = made(segmenter=segmenter, hash_key=KEY)(text).clauses
+    assert found.tolist() == plain_clauses(text, segmenter)
+
+
+def clauses(text: str) -> tuple[set[int], set[int]]:
+    """Words and turns of the clauses of a text."""
+    rows = made()(text).clauses.tolist()
+    return {row[0] for row in rows}, {row[1] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the man is guilty", "the man is not guilty"),
+        ("he left before noon", "he left after noon"),
+        ("he voted for peace", "he voted against peace"),
+        ("la porte est fermée", "la porte est pas fermée"),
+        ("дверь закрыта", "дверь не закрыта"),
+        ("die Tür ist zu", "die Tür ist nicht zu"),
+        ("船上有灯", "船上没有灯"),
+        ("他同意", "他不同意"),
+        ("饭前吃药", "饭后吃药"),
+        ("价格上涨", "价格下跌"),
+    ],
+)
+def test_a_turned_clause_keeps_its_words(one: str, other: str) -> None:
+    """The words stay the same, the turn does not."""
+    (words, turns), (again, turned) = clauses(one), clauses(other)
+    assert words == again
+    assert turns != turned
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("he can't swim", "he cannot swim"),
+        ("he did not swim", "he didn’t swim"),
+        ("it stood above the mark", "it stood over the mark"),
+        ("船长不能来", "船长未能来"),
+        ("价格上涨", "价格上升"),
+        ("he came at 5", "he came at 7"),
+    ],
+)
+def test_other_ways_to_say_it_are_one_clause(one: str, other: str) -> None:
+    """Synonyms turn nothing round, and numerals are no part of a clause."""
+    assert clauses(one) == clauses(other)
+
+
+def test_an_opposite_that_is_added_makes_other_words() -> None:
+    """Of two opposites that one stands there is part of the words, so it turns nothing alone."""
+    assert clauses("he waited two hours")[0] != clauses("he waited for two hours")[0]
+
+
+def test_no_shipped_list_has_words_that_turn_a_sentence() -> None:
+    """Negations and opposites are shingled in every language with a list."""
+    stops = stop_words(",".join(LANGUAGES)).words
+    assert not stops & polarity().kept
+    turning = "not no never nor before after for against with without up down above below more less"
+    assert not stops & set(turning.split())
+    assert not stops & set("不 没有 没 无 未 非 别 有 前 后 上 下 内 外 以上 以后 不是".split())
+
+
+def test_the_shipped_list_is_sound() -> None:
+    """Words stand in normal form and in one class, and each class of opposites has both sides."""
+    shipped = polarity()
+    assert all(normalize(word) == word for word in shipped.kept)
+    values = set(shipped.words.values())
+    assert values >= {NOT, SO}
+    assert max(values) < MOST
+    assert {value ^ 1 for value in values if value >= OPPOSITES} <= values
