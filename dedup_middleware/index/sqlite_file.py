@@ -18,7 +18,7 @@ from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import SCHEMA, agree, check_schema, complete, missing
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.sqlite_errors import as_error, retryable
+from dedup_middleware.index.sqlite_errors import DAMAGED_VALUE, as_error, retryable
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.newfiles import make_private
 
@@ -193,7 +193,7 @@ class SQLiteFile(Index):
             with _Transaction(db, writes=True):
                 tables.lapse(db, moment.now)
                 return _answers(db, moment, steps)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, *DAMAGED_VALUE) as error:
             raise as_error(error, self._path, opening=False) from error
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenario", choices=choices, nargs="?", default="redis")
     parser.add_argument("--kills", type=int, help="processes killed (all: 10000, else: 50)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="keep databases and logs in this empty folder")
+    parser.add_argument("--folder", type=Path, help="empty; files are kept there")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     forked = parser.add_argument_group("kills, rollback, proxy, damage, stops, storage")
     forked.add_argument("--index", choices=attacks.PLACES, default="redis")
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run what is asked for and print what was found; the exit code is 1 if a promise was broken."""
+    """Run what is asked for, print what was found; exit code 1: a promise was broken."""
     given = _parser().parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
     with contextlib.ExitStack() as stack:

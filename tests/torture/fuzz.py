@@ -23,7 +23,7 @@ from scrapy.utils.test import get_crawler
 from dedup_middleware import DedupPipeline, NearDuplicate
 from dedup_middleware.fingerprint import is_content_key
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.itemfields import document_key
+from dedup_middleware.itemfields import to_document
 from dedup_middleware.options import Options
 from dedup_middleware.text.extract import extract
 from tests.torture.checks import BrokenPromiseError
@@ -38,7 +38,7 @@ HELD = 0.6  # share of a dropped page's letters, four in a row, that the stored 
 _FATES = ("stored",) * 8 + ("failed", "dropped")
 _WAIT = 5.0  # seconds for a like page to be stored, which here takes no time
 _MEMORY = 3_000_000_000  # bytes a process may take
-_SLOWEST = 120.0  # seconds a page may take; then something is endless
+_LONGEST = 1.0  # seconds a page may take on the average; beyond it something is endless
 
 
 @attrs.frozen(kw_only=True)
@@ -133,10 +133,10 @@ class Run:
 
     async def _one(self, number: int, item: Any) -> None:
         rng = random.Random(number)
-        key = document_key(ItemAdapter(item), self._options)
+        document = to_document(ItemAdapter(item), self._options)
         began = time.perf_counter()
         try:
-            out = await asyncio.wait_for(self._pipeline.process_item(item), _SLOWEST)
+            out = await self._pipeline.process_item(item)
         except NearDuplicate as error:
             self.outcomes["dropped"] += 1
             self._check(number, item, error)
@@ -154,9 +154,9 @@ class Run:
         if out is not item:
             self._fault(f"page {number} came out as another object")
         if fate == "stored":
-            if key is not None:
+            if document is not None:
                 # Before the signal: another page may be dropped for this one as soon as it is sent.
-                self._stored[key].append(self._text(number, out))
+                self._stored[document.key].append(self._text(number, out))
             await self._signal(signals.item_scraped, out)
         elif fate == "failed":
             await self._signal(signals.item_error, out, failure=None)
@@ -247,32 +247,37 @@ def fuzz(
     began = time.monotonic()
     context = fork_context()
     rounds = [(first, min(first + ROUND, pages)) for first in range(0, pages, ROUND)]
-    running: dict[Any, Path] = {}
+    running: dict[Any, tuple[Path, float]] = {}
     found: list[Fuzzed] = []
     faults: list[str] = []
 
-    def collect(block: bool) -> None:
-        for process, out in list(running.items()):
-            if block or process.exitcode is not None:
-                process.join()
-                del running[process]
-                if process.exitcode or not out.exists():
-                    faults.append(f"a round ended with {process.exitcode}: {out.name}")
-                else:
-                    found.append(Fuzzed(**json.loads(out.read_text())))
-                    tell(f"{sum(one.pages for one in found)} of {pages} pages")
+    def collect() -> None:
+        for process, (out, till) in list(running.items()):
+            if process.exitcode is None and time.monotonic() < till:
+                continue
+            del running[process]
+            if process.exitcode is None:
+                process.kill()
+                faults.append(f"{out.stem} came to no end")
+            elif process.exitcode or not out.exists():
+                faults.append(f"{out.stem} ended with {process.exitcode}")
+            else:
+                found.append(Fuzzed(**json.loads(out.read_text())))
+                tell(f"{sum(one.pages for one in found)} of {pages} pages")
 
-    for number, numbers in enumerate(rounds):
-        while len(running) >= processes:
-            collect(False)
+    waiting = list(enumerate(rounds))
+    while waiting or running:
+        if waiting and len(running) < processes:
+            number, numbers = waiting.pop(0)
+            url = "memory:" if number % 2 else f"sqlite:{folder / f'index-{number}.db'}"
+            out = folder / f"round-{number}.json"
+            process = context.Process(target=_fuzz, args=(url, numbers, seed, out), daemon=True)
+            process.start()
+            till = time.monotonic() + 120 + _LONGEST * (numbers[1] - numbers[0])
+            running[process] = out, till
+        else:
+            collect()
             time.sleep(0.05)
-        url = "memory:" if number % 2 else f"sqlite:{folder / f'index-{number}.db'}"
-        out = folder / f"round-{number}.json"
-        process = context.Process(target=_fuzz, args=(url, numbers, seed, out), daemon=True)
-        process.start()
-        running[process] = out
-    while running:
-        collect(True)
     outcomes: Counter[str] = Counter()
     for one in found:
         outcomes.update(one.outcomes)
