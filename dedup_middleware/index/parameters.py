@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
+from typing import Any
 
 from dedup_middleware.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.base import Parameters, differences
@@ -57,6 +58,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     :param where: the index as the user knows it, without its password
     :raises IndexRefusedError: names each difference and the way out
     """
+    _check_texts(stored, where)
     check_hash_key(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
     lines = differences(_keyless(stored), _keyless(wanted))
@@ -69,6 +71,23 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             "DEDUP_INDEX_URL), or remove the index."
         )
     return dict(stored)
+
+
+def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
+    """Refuse parameters that are no texts; SQLite keeps values of any type in any column.
+
+    :raises IndexRefusedError: names them and the way out; the value of the key is not shown
+    """
+    strange = [
+        f"{name!r} is {'no text' if name == HASH_KEY else repr(value)}"
+        for name, value in stored.items()
+        if not (isinstance(name, str) and isinstance(value, str))
+    ]
+    if strange:
+        raise IndexRefusedError(
+            f"the index at {where} has damaged parameters ({', '.join(strange)}): restore a copy, "
+            "or begin a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+        )
 
 
 def check_hash_key(parameters: Mapping[str, str], where: str) -> None:

@@ -203,7 +203,8 @@ end
 -- Whether a page still is what was judged: with the same content, and gone if it was gone. Ids are given
 -- twice by a server that has lost its last second.
 local function is_as_judged(page, at)
-  if read('<I5', page) > before then
+  local id = read('<I5', page)
+  if id > before and id <= last then -- claimed by this very call
     return false
   end
   local chunk, offset = place(page)
@@ -215,10 +216,7 @@ local function is_as_judged(page, at)
   end
   if was_gone then
     local stamp = read('<I4', now, KNOWN_TAIL + 1)
-    if stamp == PENDING then -- its lease has run out; if it has one, it is another page
-      return not token_of(page, time)
-    end
-    return stamp < FIRST_SECOND
+    return stamp < FIRST_SECOND and not (stamp == PENDING and token_of(page, time))
   end
   return sub(now, 1, KNOWN_TAIL) == sub(KNOWN, at, at + KNOWN_TAIL - 1)
 end

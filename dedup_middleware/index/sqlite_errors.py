@@ -25,6 +25,9 @@ _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("disk i/o", "the disk fails or is full", False),
 )
 
+# What reading raises where something else has put values of another type, which SQLite lets it.
+DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
+
 
 def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
     """The error a user meets.
@@ -36,6 +39,11 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
         if part in text.lower():
             kind = IndexRefusedError if refused and opening else IndexUnavailableError
             return kind(f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {meaning}")
+    if isinstance(error, DAMAGED_VALUE):
+        text = f"a value in it is damaged ({text}); restore a copy, or remove it to begin anew"
+        return IndexUnavailableError(
+            f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {text}"
+        )
     return IndexUnavailableError(
         f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {type(error).__name__}: {text}"
     )

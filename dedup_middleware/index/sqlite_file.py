@@ -32,7 +32,7 @@ from dedup_middleware.index.parameters import (
     replaced,
 )
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.sqlite_errors import as_error, retryable
+from dedup_middleware.index.sqlite_errors import DAMAGED_VALUE, as_error, retryable
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.newfiles import make_private
 
@@ -241,7 +241,7 @@ class SQLiteFile(Index):
             with _Transaction(db, writes=True):
                 tables.lapse(db, moment.now)
                 return _answers(db, moment, steps)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, *DAMAGED_VALUE) as error:
             raise as_error(error, self._path, opening=False) from error
 
     def _connected(self) -> sqlite3.Connection:

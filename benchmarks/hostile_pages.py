@@ -1,0 +1,160 @@
+"""What pages of an attacker do to honest ones, by setting.
+
+    python -m benchmarks.hostile_pages [FILE ...] [--articles 40] [--digests 37] [--sentences 60]
+
+*Falsified copies*: a page that repeats an article and falsifies a part of it is stored first; then
+the article itself comes. Falsified are sentences in a row, replaced by such of another article
+(``passage``), or single words. *Digest pages*: a page of eight articles, one behind the other, is
+stored first; then each of the articles comes. Printed is how many of the articles are dropped.
+
+FILEs hold documents, one JSON object a line, as for the evaluation; without them articles are made
+up. The hash key is fixed, so every run prints the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.evaluation.corpus import read_documents
+from dedup_middleware.evaluation.edits import edit, split_sentences
+from dedup_middleware.fingerprint import DUPLICATE, NEW, Document
+from dedup_middleware.options import Options
+from tests.texts import article
+
+SHARES = (0.05, 0.1, 0.15)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "strict": {"preset": "strict"},
+    "balanced, the default": {},
+    "aggressive": {"preset": "aggressive"},
+    "measure = novelty": {"measure": "novelty"},
+    "measure = jaccard": {"measure": "jaccard"},
+    "strict, measure = novelty": {"preset": "strict", "measure": "novelty"},
+    "strict, measure = jaccard": {"preset": "strict", "measure": "jaccard"},
+    "threshold = 0.95": {"threshold": 0.95},
+    "method = simhash": {"method": "simhash"},
+    "method = md5": {"method": "md5"},
+}
+BANDS = (4, 8, 16, 32, 58)
+DIGEST = 8  # articles on a page
+_SHORTEST = 400  # characters of an article that is taken from a file
+
+console = Console(width=110)
+
+
+def falsified(text: str, other: str, share: float, seed: int) -> str:
+    """A text in which a passage with this share of its letters is one of another text.
+
+    Whole sentences in a row: of all falsifications this leaves most of the text as it was.
+    """
+    sentences = split_sentences(text)
+    wanted = share * len(text)
+    first = random.Random(seed).randrange(max(1, round(len(sentences) * (1 - share))))
+    last, length = first, 0
+    while last < len(sentences) and length < wanted:
+        length += len("".join(sentences[last]))
+        last += 1
+    foreign = other[: max(length, 1)]
+    parts = ["".join(sentence) for sentence in sentences]
+    return "".join([*parts[:first], foreign, *parts[last:]])
+
+
+async def dropped(options: Options, first: Sequence[str], then: Sequence[str]) -> int:
+    """How many texts are duplicates once others are stored."""
+    async with Deduplicator(options) as dedup:
+        for n, text in enumerate(first):
+            verdict = await dedup.decide(Document(key=f"https://attacker.example/{n}", text=text))
+            if verdict.outcome == NEW:
+                await dedup.commit(verdict)
+        count = 0
+        for n, text in enumerate(then):
+            verdict = await dedup.decide(Document(key=f"https://honest{n}.example/", text=text))
+            count += verdict.outcome == DUPLICATE
+            if verdict.outcome == NEW:
+                await dedup.commit(verdict)
+        return count
+
+
+def options_of(**settings: Any) -> Options:
+    """Options with a fixed key of the hashes."""
+    return Options(index_url="memory:", hash_key="1", **settings)
+
+
+def print_falsified(articles: Sequence[str]) -> None:
+    """The table of falsified copies."""
+    others = [*articles[1:], articles[0]]
+    table = Table(title=f"of {len(articles)} honest articles, dropped behind a copy that falsifies")
+    table.add_column("setting")
+    ways = {
+        "passage": lambda n, share: falsified(articles[n], others[n], share, n),
+        "words": lambda n, share: edit(articles[n], "words-changed", share, n),
+    }
+    for way in ways:
+        for share in SHARES:
+            table.add_column(f"{share:.0%} {way}", justify="right")
+    for name, settings in SETTINGS.items():
+        cells = []
+        for way in ways.values():
+            for share in SHARES:
+                copies = [way(n, share) for n in range(len(articles))]
+                cells.append(str(asyncio.run(dropped(options_of(**settings), copies, articles))))
+        table.add_row(name, *cells)
+    console.print(table)
+
+
+def print_digests(articles: Sequence[str]) -> None:
+    """The table of digest pages."""
+    some = articles[: len(articles) // DIGEST * DIGEST]
+    digests = ["\n".join(some[i : i + DIGEST]) for i in range(0, len(some), DIGEST)]
+    table = Table(
+        title=f"of {len(some)} articles, dropped behind {len(digests)} pages of {DIGEST} articles"
+    )
+    table.add_column("DEDUP_BANDS")
+    table.add_column("dropped", justify="right")
+    table.add_column("dropped, measure = jaccard", justify="right")
+    for bands in BANDS:
+        counts = [
+            asyncio.run(dropped(options_of(bands=bands, measure=measure), digests, some))
+            for measure in ("containment", "jaccard")
+        ]
+        table.add_row(f"{bands}, the default" if bands == 8 else str(bands), *map(str, counts))
+    console.print(table)
+
+
+def _articles(files: Sequence[Path], count: int, sentences: int) -> list[str]:
+    if not files:
+        return [article(seed, sentences) for seed in range(count)]
+    found: list[str] = []
+    for source in read_documents(files):
+        text = source.document.text or ""
+        if len(text) >= _SHORTEST:
+            found.append(text)
+        if len(found) == count:
+            break
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile_pages")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="documents, JSON lines")
+    parser.add_argument("--articles", type=int, default=40, help="that are falsified")
+    parser.add_argument("--digests", type=int, default=37, help="pages of eight articles")
+    parser.add_argument("--sentences", type=int, default=60, help="of an article that is made up")
+    given = parser.parse_args(arguments)
+    count = max(given.articles, given.digests * DIGEST)
+    articles = _articles(given.files, count, given.sentences)
+    print_falsified(articles[: given.articles])
+    print_digests(articles[: given.digests * DIGEST])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What the processes of a run do: pages through the public API, or a Scrapy crawl."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import os
+import signal
+
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.settings import Settings
+
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.fingerprint import DUPLICATE, REVISIT, Document
+from dedup_middleware.options import Options
+from tests.torture.articles import address, text_of
+from tests.torture.crawling import TorturedSpider
+from tests.torture.ledger import DROPPED
+from tests.torture.store import StorageError, Store
+from tests.torture.task import Page, Progress, Task
+
+
+def work(task: Task) -> None:
+    """Decide, store and commit pages through the public API, without Scrapy."""
+    _write_errors_to(task)
+    logging.basicConfig(level=logging.INFO)
+    try:
+        asyncio.run(_work(task))
+    except IndexRefusedError as error:  # as `scrapy crawl` does: one line, and nothing is begun
+        logging.getLogger(__name__).error("not started: %s", error)
+
+
+async def _work(task: Task) -> None:
+    ledger = task.ledger()
+    progress, store = Progress(task), Store(ledger, task.faults, task.process)
+    options = Options.from_mapping(task.settings)
+    room = asyncio.Semaphore(task.under_way)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async with Deduplicator(options) as dedup:
+
+        async def one(page: Page) -> None:
+            url = address(*page)
+            verdict = await dedup.decide(Document(key=url, text=text_of(*page)))
+            if verdict.outcome in (DUPLICATE, REVISIT):
+                match = verdict.match
+                ledger.write(DROPPED, url, "" if match is None else match.key or "")
+            else:
+                try:
+                    await store.put(url)
+                except StorageError:
+                    await dedup.release(verdict)
+                else:
+                    await dedup.commit(verdict)
+            progress.through(url)
+
+        def over(task: asyncio.Task[None]) -> None:
+            room.release()
+            if not task.exception():  # one with an exception stays, and is raised below
+                tasks.discard(task)
+
+        for page in progress.pages():
+            await room.acquire()
+            task_of_page = asyncio.create_task(one(page))
+            tasks.add(task_of_page)
+            task_of_page.add_done_callback(over)
+        await asyncio.gather(*tasks)
+    ledger.close()
+
+
+def crawl(task: Task) -> None:
+    """Run ``scrapy crawl tortured`` in this process."""
+    _write_errors_to(task)
+    settings = Settings()
+    settings.setmodule("tests.torture.project", "project")
+    for name, value in task.crawl_settings.items():
+        settings.set(name, value, "cmdline")
+    process = (CrawlerProcess if task.process % 2 else AsyncCrawlerProcess)(settings)
+    process.crawl(TorturedSpider)
+    process.start()
+
+
+def _write_errors_to(task: Task) -> None:
+    """Let messages and tracebacks go to the log of the slot."""
+    file = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    faulthandler.register(signal.SIGUSR1)  # shows where a process is that comes to no end
