@@ -60,9 +60,9 @@ class Fingerprint:
     """Numbers that stand for a page; equal parameters make them comparable.
 
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
-    uint64[8], ``bands`` uint64[B], ``figures`` and ``clauses`` uint8[48]. ``size`` counts the
-    distinct shingles, ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text and
-    of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
+    uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
+    the distinct shingles, ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
+    and of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
     0 where there is none. ``signature`` is that of a method of the literature, if
     ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
     SimHash, ``simhash`` is the same. ``volatile`` names the bits of the SimHash to be flipped in

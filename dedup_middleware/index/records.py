@@ -50,7 +50,7 @@ CONTENT = np.dtype(
         ("exact", "<u8"),  # keyed hash of the normalised text
         ("key", "<u8"),  # keyed hash of the document key
         ("figures", "u1", (48,)),  # where which figures stand, see signature/figures.py
-        ("clauses", "u1", (48,)),  # how clauses are turned, see signature/clauses.py
+        ("clauses", "u1", (36,)),  # how clauses are turned, see signature/clauses.py
         ("sketch", "<u8", (8,)),
     ]
 )

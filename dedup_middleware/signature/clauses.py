@@ -1,7 +1,7 @@
 """Sketches of the clauses of a page, and how many of them another page turns round.
 
 Of a clause two hashes are known, of its words and of its turn, see
-:mod:`dedup_middleware.text.clauses`. Clauses are divided by their words into 16 parts. Of each part
+:mod:`dedup_middleware.text.clauses`. Clauses are divided by their words into 12 parts. Of each part
 the sketch keeps the sum of the words in 16 bits, and the sum over the clauses that have a turn of
 words and turn in 8.
 
@@ -22,13 +22,13 @@ from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._jit import I64, R8, R8_2, R64_2, U8, Word, inlined, kernel
 from dedup_middleware.text.hashing import mix
 
-PARTS: Final = 16
+PARTS: Final = 12
 CLAUSE_BYTES: Final = 3 * PARTS
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The sums of each part, uint8[48]: two bytes, little-endian, of words, and one of turns.
+    """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
 
     :param clauses: words and turn of each, uint64[n, 2], any order
     :raises TypeError: clauses that are no array of uint64
@@ -41,8 +41,8 @@ def turned_clauses(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDA
     """In how many parts a page and each of n others have the same clauses, one of which says the
     opposite, int64[n].
 
-    :param query: shape (48,)
-    :param sketches: shape (n, 48)
+    :param query: shape (36,)
+    :param sketches: shape (n, 36)
     :raises TypeError: sketches that are no arrays of uint8
     :raises ValueError: other shapes
     """
@@ -57,7 +57,8 @@ def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
         out[i] = np.uint8(0)
     for row in range(np.uint64(clauses.shape[0])):
         words, turn = clauses[row, 0], clauses[row, 1]
-        at = (words >> np.uint64(60)) * np.uint64(3)
+        at = (words >> np.uint64(56)) * np.uint64(PARTS) >> np.uint64(8)
+        at *= np.uint64(3)
         total = np.uint64(out[at]) + (np.uint64(out[at + np.uint64(1)]) << np.uint64(8))
         total += words & np.uint64(0xFFFF)
         out[at] = np.uint8(total & np.uint64(0xFF))

@@ -9,7 +9,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from dedup_middleware.signature._jit import F64, I64, R8, R8_2, R64, inlined, kernel
-from dedup_middleware.signature.clauses import turned
+from dedup_middleware.signature.clauses import CLAUSE_BYTES, turned
 from dedup_middleware.signature.figures import conflicts
 from dedup_middleware.signature.sketch import WORDS, differing_bits, estimate, lowest_bits
 
@@ -31,7 +31,7 @@ def compare(
 
     :param records: uint8[n, m], a row for each of the others
     :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
-    :param clauses: uint8[48] of the page; theirs begin at byte ``clauses_at``
+    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
     :param sketch: uint64[8] of the page; theirs begin at byte ``sketch_at``, little-endian
     :param bits: b of all sketches, 1, 2, 4 or 8
     :returns: Jaccard indexes float64[n], places with other figures int64[n], and parts with a
@@ -86,5 +86,7 @@ def _compare(
             total += differing_bits(other, sketch[i], bits, lowest)
         jaccards[row] = estimate(total, bits)
         places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
-        opposites[row] = turned(clauses, records[row, clauses_at : clauses_at + np.uint64(48)])
+        opposites[row] = turned(
+            clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]
+        )
     return jaccards, places, opposites

@@ -44,9 +44,10 @@ def plain_sums(page: Clauses) -> list[tuple[int, int]]:
     """Twin of clause_sketch: the two sums of each part."""
     sums = [(0, 0)] * PARTS
     for words, turn in page:
-        first, second = sums[words >> 60]
+        part = (words >> 56) * PARTS // 256
+        first, second = sums[part]
         turned = mixed((words + turn * 0x9E3779B97F4A7C15) & oracles.WORD) >> 56 if turn else 0
-        sums[words >> 60] = (first + words) % 2**16, (second + turned) % 2**8
+        sums[part] = (first + words) % 2**16, (second + turned) % 2**8
     return sums
 
 
@@ -90,7 +91,7 @@ def test_other_clauses_are_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", [None, np.zeros(48, np.uint8), np.zeros((1, 6), np.uint64)])
 def test_other_sketches_are_refused(bad: Any) -> None:
-    """Anything but rows of 48 bytes raises an error that names the argument."""
+    """Anything but rows of 36 bytes raises an error that names the argument."""
     with pytest.raises((TypeError, ValueError), match="sketches must"):
         turned_clauses(made([]), bad)
     with pytest.raises((TypeError, ValueError), match="query must"):
