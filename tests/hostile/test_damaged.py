@@ -62,10 +62,10 @@ async def test_values_of_another_type(table: str, tmp_path: Path) -> None:
     ("change", "named"),
     [
         ("UPDATE parameter SET value = x'00ff' WHERE name = 'bands'", "'bands' is b'\\x00\\xff'"),
-        ("UPDATE parameter SET name = x'6e' WHERE name = 'hash_key'", "b'n'"),
+        ("UPDATE parameter SET name = x'6e' WHERE name = 'hash_key'", "hash_key is gone"),
         ("UPDATE parameter SET value = 'zz' WHERE name = 'hash_key'", "hash_key"),
         ("DELETE FROM parameter WHERE name = 'hash_key'", "hash_key"),
-        ("UPDATE parameter SET value = x'3161' WHERE name = 'hash_key'", "'hash_key' is no text"),
+        ("UPDATE parameter SET value = x'3161' WHERE name = 'hash_key'", "hash_key is not a hex"),
     ],
 )
 async def test_damaged_parameters(change: str, named: str, tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ async def crawled(rows: Sequence[Row], options: Options) -> list[Seen]:
     """The verdicts of the crawl on pages, one after the other, by their places in ``rows``."""
     numbers: dict[int, int] = {}
     seen = []
-    async with Deduplicator(options, index=MemoryIndex()) as dedup:
+    # An archive holds all versions of a page, so the job forgets none.
+    keeping = attrs.evolve(options, versions="keep")
+    async with Deduplicator(keeping, index=MemoryIndex()) as dedup:
         for place, row in enumerate(rows):
             verdict = await dedup.decide(Document(row["url"], row["title"], row["text"]))
             if verdict.claim is not None:
