@@ -11,8 +11,7 @@ local forgotten = 0
 if not own_counters(KEYS[2]) then
   return redis.error_reply(GONE)
 end
-if not (may('SETRANGE', KEYS[FIRST + 1], 0, '') and may('SET', KEYS[FIRST + 1], '')
-  and may('DECRBY', KEYS[3], 0)) then
+if not (may('SETRANGE', KEYS[FIRST + 1], 0, '') and may('SET', KEYS[FIRST + 1], '')) then
   return redis.error_reply(REFUSED)
 end
 
