@@ -214,7 +214,9 @@ async def test_lasting_fault_is_logged_once(
             refusals = int(crawl.stat("error/index"))
             lines = [line for line in caplog.messages if line.startswith("The index")]
             assert refusals >= 3
-            assert len(lines) == 1
+            # The first one may be that the connection was closed: that is another fault.
+            assert 1 <= len(lines) <= 2
+            assert len(set(lines)) == len(lines)
             await crawl.pipeline.close_spider()
         assert "more times in" in caplog.text
 
