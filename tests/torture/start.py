@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -33,7 +34,7 @@ def fork_context() -> ForkServerContext:
     return context
 
 
-class Life:
+class Life(ABC):
     """One process from its start to its end.
 
     :ivar number: of the process; another one for each start
@@ -45,16 +46,17 @@ class Life:
         self.killed = False
 
     @property
+    @abstractmethod
     def pid(self) -> int:
         """Of the process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exit_code(self) -> int | None:
         """None while it runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _kill(self) -> None:
-        raise NotImplementedError
+        """End it with SIGKILL."""
 
     def kill(self) -> bool:
         """End it at once; False if it had come to its end already."""
