@@ -67,7 +67,8 @@ def test_verdicts_in_their_order(some: list[tuple[State, bool, bool, float, str]
     elif pending:
         assert ranking == Ranking(PENDING, pending=tuple(pending))
     elif any(some[i][2] for i in stored):
-        assert ranking == Ranking(CHANGED)
+        earlier = tuple(i for i in stored if some[i][2])
+        assert ranking == Ranking(CHANGED, earlier=earlier)
     elif stored:
         assert ranking.match is None
         assert ranking.nearest in stored

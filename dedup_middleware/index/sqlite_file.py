@@ -146,8 +146,6 @@ class SQLiteFile(Index):
         return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
 
     def _open(self, parameters: Parameters | None) -> dict[str, str]:
-        if parameters is None and not Path(self._path).exists():
-            raise missing(self._where)
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -166,9 +164,11 @@ class SQLiteFile(Index):
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
         if self._db is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
             before = _file_at(path)
             if before is None:
+                if parameters is None:
+                    raise missing(self._where)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 _begin_file(path)
             else:
                 make_private(path)  # it exists, and is no link of another user
