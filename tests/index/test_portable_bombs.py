@@ -233,9 +233,9 @@ async def test_index_with_an_unusable_key(tmp_path: Path) -> None:
         pass
     with contextlib.closing(sqlite3.connect(tmp_path / "index.db")) as db, db:
         db.execute("UPDATE parameter SET value = 'zz' WHERE name = 'hash_key'")
-    with pytest.raises(IndexRefusedError, match="its parameter hash_key is not a hexadecimal number"):
+    with pytest.raises(IndexRefusedError, match="hash_key is not a hexadecimal number"):
         await Deduplicator(options).open()
-    with pytest.raises(IndexRefusedError, match="its parameter hash_key is not a hexadecimal number"):
+    with pytest.raises(IndexRefusedError, match="hash_key is not a hexadecimal number"):
         async with reading_index(options):
             pass
 
