@@ -45,9 +45,12 @@ from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
+# Of a text with fewer distinct shingles than this share of all, longer ones are tried,
+_DISTINCT: Final = 0.6
+_GAIN: Final = 1.6  # and taken if there are so many times more of them.
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -148,11 +151,15 @@ def _roll(
     hashes: NDArray[np.uint64],
     count: int,
     width: int,
+    drop: np.uint64,
     keys: NDArray[np.uint64],
     shingles: NDArray[np.uint64],
 ) -> int:
-    """Write the hashes of the shingles; returns how many there are."""
-    base, drop, start = keys[SHINGLE_BASE], keys[SHINGLE_DROP], keys[SHINGLE_START]
+    """Write the hashes of the shingles; returns how many there are.
+
+    `drop` is the base to the power of the width.
+    """
+    base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
     rolled = np.uint64(0)
     window = np.uint64(width if width < count else count)
     for i in range(window):
@@ -165,6 +172,29 @@ def _roll(
         shingles[number] = mix(rolled ^ start)
         number += np.uint64(1)
     return np.int64(number)
+
+
+@kernel
+def _features(
+    hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """The distinct shingles of a text and how often each occurs; `hashes` are those of its tokens.
+
+    A text of few different tokens holds most shingles that can be made of them, and so does any
+    other such text. Its shingles are made twice as wide, and again, until they are rare. A text
+    that is written twice keeps its shingles: wider ones are as few.
+    """
+    shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
+    number = _roll(hashes, count, width, drop, keys, shingles)
+    features, counts = distinct(shingles, number)
+    while features.size < _DISTINCT * number and 2 * width <= _MAX_WIDTH:
+        width, drop = 2 * width, drop * drop
+        number = _roll(hashes, count, width, drop, keys, shingles)
+        wider, again = distinct(shingles, number)
+        if wider.size < _GAIN * features.size:
+            break
+        features, counts = wider, again
+    return features, counts
 
 
 @allocating_subkernel
@@ -193,9 +223,8 @@ def read_text(
 ]:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
-    kept, number, exact = 0, 0, keys[0]
+    kept, exact = 0, keys[0]
     hashes = np.empty(codes.size, np.uint64)
-    shingles = hashes
     names, named = np.empty((0, 4), np.int32), 0
     clauses, written = np.empty((0, 2), np.uint64), 0
     if ready:
@@ -213,9 +242,7 @@ def read_text(
         kept, exact, written = _keep(
             codes, flags, starts, ends, count, stops, keys, hashes, clauses
         )
-        shingles = np.empty(kept, np.uint64)
-        number = _roll(hashes, kept, width, keys, shingles)
-    features, counts = distinct(shingles, number)
+    features, counts = _features(hashes, kept, width, keys)
     figures, places = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure

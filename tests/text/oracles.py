@@ -163,18 +163,32 @@ def mix(value: int) -> int:
 
 
 def shingles(tokens: list[str], width: int, keys: list[int]) -> Counter[int]:
-    """Hashes of the shingles and how often each occurs, in order of first occurrence."""
+    """Hashes of the shingles and how often each occurs, in order of first occurrence.
+
+    Shingles of a text with few distinct ones are made wider while that gives more of them.
+    """
     hashes = []
     for token in tokens:
         value = keys[0]
         for character in token:
             value = (value * keys[1] + ord(character)) & MASK
         hashes.append(max(mix(value), 1))
-    width = min(width, len(hashes))
-    found: Counter[int] = Counter()
-    for first in range(len(hashes) - width + 1 if hashes else 0):
-        value = 0
-        for one in hashes[first : first + width]:
-            value = (value * keys[3] + one) & MASK
-        found[mix(value ^ keys[2])] += 1
+
+    def rolled(width: int) -> Counter[int]:
+        width = min(width, len(hashes))
+        found: Counter[int] = Counter()
+        for first in range(len(hashes) - width + 1 if hashes else 0):
+            value = 0
+            for one in hashes[first : first + width]:
+                value = (value * keys[3] + one) & MASK
+            found[mix(value ^ keys[2])] += 1
+        return found
+
+    found = rolled(width)
+    while len(found) < 0.6 * found.total() and 2 * width <= 64:
+        width *= 2
+        wider = rolled(width)
+        if len(wider) < 1.6 * len(found):
+            break
+        found = wider
     return found

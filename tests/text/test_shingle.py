@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text import hashing
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.shingle import Shingler, Shingles
 from dedup_middleware.text.stopwords import stop_words
 from tests.text.oracles import is_word_character, same_class, shingles, texts, words_and_jieba
 
@@ -44,6 +45,38 @@ def test_the_kernel_is_its_twin(text: str, width: int) -> None:
     assert found.features.tolist() == list(expected)
     assert found.counts.tolist() == list(expected.values())
     assert found.tokens == len(tokens)
+
+
+letters = st.text("abcdefgh ", max_size=3000)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    letters | st.tuples(st.text("ab ", max_size=40), st.integers(1, 40)).map(lambda p: p[0] * p[1])
+)
+def test_few_letters(text: str) -> None:
+    """Of texts that hold few different words the shingles are made as wide as the oracle's."""
+    shingler = made(width=2, hash_key=7, segmenter="char", stop_words="")
+    found = shingler(text)
+    expected = shingles(shingler.tokens(normalize(text)), 2, hashing.constants(7, 2).tolist())
+    assert found.features.tolist() == list(expected)
+    assert found.counts.tolist() == list(expected.values())
+
+
+def _share(one: Shingles, other: Shingles) -> float:
+    return len(set(one.features.tolist()) & set(other.features.tolist())) / one.features.size
+
+
+def test_texts_of_eight_letters() -> None:
+    """Two random texts of eight letters share few shingles; a copy with an edit shares most, and a
+    text that is written twice shares all with the text written once."""
+    drawn = random.Random(4)
+    one, other = ("".join(drawn.choices("天地玄黄宇宙洪荒", k=2000)) for _ in range(2))
+    shingler = made(segmenter="char", stop_words="")
+    assert _share(shingler(one), shingler(other)) < 0.1
+    assert _share(shingler(one), shingler(one[:900] + "日" + one[901:])) > 0.9
+    page = "".join(chr(0x4E00 + drawn.randrange(3000)) for _ in range(300))
+    assert _share(shingler(page), shingler(page + page)) == 1.0
 
 
 @settings(deadline=None, max_examples=200)
