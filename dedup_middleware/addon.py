@@ -6,7 +6,7 @@ from scrapy.settings import BaseSettings
 
 from dedup_middleware.pipeline import DedupPipeline
 
-# Behind the pipelines that clean items (300 by custom), before those that store them (800).
+# After the pipelines that clean items (300 by custom), before those that store them (800).
 PRIORITY = 450
 
 

@@ -1,4 +1,4 @@
-"""What to do while the index can't be used: pause, remember the pages, and enter them later."""
+"""While the index is unavailable: pause calls, remember stored pages, and enter them later."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _KINDS = 64  # faults of which it is known when they were last logged
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index could not be told, and its claim if it had one."""
+    """A page that was stored while the index was unavailable, and its claim if it had one."""
 
     document: Document | Fingerprint
     claim: Claim | None = None
 
 
 class Breaker:
-    """Stops asking a dead index for every page; asks again after a growing pause.
+    """A circuit breaker: no calls to a dead index for a pause that grows with each failure.
 
-    Without it each page would wait for every time-out and retry, and the crawl would stand still.
+    Without it every page would wait for all time-outs and retries, and the crawl would stop.
 
     :param clock: seconds, monotonic
     """
@@ -45,7 +45,7 @@ class Breaker:
 
     @property
     def closed(self) -> bool:
-        """Whether the index may be asked now."""
+        """Whether calls to the index are allowed now."""
         return self._clock() >= self._until
 
     def failed(self) -> bool:
@@ -140,7 +140,7 @@ class CatchUp:
         self._keep(page)
 
     def start(self) -> None:
-        """Begin beside the crawl, unless that is done: no page waits for what was missed."""
+        """Start a background task for :meth:`run` unless one is running."""
         if len(self.backlog) and not self._ended and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self.run())
 
@@ -149,7 +149,7 @@ class CatchUp:
         async with self._turn:
             # Taken once: a page that has to be remembered again waits for the next time.
             for _ in range(len(self.backlog)):
-                # Pages that come meanwhile may have taken the room of those that were counted.
+                # Pages that arrived meanwhile may have pushed out those that were counted.
                 if not self._breaker.closed or not len(self.backlog):
                     break
                 await self._enter_next()
@@ -167,7 +167,7 @@ class CatchUp:
             self._count("unchecked/forgotten", 1)
             logger.exception(
                 "%s is stored, and can't be entered into the index: copies of it will be stored "
-                "once more",
+                "again",
                 page.document.key,
             )
         finally:
@@ -180,34 +180,34 @@ class CatchUp:
             self._count("unchecked/forgotten", forgotten)
 
     async def stop(self) -> None:
-        """Break off what :meth:`start` has begun."""
+        """Cancel the task of :meth:`start`."""
         await stop(self._task)
 
     def end(self) -> None:
-        """Forget what is left, and say so; nothing is remembered from now on."""
+        """Discard the pages that are left, count and log them; none is kept from now on."""
         self._ended = True
         left = len(self.backlog)
         if left:
             self._count("unchecked/forgotten", left)
             logger.warning(
                 "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored once more",
+                "later copies of them will be stored again",
                 left,
             )
         self.backlog = Backlog()
 
 
 async def stop(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task and wait for its end; being cancelled oneself is not mistaken for it."""
+    """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
     if task is not None:
         task.cancel()
         await asyncio.wait([task])
 
 
 class FaultLog:
-    """Warns of faults that come again and again: of each kind once in a while, and how often.
+    """Rate-limited warnings: each kind of fault once a pause, with the number of repetitions.
 
-    What is left out is logged as DEBUG.
+    Repetitions are logged at DEBUG level.
 
     :param clock: seconds, monotonic
     :param pause: seconds from one warning of a kind to the next one
@@ -223,10 +223,10 @@ class FaultLog:
         self._known: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def warn(self, fault: object, message: str, *arguments: object) -> None:
-        """Warn of a fault, unless that was done a short time ago.
+        """Log a fault as a warning, or at DEBUG level if its kind was logged within the pause.
 
-        :param fault: its text is its kind
-        :param message: without the fault, which comes behind it
+        :param fault: its text names its kind
+        :param message: the fault is appended to it
         """
         kind, now = str(fault), self._clock()
         said, left_out = self._known.pop(kind, (None, 0))
@@ -244,7 +244,7 @@ class FaultLog:
         self._log.warning(f"{message}: %s", *arguments, kind)
 
     def end(self) -> None:
-        """Say what was left out since it was last logged."""
+        """Log how many repetitions were left out since the last warning of each kind."""
         while self._known:
             self._tell(*self._known.popitem(last=False))
 

@@ -18,7 +18,7 @@ class OpenClaims:
 
     def __init__(self) -> None:
         self.waits_end = math.inf
-        # An event comes when somebody waits for the claim to be settled.
+        # The event is made when a page begins to wait for the claim to be settled.
         self._claims: dict[Claim, asyncio.Event | None] = {}
 
     def __len__(self) -> int:
@@ -28,17 +28,20 @@ class OpenClaims:
         return iter(list(self._claims))
 
     def add(self, claim: Claim) -> None:
-        """A page has got its claim."""
+        """Add a claim that the index granted."""
         self._claims[claim] = None
 
     def settle(self, claim: Claim) -> None:
-        """A claim is committed, released or lost."""
+        """Remove a claim that was committed, released or lost."""
         event = self._claims.pop(claim, None)
         if event is not None:
             event.set()
 
     async def wait(self, numbers: AbstractSet[int], seconds: float) -> None:
-        """Until the claim of one of these pages is settled in this process, or the time is over."""
+        """Wait until the claim of one of these pages is settled in this process, or time is up.
+
+        :param numbers: page ids
+        """
         events = []
         for claim, event in self._claims.items():
             if claim.number in numbers:

@@ -1,4 +1,4 @@
-"""How often a crawl asks its index, and how often that takes a round trip."""
+"""Counts the calls of a crawl to its index, and their round trips."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALLS = frozenset(
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:
     """The same index; ``count`` is called with the name of the counter and 1 for each call.
 
-    Calls that the index makes of itself are part of the one that was asked for. Round trips are
+    Calls that the index makes of itself are not counted. Round trips are
     counted as well, apart from calls: many calls may share one, and one call may need several.
     """
     index.watch_round_trips(lambda: count("index/round-trips", 1))

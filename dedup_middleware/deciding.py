@@ -36,7 +36,7 @@ _MOST_PROPOSALS = 1000  # of one page
 
 @attrs.frozen
 class Driver:
-    """Brings pages into one index, each judged by its candidates by one method.
+    """Decides pages against one index by one method.
 
     :param claims: the claims of this process, to know at once when one is settled
     :param lease: seconds that a claim lives without a commit
@@ -54,10 +54,10 @@ class Driver:
     )
 
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
-        """What the stored pages say of a page, and its claim if it is new.
+        """Decide a page by the stored pages; a new page gets a claim.
 
         Most pages have no candidate, and the candidates of the others come with the answer: one
-        round trip for either. A page whose candidates are all unlike it is proposed once more.
+        round trip for either. A page whose candidates are all unlike it is proposed a second time.
 
         :returns: a ruling with neither match nor claim: a like page was pending for too long
         """
@@ -65,7 +65,7 @@ class Driver:
 
 
 class _Decision:
-    """One page on its way."""
+    """The decision on one page."""
 
     def __init__(self, driver: Driver, page: Fingerprint, entry: Entry) -> None:
         self._driver = driver
@@ -108,7 +108,7 @@ class _Decision:
             if ruling.match is not None:
                 return await self._named(ruling), None
             known = found.known()
-        # Others take its place each time: it is stored unchecked rather than held up for ever.
+        # Another page is claimed first each time: stored unchecked rather than delayed for ever.
         return NOTHING_ALIKE, None
 
     async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
@@ -119,11 +119,11 @@ class _Decision:
                 await self._take(made.candidates, made.claim.number)
                 ruling = await self._judge_all()
         except BaseException:
-            # Nothing else knows of the claim, which would keep its place until the lease ends.
+            # Nothing else knows of the claim, which would block like pages until its lease ends.
             forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))
             raise
         if ruling.match is not None or ruling.pending:
-            # It met a like page in the SimHash tables alone, and must not keep its place.
+            # A like page was found in the SimHash tables only, so the claim must not stay.
             await driver.index.release(made.claim)
         return ruling
 
@@ -146,7 +146,7 @@ class _Decision:
             self._ring(f"{found.full} full buckets")
 
     def _ring(self, met: str) -> None:
-        """Once a page, however often it is judged."""
+        """Report a flood, once a page however often it is judged."""
         if not self._rang:
             self._rang = True
             self._driver.flood.ring(self._page.key, met)

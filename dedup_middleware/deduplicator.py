@@ -1,4 +1,4 @@
-"""The heart, without Scrapy: document in, verdict out; then commit or release."""
+"""Documents in, verdicts out, then commit or release; works without Scrapy."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 PENDING_TIMEOUT = "pending-timeout"
 INDEX_UNAVAILABLE = "index-unavailable"
 _MASK64 = (1 << 64) - 1
-_FIRST_POLL = 0.02
-_LONGEST_POLL = 0.5
 
 Count = Callable[[str, float], None]
 
@@ -144,7 +142,7 @@ class Deduplicator:
         return fingerprinter
 
     async def close(self) -> None:
-        """Check what went by unchecked, give back open claims, close the index.
+        """Check pages that passed unchecked, release open claims, close the index.
 
         Each step is done whatever fails in those before it, also if this call is cancelled. Pages
         that could not be checked are counted and logged.
@@ -160,7 +158,7 @@ class Deduplicator:
             steps.push_async_callback(self._release_all)
             steps.push_async_callback(self._catch_up.stop)
             steps.push_async_callback(self._catch_up.run)
-            # First: a remembered copy of such a page would wait for it in vain.
+            # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._release_all)
             steps.push_async_callback(stop, self._heartbeat)
 
@@ -177,7 +175,7 @@ class Deduplicator:
             self._count("error/index", 1)
             self._faults.warn(
                 error,
-                "The index can't be told of %d open claims, which run out by themselves",
+                "%d open claims could not be released and will expire",
                 len(self._claims),
             )
 
@@ -191,7 +189,7 @@ class Deduplicator:
         return document
 
     async def decide(self, document: Document) -> Verdict:
-        """Whether what a page says is stored already.
+        """Decide whether the text of a page is stored already.
 
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
         or :meth:`release` when it was not.
@@ -201,12 +199,12 @@ class Deduplicator:
         return self._counted(await self._decide(document))
 
     async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
-        """The same for a page whose fingerprint is at hand, made in another process for example.
+        """Decide a page by its fingerprint, made in another process for example.
 
-        It must have been made with the options and the hash key of this index, or it is compared
-        with what it has nothing in common with. The verdict holds no document; what is put into
-        the index later, where that can't be reached now, is the fingerprint. It is ``unchecked`` if
-        another index with another hash key was set up meanwhile.
+        It must have been made with the options and the hash key of this index; otherwise it matches
+        nothing. The verdict holds no document; if the index is unavailable, the fingerprint is what
+        is entered later. The verdict is ``unchecked`` if the index was replaced by one with another
+        hash key.
         """
         return self._counted(await self._decide(page))
 
@@ -234,7 +232,7 @@ class Deduplicator:
                 verdict = await self._judged(what)  # with the key of the index of now
         except IndexRefusedError as error:
             if not self._was_opened:
-                raise  # the caller has not heard of it yet
+                raise  # open() was not called, so the caller does not know yet
             self._failed(error, "The index can't be used")
             return _unchecked(what, INDEX_UNAVAILABLE)
         except IndexUnavailableError as error:
@@ -321,7 +319,7 @@ class Deduplicator:
             if verdict.is_revisit:
                 claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
-            self._failed(error, "The index can't be told that %s is replaced", verdict.key)
+            self._failed(error, "The index could not record that %s is replaced", verdict.key)
             return _unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
@@ -336,7 +334,7 @@ class Deduplicator:
         return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
 
     async def commit(self, verdict: Verdict) -> bool:
-        """The page is stored.
+        """Record that the page is stored.
 
         For an ``unchecked`` page it is remembered, to be put into the index later.
 
@@ -364,7 +362,7 @@ class Deduplicator:
         try:
             stored = await self._index.commit(claim)
         except IndexUnavailableError as error:
-            self._failed(error, "The index can't be told that %s is stored", verdict.key)
+            self._failed(error, "The index could not record that %s is stored", verdict.key)
             return True, None if source is None else Unsettled(source, claim)
         finally:
             self._claims.settle(claim)
@@ -378,14 +376,14 @@ class Deduplicator:
         return await self._enter(source) if again else (True, Unsettled(source))
 
     async def release(self, verdict: Verdict) -> None:
-        """The page was not stored after all; the next like page may take its place."""
+        """Give the claim back: the page was not stored, and the next like page may be."""
         if verdict.claim is None:
             return
         try:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._failed(error, "The index can't be told that %s is free", verdict.key)
+            self._failed(error, "The index could not release the claim of %s", verdict.key)
         finally:
             self._claims.settle(verdict.claim)
 
@@ -402,12 +400,12 @@ class Deduplicator:
                     self._count("committed", 1)
                     return None
             except IndexUnavailableError as error:
-                self._failed(error, "The index can't be told that a page is stored")
+                self._failed(error, "The index could not record that a page is stored")
                 return page
         return (await self._enter(page.document))[1]
 
     async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
-        """Put a page that is stored already into the index.
+        """Enter a page that is stored already into the index.
 
         :returns: False if a like page is there; and what has to be remembered, because the index
             can't be used
@@ -434,7 +432,7 @@ class Deduplicator:
             if verdict.fingerprint is not None:
                 await self._versions.forget_others(verdict.fingerprint)
         except IndexUnavailableError as error:
-            self._failed(error, "The index can't be told that %s is replaced", verdict.key)
+            self._failed(error, "The index could not record that %s is replaced", verdict.key)
             return False
         return True
 
@@ -457,7 +455,7 @@ class Deduplicator:
 
 
 def _source(verdict: Verdict) -> Document | Fingerprint | None:
-    """What a page can be decided by once more."""
+    """What a page can be decided by a second time."""
     return verdict.document or verdict.fingerprint
 
 

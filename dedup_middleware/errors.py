@@ -1,4 +1,4 @@
-"""What can go wrong, as a user meets it: every message names the setting and the way out."""
+"""Exceptions that users see; every message names the setting and the fix."""
 
 from __future__ import annotations
 

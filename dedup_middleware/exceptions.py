@@ -1,4 +1,4 @@
-"""What Scrapy is told about an item that is not stored."""
+"""Exceptions that make Scrapy drop an item."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dedup_middleware.fingerprint import Verdict
 
 
 class Dropped(DropItem):
-    """An item this plugin does not let pass.
+    """An item that the plugin drops.
 
     :ivar key: document key of the dropped item
     :ivar verdict: why: outcome, reason and, for a duplicate, the stored page it matches
@@ -21,4 +21,4 @@ class Dropped(DropItem):
 
 
 class NearDuplicate(Dropped):
-    """An item is dropped because what it says is stored already."""
+    """An item is dropped because a stored page already holds its text."""

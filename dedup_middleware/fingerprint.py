@@ -57,7 +57,7 @@ class Document:
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
 class Fingerprint:
-    """Numbers that stand for a page; equal parameters make them comparable.
+    """What is computed of a page to compare it; fingerprints of equal parameters are comparable.
 
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
     uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
@@ -86,7 +86,7 @@ class Fingerprint:
 
     @property
     def payload(self) -> bytes:
-        """What an index keeps of the page beside its CONTENT record."""
+        """What an index keeps of the page in addition to its CONTENT record."""
         return b"" if self.signature is None else self.signature.payload
 
     @property
@@ -100,7 +100,7 @@ class Match:
     """The stored page that holds what the new one says.
 
     :param key: document key of the stored page; None when the index keeps no addresses
-    :param number: its number in the index
+    :param number: its page id in the index
     :param similarity: share of the new page's shingles that the stored page holds, 0 to 1
     :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
     :param distance: Hamming distance of the SimHashes in bits, None where one has none
@@ -127,11 +127,11 @@ class Verdict:
     """What is decided of a page.
 
     ``outcome`` is one of ``new``, ``duplicate``, ``revisit`` (same key, nothing new in it),
-    ``empty`` (nothing to compare) and ``unchecked`` (the index could not be asked); ``reason``
+    ``empty`` (nothing to compare) and ``unchecked`` (the index was unavailable); ``reason``
     is a short name of the rule that decided. ``nearest`` is the most similar stored page that was
-    compared with a new one and did not make it a duplicate, its key None where that would have to
-    be asked for. ``earlier`` are the page ids under which the index held what the page said before
-    (reason ``changed``); with ``DEDUP_VERSIONS = "replace"`` it has forgotten them.
+    compared with a new one and did not make it a duplicate, its key None where that would take
+    another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
+    ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them.
     """
 
     key: str
@@ -214,8 +214,8 @@ class Fingerprinter:
 
     :param options: how pages are compared
     :raises OptionsError: a dictionary can't be read, or a package is missing
-    :param hash_key: key of all hashes; an index brings its own, so that nobody who does not know
-        it can write pages that fall into one bucket
+    :param hash_key: key of all hashes; each index has its own, so that pages can't be crafted to
+        fall into one bucket without knowing it
     """
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
@@ -254,7 +254,7 @@ class Fingerprinter:
         signed = self._text_signer(text)
         size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed
         if size < self.options.min_features and document.title:
-            # So little text proves nothing alone: a toolbar or "photo" stands on many pages.
+            # So little text is no evidence alone: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{document.title}\n{text}").exact
         simhash = value if size else None
         signature = None

@@ -1,4 +1,4 @@
-"""An alarm for pages that crowd into one place of the tables."""
+"""A warning about pages that crowd into one bucket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Count = Callable[[str, float], None]
 
 
 class FloodAlarm:
-    """Counts pages that meet more than any honest crawl leaves in one place, and says so at times.
+    """Counts pages with more candidates than honest crawls produce, and warns once a minute.
 
     :param count: called with the name of a counter and what to add to it
     :param clock: seconds, monotonic
@@ -27,10 +27,10 @@ class FloodAlarm:
         self._quiet_until = float("-inf")
 
     def ring(self, key: str, met: str) -> None:
-        """A page has met a flood.
+        """Count a page, and log a warning unless one was logged within the interval.
 
         :param key: of the page
-        :param met: what it met, for the message
+        :param met: what the page found in its buckets, for the message
         """
         self._count("flood", 1)
         self._since += 1

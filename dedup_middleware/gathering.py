@@ -11,10 +11,10 @@ from dedup_middleware.index.tables import NOBODY, Neighbours, most_met
 
 
 class Gathered:
-    """Candidates of one page, each once, with the newest that is known of it.
+    """Candidates of one page, each once, with their newest page records.
 
-    All of them are judged together: what a text shares with several pages of a host shows in all
-    of its candidates only.
+    They are judged together: text that several pages of a host share can only be seen across all
+    candidates.
 
     :param most: candidates that are judged; of more, those that were found in most tables
     """
@@ -23,7 +23,7 @@ class Gathered:
         self.near: Neighbours = NOBODY
         self.records: Satellites = NO_PAGES
         self.addresses: dict[int, str | None] = {}
-        self.full = 0  # full buckets that the page met
+        self.full = 0  # full buckets among those of the page
         self.is_cut = False  # whether there were more candidates than are judged
         self._most = most
         self._upto = 0  # the last candidate that a cut has seen
@@ -40,7 +40,7 @@ class Gathered:
         return np.setdiff1d(self.near.numbers, self.records.numbers, assume_unique=True)
 
     def give_back(self, number: int, content: NDArray[np.void]) -> None:
-        """A claim of the page itself was released: that is no candidate, and blocks no claim.
+        """Note a released claim of the page itself: it is no candidate and blocks no claim.
 
         :param content: CONTENT[1]
         """
@@ -51,7 +51,7 @@ class Gathered:
     def add(self, found: Candidates, before: int | None = None) -> None:
         """Take in an answer of the index.
 
-        :param before: only pages with smaller ids: what came after a claim has to give way to it
+        :param before: only pages with smaller ids; pages claimed later yield to this claim
         """
         self.full = max(self.full, found.near.full)
         self.addresses.update(found.addresses)
@@ -92,7 +92,7 @@ class Gathered:
         return Neighbours(self.near.numbers[keep], self.near.tables[keep])
 
     def known(self) -> Known:
-        """What to propose the page with, if none of the candidates is like it."""
+        """The candidates as ``known`` of the next proposal, if none is like the page."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
         if self._upto:
             pages = chosen(pages, pages.numbers > np.uint64(self._upto))

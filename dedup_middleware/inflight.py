@@ -233,7 +233,7 @@ class InFlight:
         return verdict
 
     def clear(self) -> None:
-        """Forget all items; who holds the claims gives them back."""
+        """Forget all items; their claims are released by their owner."""
         for same in list(self._objects.values()):
             for flying in list(same):
                 self._close(flying)

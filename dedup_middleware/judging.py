@@ -1,4 +1,4 @@
-"""One page and its candidates: a ruling. A pure function, which asks no index."""
+"""Judge one page by its candidates: a pure function without I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY_BIT = 1 << KEY_TABLE
 
 @attrs.frozen
 class Ruling:
-    """What the stored pages say of a new one.
+    """The outcome of judging a page by its candidates.
 
     ``match``: the stored page that makes it a duplicate, or None. ``same_key``: it is the page
     itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:

@@ -22,7 +22,7 @@ _QUANTILE = re.compile(r"seconds/([a-z]+)/p(\d+)")
 
 
 class Exporter:
-    """Answers on a port with the stats of this moment; costs nothing between two questions.
+    """Serves the current stats over HTTP; no work is done between requests.
 
     Metrics, all with the label ``spider``: ``dedup_events_total`` (``event``: the stat's name
     without ``dedup/``), ``dedup_reasons_total`` (``reason``), ``dedup_seconds_spent_total``
@@ -49,7 +49,7 @@ class Exporter:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Open the port; one that is taken is told and stops nothing."""
+        """Open the port; if that fails a warning is logged and the crawl goes on."""
         from prometheus_client import CollectorRegistry, start_http_server
 
         registry = CollectorRegistry()
@@ -75,7 +75,7 @@ class Exporter:
             self._server = self._thread = None
 
     def collect(self) -> Iterator[Metric]:
-        """Called by prometheus-client for each question."""
+        """Called by prometheus-client for each request."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         events = CounterMetricFamily(

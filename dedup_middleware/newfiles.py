@@ -1,7 +1,7 @@
 """New files: made under a provisional name or for this user alone, never through a link.
 
-A file in a folder that others can write to may be awaited by them: by a link under the name that it
-will have. So a file is made with ``O_EXCL``, which fails where something stands under the name, and
+In a folder that others can write to, somebody may have put a link under the name of a new file. So
+a file is made with ``O_EXCL``, which fails if the name exists, and
 with ``O_NOFOLLOW``. Its mode is what the umask leaves, and 0600 for what holds keys or the texts of
 pages: indexes, journals and exported files. Files that exist keep the mode they have.
 """
@@ -25,7 +25,7 @@ SHARED: Final = 0o666  # less what the umask takes away
 def make(path: Path, mode: int = SHARED) -> BinaryIO:
     """Make a file, empty and open for writing.
 
-    :raises OSError: something stands under its name, or it can't be made
+    :raises OSError: the name exists, or the file can't be made
     """
     return os.fdopen(os.open(path, _NEW, mode), "w+b")
 
@@ -57,7 +57,7 @@ def make_private(path: Path) -> None:
 def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
     """Write a file as a whole or not at all.
 
-    :param replace: what stands under its name is replaced; else it is an error
+    :param replace: replace a file of this name; else its existence is an error
     :raises OSError: it can't be written, or FileExistsError
     """
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")

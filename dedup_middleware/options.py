@@ -84,7 +84,7 @@ class Options:
         True,
         "bool",
         "Keep the address of each stored page in the index, so that a verdict can name the page; "
-        "`False` saves its bytes, a verdict then tells the page's number.",
+        "`False` saves its bytes, and a verdict then names the page id.",
     )
     hash_key: str = option(
         "",
@@ -118,7 +118,7 @@ class Options:
         "balanced",
         "str",
         "Threshold of `DEDUP_METHOD=content` by name: `strict` (0.9) drops least, `aggressive` "
-        "(0.7) finds most, `balanced` (0.8) stands between; `DEDUP_THRESHOLD` wins over it.",
+        "(0.7) finds most, `balanced` (0.8) is in between; `DEDUP_THRESHOLD` overrides it.",
         one_of(*PRESETS),
     )
     measure: str = option(
@@ -271,7 +271,7 @@ class Options:
     journal: str = option(
         "on",
         "str",
-        "Where dropped pages are written down: `on` (beside the index), `off`, or the path of a "
+        "Where dropped pages are recorded: `on` (next to the index), `off`, or the path of a "
         "SQLite file.",
         journal_check,
     )

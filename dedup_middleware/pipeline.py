@@ -1,4 +1,4 @@
-"""Scrapy's face: item in, item out or :class:`NearDuplicate`; signals commit and release."""
+"""The Scrapy item pipeline: drops near-duplicates, and commits or releases on item signals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 _UNREADABLE = PageFields("", "", None, None, None)
 _UNSURE = (
-    "%s is not entered into the index, because it can't be told for sure that it is stored: %s. "
+    "%s is not entered into the index, because it is not certain that it is stored: %s. "
     "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
     "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
 )
@@ -65,10 +65,11 @@ _WHY_UNSURE = {
 
 
 class DedupPipeline:
-    """Drops items whose text is stored already, and tells the index what was stored.
+    """Drops items whose text is stored already, and records in the index what was stored.
 
     Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML
-    field; see ``docs/settings.md`` for the names. An error of ours never becomes an item error.
+    field; see ``docs/settings.md`` for the names. An error of the plugin is never raised as an item
+    error.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class DedupPipeline:
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._inflight = InFlight(self._read)
-        self._stats = crawler.stats  # asked for once: Scrapy checks every access
+        self._stats = crawler.stats  # read once: Scrapy checks every access
         self._warned: set[object] = set()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
@@ -241,7 +242,7 @@ class DedupPipeline:
         except asyncio.CancelledError:
             raise
         except Exception:
-            # Whatever goes wrong here, the page is not ours to lose.
+            # An error of the plugin must not lose the page.
             self._failure(f"checking {document.key}")
             return None
         if verdict is None:

@@ -1,4 +1,4 @@
-"""Options out of Scrapy's settings."""
+"""Options from Scrapy's settings."""
 
 from __future__ import annotations
 

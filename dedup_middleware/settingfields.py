@@ -1,4 +1,4 @@
-"""What a setting is: its value, its kind, its check, and the message when it does not pass."""
+"""Field types of settings: converters, checks and their error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator reads while the crawl runs: one line in LogStats' rhythm, and percentiles."""
+"""One line of log an interval about the crawl, and percentiles of times in its stats."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Summary:
         self._task: asyncio.Task[None] | None = None
 
     def time(self, stage: str, seconds: float) -> None:
-        """A page took that long in a stage."""
+        """Add the time that a page took in a stage."""
         self._stages[stage].add(seconds)
 
     def start(self) -> None:
-        """Write a line every interval."""
+        """Start a task that writes a line every interval."""
         if self._interval > 0:
             self._task = asyncio.create_task(self._repeat())
 

@@ -8,10 +8,10 @@ checked at each access, not once:
   can't be written to by others, or its sticky bit is set, as in ``/tmp``. A link on the way there
   must lie in such a folder and belong to one of the two. A group that holds this user alone counts
   as this user;
-* a file belongs to this user, is a plain file, and nobody else can write to it.
+* a file belongs to this user, is a plain file, and no other user can write to it.
 
-Nobody else can then exchange a folder that has been checked for another one. It is opened once all
-the same, without following links, and checked again as what was opened; its files are opened in it.
+No other user can then replace a folder that has been checked. It is still opened only once, without
+following links, and the opened folder is checked again; its files are opened relative to it.
 
 Windows has neither owners nor modes of this kind; there the folders are used unchecked.
 """
@@ -158,7 +158,7 @@ class TrustedFolder:
 
 
 def _check_own(status: os.stat_result, path: Path) -> None:
-    """A folder or file that is open: it belongs to this user, and nobody else writes to it."""
+    """Check that an open folder or file belongs to this user and that no other can write to it."""
     if status.st_uid != os.geteuid():
         raise UntrustedError(f"{path} belongs to user {status.st_uid}, not to this one")
     if status.st_mode & _OTHERS:
@@ -222,7 +222,7 @@ def _check_owner(step: Path, status: os.stat_result) -> None:
 
 @functools.cache
 def _is_own_group(group: int, user: int) -> bool:
-    """Whether a group is the one that many systems make for each user, with nobody else in it."""
+    """Whether a group is the private one that many systems make for each user."""
     import grp
     import pwd
 

@@ -3,7 +3,7 @@
 Storage that has one row a page loses the earlier text when a changed page is stored. The index must
 not call that text stored any more, or a copy of it would be dropped although no row has it. It is
 forgotten *before* the new version goes on to storage: a process that dies in between leaves a text
-in storage that the index does not know, which is stored once more at worst.
+in storage that the index does not know, which is stored a second time at worst.
 """
 
 from __future__ import annotations

@@ -93,6 +93,6 @@ async def test_closed_when_the_index_is_gone(tmp_path: Path) -> None:
     assert "(dedup_index_unavailable)" in log
     assert "Traceback" not in log
     # A hundred pages under way are one outage, not a hundred lines; a page that is to be committed
-    # may be the first that meets it ("can't be told"), or one that is decided ("can't be used").
-    assert 1 <= log.count("WARNING: The index can't be ") <= 10
+    # may be the first to fail ("could not record"), or one that is decided ("can't be used").
+    assert 1 <= log.count("WARNING: The index c") <= 10
     assert 40 <= torture.done() < 2000

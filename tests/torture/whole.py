@@ -91,7 +91,7 @@ def run_all(kills: int, pages: int | None, seed: int, folder: Path, console: Con
             title = f"{share.name} {share.kind} {share.place}"
             console.print(f"[bold]{title}[/]: {part} kills, seed {seed + number}")
             place = folder / f"{title.replace(' ', '-')}-{number}"
-            place.mkdir()
+            place.mkdir(parents=True)
             effort = Effort(
                 kind=share.kind,
                 kills=part,
