@@ -32,7 +32,8 @@ class StopWords:
 @cache
 def _shipped(language: str) -> frozenset[str]:
     path = files("dedup_middleware.text") / "data" / f"stopwords-{language}.txt"
-    return _folded(path.read_text("utf-8").splitlines()) - polarity().kept
+    words = _folded(path.read_text("utf-8").splitlines()) - polarity().kept
+    return frozenset(word for word in words if not _is_value(word))
 
 
 def stop_words(choice: str | Iterable[str]) -> StopWords:
@@ -63,6 +64,15 @@ def stop_words(choice: str | Iterable[str]) -> StopWords:
             raise TypeError(f"stop_words holds {word!r}: every stop word must be a string")
     digest = hashlib.blake2b("\n".join(sorted(own)).encode("utf-8", "surrogatepass"), digest_size=4)
     return StopWords(_folded(own), f"own{len(own)}.{digest.hexdigest()}" if own else "all")
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word is a Latin letter that may tell two things apart, as in vitamin C.
+
+    >>> [word for word in ("a", "c", "7", "the") if _is_value(word)]
+    ['c']
+    """
+    return len(word) == 1 and "b" <= word <= "z" and word != "i"
 
 
 def _folded(words: Iterable[str]) -> frozenset[str]:

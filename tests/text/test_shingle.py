@@ -247,6 +247,12 @@ def test_bad_stop_word() -> None:
         Shingler(stop_words=frozenset({5}))  # type: ignore[arg-type]
 
 
+def test_single_letters_are_words() -> None:
+    """Vitamin B and vitamin C are two things; the article and the pronoun are stop words."""
+    assert made().tokens("I ate a vitamin C") == ["ate", "vitamin", "c"]
+    assert made().tokens("我吃维生素b") == ["吃", "维生素", "b"]
+
+
 def test_traditional() -> None:
     """On demand a traditional page and its simplified twin are the same page."""
     pytest.importorskip("opencc")
