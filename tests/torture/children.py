@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import logging
 import os
@@ -12,7 +13,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.settings import Settings
 
 from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.fingerprint import DUPLICATE, REVISIT, Document
 from dedup_middleware.options import Options
 from tests.torture.articles import address, text_of
@@ -39,7 +40,13 @@ async def _work(task: Task) -> None:
     room = asyncio.Semaphore(task.under_way)
     tasks: set[asyncio.Task[None]] = set()
 
-    async with Deduplicator(options) as dedup:
+    async with contextlib.AsyncExitStack() as stack:
+        dedup = Deduplicator(options)
+        stack.push_async_callback(dedup.close)
+        try:
+            await dedup.open()
+        except IndexUnavailableError as error:  # as in a crawl: unchecked until it answers
+            logging.getLogger(__name__).warning("not open yet: %s", error)
 
         async def one(page: Page) -> None:
             url = address(*page)
