@@ -122,11 +122,7 @@ class Deduplicator:
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
-        """Load or compile every kernel now, in a thread, and not while the first page waits.
-
-        Those that take the text out of HTML are left out: they run in threads, and only if there is
-        any.
-        """
+        """Load or compile every kernel now, in a thread, and not while the first page waits."""
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
         self._index.warm()
@@ -139,6 +135,8 @@ class Deduplicator:
             self._method.judge(page, content_record(page), [page.payload])
             self._method.places(page)
             self._method.probes(page)
+        # Numba holds the interpreter lock while it compiles, so a thread later would stop the loop.
+        fp.read(Document(key="", html=f"<article><p>{words}</p></article>"), self.options.extractor)
         return fingerprinter
 
     async def close(self) -> None:

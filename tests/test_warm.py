@@ -50,7 +50,6 @@ def check(found: dict[str, Any]) -> None:
     """No kernel was missing when the first page came."""
     assert found["late"] == []
     assert found["compiled"] == []
-    assert found["on_loop"] == []
 
 
 @pytest.mark.parametrize(("index", "options"), KINDS, ids=str)
@@ -76,9 +75,13 @@ def test_methods_of_the_literature(method: str) -> None:
 
 
 def test_empty_cache(tmp_path: Path) -> None:
-    """With an empty cache ``open`` compiles all that decisions need; what HTML needs besides is
-    compiled beside the loop."""
+    """With an empty cache, too, pages of text and of HTML find their kernels ready."""
     found = probe({"index_url": "memory:"}, DEDUP_CACHE_DIR=str(tmp_path))
     check(found)
     assert found["before"] > 0
-    assert found["of_html"] > 0
+
+
+@pytest.mark.parametrize("extractor", ["fast", "best"])
+def test_extractors(extractor: str) -> None:
+    """Every way to extract the body finds its kernels ready."""
+    check(probe({"index_url": "memory:", "extractor": extractor}))

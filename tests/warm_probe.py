@@ -6,9 +6,8 @@ Prints one JSON object:
 
 * ``before``: number of kernels compiled by ``open``
 * ``late``: kernels that were compiled, or loaded from the cache, only afterwards
-* ``compiled``, ``of_html``: those compiled afterwards, and with the pages of HTML, which come last
-* ``on_loop``: those of both that the thread of the event loop compiled
-* ``stall``, ``stall_html``: longest time for which the loop stood still meanwhile, in seconds
+* ``compiled``: those compiled afterwards
+* ``stall``: longest time for which the loop stood still meanwhile, in seconds
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import asyncio
 import gc
 import json
 import sys
-import threading
 import time
 from typing import Any
 
@@ -29,15 +27,14 @@ from tests.texts import article, english
 
 
 class Compilations(event.Listener):  # type: ignore[misc]
-    """Kernels whose compilation has begun, and whether that was in the main thread."""
+    """Names of the kernels whose compilation has begun."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[str, bool]] = []
+        self.seen: list[str] = []
 
     def on_start(self, event: Any) -> None:
         """Numba begins to compile."""
-        here = threading.current_thread() is threading.main_thread()
-        self.seen.append((event.data["dispatcher"].__name__, here))
+        self.seen.append(event.data["dispatcher"].__name__)
 
     def on_end(self, event: Any) -> None:
         """Numba is done."""
@@ -91,7 +88,7 @@ async def pages_of_all_kinds(dedup: Deduplicator) -> set[str]:
 
 
 async def main() -> None:
-    """See the module."""
+    """Print what was compiled when, as JSON."""
     options = Options(**json.loads(sys.argv[1]))
     compilations = Compilations()
     event.register("numba:compile", compilations)
@@ -108,25 +105,20 @@ async def main() -> None:
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0)
         outcomes = await pages_of_all_kinds(dedup)
+        html = f"<title>标题</title><nav>菜单</nav><article><p>{article(5, 30)}</p></article>"
+        for number, page in enumerate((html, html.encode("gb18030"), english(9))):
+            await decide(dedup, f"h/{number}", html=page)
         late, compiled = ready() - before, compilations.seen[compiled_before:]
         await asyncio.sleep(0.02)
-        stall = max(stalls)
-        html = f"<title>标题</title><nav>菜单</nav><article><p>{article(5, 30)}</p></article>"
-        for number, page in enumerate((html, html.encode(), english(9))):
-            await decide(dedup, f"h/{number}", html=page)
         watching.cancel()
-    of_html = compilations.seen[compiled_before + len(compiled) :]
-    told = {
+    found = {
         "outcomes": sorted(outcomes),
         "late": sorted(".".join(one) for one in late),
-        "compiled": [name for name, _ in compiled],
-        "on_loop": [name for name, here in compiled + of_html if here],
+        "compiled": compiled,
         "before": compiled_before,
-        "of_html": len(of_html),
-        "stall": round(stall, 3),
-        "stall_html": round(max(stalls), 3),
+        "stall": round(max(stalls), 3),
     }
-    print(json.dumps(told))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
