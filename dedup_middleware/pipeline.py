@@ -147,7 +147,7 @@ class DedupPipeline:
         self._recorder = Recorder(self.options, self._count)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, self._tell)
+            self._summary = Summary(self.crawler.stats, interval, self._report_counts)
             self._summary.start()
         if self._exporter is not None:
             self._exporter.start()
@@ -180,9 +180,9 @@ class DedupPipeline:
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.stop)
 
-    def _tell(self) -> None:
+    def _report_counts(self) -> None:
         if self._recorder is not None:
-            self._recorder.tell()
+            self._recorder.report_counts()
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.

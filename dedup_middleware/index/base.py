@@ -1,4 +1,4 @@
-"""What every index does, whatever keeps its bytes.
+"""The interface of every index, and what all of them share.
 
 An index knows buckets, page records and claims. It knows nothing of similarity: a client judges the
 candidates that the index returns. One operation writes, and it is atomic::
@@ -50,7 +50,7 @@ Parameters = Mapping[str, str]
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A page that asks to be stored.
+    """A page to be proposed to an index.
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
@@ -183,7 +183,7 @@ class Proposed:
 
 
 class Index(ABC):
-    """Buckets, satellites and claims, shared by whoever opens the same address.
+    """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.errors.IndexUnavailableError` (try again
     later) and nothing else, but for ``open``, which may also raise
@@ -205,28 +205,28 @@ class Index(ABC):
     @property
     @abstractmethod
     def window(self) -> float:
-        """Seconds that a page is remembered, as it was opened with; 0: for ever."""
+        """Seconds that a page is remembered; 0: for ever."""
 
     @abstractmethod
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists, whatever its parameters are; nothing is created.
 
         :returns: its parameters
-        :raises IndexRefusedError: there is none, or it is none
+        :raises IndexRefusedError: no index exists at the address, or something else does
         """
 
-    def watch_round_trips(self, tell: Callable[[], None]) -> None:  # noqa: B027
-        """Have ``tell`` called for each round trip from now on, in the thread of the event loop.
+    def watch_round_trips(self, report: Callable[[], None]) -> None:  # noqa: B027
+        """Call ``report`` for each round trip from now on, in the thread of the event loop.
 
-        Calls made at the same time share one. On Redis it is an exchange with a server, be it the
-        first try or a further one; connecting is none. On SQLite it is a batch handed to the
-        thread that owns the file, which runs it in one transaction. In memory there is none.
+        Concurrent calls share a round trip. On Redis it is one exchange with a server; retries
+        count, connecting does not. On SQLite it is a batch handed to the thread that owns the file,
+        which runs it in one transaction. In memory there are none.
         """
 
     def warm(self) -> None:
         """Compile the kernels that decisions need, or load them; blocks for seconds at worst.
 
-        Without it the first page that needs one would hold up all others.
+        Otherwise the first page that needs a kernel would delay all others.
         """
         from dedup_middleware.index import scan  # numba stays lazy
 
@@ -316,11 +316,11 @@ class Index(ABC):
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
+        """Make a claimed page committed. False: the lease had run out or the claim is gone."""
 
     @abstractmethod
     async def release(self, claim: Claim) -> bool:
-        """The page was not stored; nobody waits for it any more. False: nothing to release."""
+        """Give a claim back: the page was not stored. False: there was nothing to release."""
 
     @abstractmethod
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
@@ -331,7 +331,7 @@ class Index(ABC):
         """Number of committed pages."""
 
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
-        """Whether pages will be the next to expire: a hit should enter them anew.
+        """Whether pages are in the generation that expires next: a hit should enter them anew.
 
         Always False in an index without a window.
         """
@@ -340,9 +340,9 @@ class Index(ABC):
     async def refresh(self, number: int, slots: Sequence[Slot]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.
 
-        It gets a new number; satellite, address and payload are copied. The old one expires as it
-        would. Not while another page with its key is on its way to storage: that may be a later
-        version, before which this one is forgotten, and would come back under another id.
+        It gets a new page id; page record, address and payload are copied. The old id expires as
+        before. This is refused while a page with its key is pending: that may be a later version,
+        for which this one is forgotten, and it must not come back under another id.
 
         :param slots: places of the page that hit it; the key of the stored page replaces theirs
         :returns: False: it has expired or is not committed, or a page with its key is pending
@@ -364,7 +364,7 @@ class Index(ABC):
             made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
             if isinstance(made, Claimed):
                 return await self.commit(made.claim)
-        return False  # others come all the time: it expires, and its next copy is stored
+        return False  # other pages keep coming: it expires, and its next copy is stored
 
     @abstractmethod
     def pages(self) -> AsyncIterator[Satellites]:
@@ -374,8 +374,8 @@ class Index(ABC):
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """All buckets that hold a record, ascending, each once.
 
-        Others may write meanwhile: what stood in a bucket before the walk is met, what is added
-        during it may or may not be.
+        Other processes may write meanwhile: records written before the walk are included, records
+        added during it may or may not be.
 
         :returns: the bucket (``table << 16 | prefix``) and its bytes of all live generations,
             the oldest first
@@ -457,10 +457,10 @@ class Index(ABC):
         return await maintenance.sample(self, count, seed)
 
     async def verify(self, progress: Progress | None = None) -> Verification:
-        """Read every bucket and every satellite and say what does not fit; nothing is changed.
+        """Read every bucket and every page record and report inconsistencies; nothing is changed.
 
-        Others may write meanwhile: what looks wrong is looked at once more before it is told, and
-        pages that come in after the beginning are left out.
+        Other processes may write meanwhile: what looks wrong is read a second time before it is
+        reported, and pages added after the start are left out.
 
         :param progress: called now and then with what is being read and how much of it so far
         """

@@ -19,7 +19,7 @@ _Waiting = tuple[_Call, "asyncio.Future[_Answer]", Callable[[_Answer], None] | N
 class Batcher(Generic[_Call, _Answer]):
     """Collects calls while the batches before them are under way, then runs them as one.
 
-    Nobody waits for a batch to fill: the first call of an idle batcher starts at once, together
+    No call waits for a batch to fill: the first call of an idle batcher starts at once, together
     with all others made in the same turn of the event loop.
 
     :param run: carries out a batch; an exception of its own goes to every caller in the batch
@@ -56,9 +56,9 @@ class Batcher(Generic[_Call, _Answer]):
     ) -> asyncio.Future[_Answer]:
         """Add a call to the next batch.
 
-        :param undo: called with the answer if whoever waited for it is gone by then. Cancelling
-            a future does not call back a command that is under way, and a claim nobody knows of
-            would hold its page until the lease ends.
+        :param undo: called with the answer if the caller was cancelled meanwhile. Cancelling does
+            not stop a command that was sent, and an unknown claim would block its page until
+            the lease ends.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Answer] = loop.create_future()
@@ -82,7 +82,7 @@ class Batcher(Generic[_Call, _Answer]):
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self) -> None:
-        """Carry out one batch and tell the callers."""
+        """Run one batch and set the results of its callers."""
         self._is_starting = False
         size = min(self._limit, len(self._waiting))
         batch = [self._waiting.popleft() for _ in range(size)]
@@ -111,7 +111,7 @@ class Batcher(Generic[_Call, _Answer]):
 
 
 def forget_outcome(future: asyncio.Future[Any]) -> None:
-    """Mark an exception as seen: for calls whose outcome interests nobody."""
+    """Mark an exception as retrieved: for calls whose outcome is not needed."""
     future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
 

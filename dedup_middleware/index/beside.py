@@ -1,7 +1,7 @@
-"""Candidates of a page in buckets that are at hand, found without an array for each bucket.
+"""Neighbours of a page in buckets that were read, for few small buckets.
 
-Most buckets hold nothing like the page. A search for three bytes says so faster than any kernel
-can be called.
+Most buckets hold nothing like the page. Searching them for three bytes is faster than calling a
+kernel.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def beside(
     known: AbstractSet[int] = frozenset(),
     upto: int = 0,
 ) -> tuple[Neighbours, bool]:
-    """The same as :func:`.scan.neighbours`, without the pages that are known.
+    """Neighbours as :func:`.scan.neighbours` finds them, without the pages that are known.
 
-    Also whether any of those left was found in a narrow table.
+    Also returns whether any of them was found in a band, key or exact table.
 
     :param held: of each slot its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
@@ -85,7 +85,7 @@ def beside(
 
 
 def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:
-    """Take note of the pages of a narrow bucket with this remainder; of many not all."""
+    """Add the pages of a bucket whose record has this suffix; of many not all."""
     wanted = head.to_bytes(_REMAINDER, "little")
     place = raw.find(wanted, _NUMBER)
     while place >= 0 and len(masks) <= _MANY:
@@ -96,7 +96,7 @@ def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None
 
 
 def _add_near(table: int, head: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
-    """Take note of the pages of a SimHash bucket within a distance."""
+    """Add the pages of a SimHash bucket within a distance."""
     for at in range(0, len(raw) - WIDE + 1, WIDE):
         record = int.from_bytes(raw[at : at + WIDE], "little")
         if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:

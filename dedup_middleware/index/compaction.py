@@ -1,4 +1,4 @@
-"""Taking records of pages that are gone out of their buckets."""
+"""Removing records of pages that are gone from their buckets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Living:
         self._alive = np.zeros(last + 1, np.bool_)
 
     def add(self, pages: Satellites) -> bool:
-        """Take note of pages; True if any of them is alive or beyond the last number."""
+        """Add pages; True if any of them is alive or beyond the last page id."""
         wanted = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
         known = pages.numbers < np.uint64(len(self._alive))
         self._alive[pages.numbers[known & wanted].astype(np.int64)] = True

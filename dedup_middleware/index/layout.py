@@ -1,4 +1,4 @@
-"""Sizes that all indexes agree on, and the record that a slot gets."""
+"""Limits common to all indexes, and the bytes of bucket records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record_of(bucket: int, head: int, number: int) -> bytes:
 
 
 def head(slot: Slot) -> bytes:
-    """What a record says beside the page number: 6 bytes of a wide one, 3 of a narrow one."""
+    """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
     wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
     return slot.head.to_bytes(6 if wide else 3, "little")
 

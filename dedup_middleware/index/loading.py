@@ -1,11 +1,11 @@
-"""Loading many stored pages into an index, in steps short enough for everybody who uses it.
+"""Bulk loading of stored pages, in steps short enough not to delay concurrent crawls.
 
 A bucket of a large index gets few records from each page, but many from a million of them. So all
 pages of a block are entered together, each bucket once:
 
-1. their rows, as RELEASED: nobody sees the pages;
+1. their rows, as RELEASED: the pages are not visible yet;
 2. their records, bucket after bucket;
-3. their rows as COMMITTED, which makes the pages seen.
+3. their rows as COMMITTED, which makes the pages visible.
 
 A crash before the third step leaves released pages, which compaction removes like all others.
 While a load is under way, compaction must not take its records for those of pages that are gone:
@@ -108,7 +108,7 @@ async def _load_block(pages: Pages, steps: Steps) -> None:
 
 
 def lapsed(where: str) -> IndexUnavailableError:
-    """What to say when a load has lost its lease."""
+    """The error for a load that has lost its lease."""
     return IndexUnavailableError(
         f"loading pages into {where} was interrupted for more than {LEASE:.0f} seconds, or took "
         "longer than half of DEDUP_WINDOW: the pages that were not entered yet must be loaded again"

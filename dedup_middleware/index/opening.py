@@ -9,7 +9,7 @@ from dedup_middleware.options import Options
 def open_index(options: Options) -> Index:
     """The index that ``options.index_url`` names, not connected yet (see :meth:`.Index.open`).
 
-    The back end is imported here, so that nobody pays for one that is not used.
+    The back end is imported here, so that only the one in use is loaded.
     """
     scheme, _, rest = options.index_url.partition(":")
     if scheme == "memory":

@@ -184,7 +184,7 @@ def wide_slots(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDA
 
 
 def remainders(slots: NDArray[np.uint64], simhashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """What the records of slots say beside the page numbers, given the SimHashes of the pages."""
+    """The suffixes in the records of slots, given the SimHashes of the pages."""
     tables = slots >> np.uint64(TABLE_SHIFT)
     narrow = slots & np.uint64((1 << REMAINDER_BITS) - 1)
     wide = _turned(simhashes, tables) & np.uint64((1 << WIDE_REMAINDER_BITS) - 1)

@@ -59,8 +59,8 @@ async def export_index(
 ) -> Exported:
     """Write all committed pages of an index to one file.
 
-    Others may work meanwhile: pages committed after the start may be missing. The file appears
-    under its name when it is whole and was read again; until then a folder beside it needs about
+    Crawls may go on meanwhile: pages committed after the start may be missing. The file appears
+    under its name when it is whole and was read again; until then a folder next to it needs about
     13 bytes for each record of the index (170 bytes a page). Memory: 370 MB were measured at
     450,000 pages, most of it for ranges of pages of one size.
 

@@ -8,7 +8,7 @@ column      type           what
 =========== ============== ==========================================================
 address     string or null key of the document, as far as the index keeps it (UTF-8)
 time        timestamp, UTC when the page was stored; null: not known
-slots       list of int64  where it stands: ``table << 40 | first 40 bits of the hash``
+slots       list of int64  its buckets and records: ``table << 40 | first 40 bits of the hash``
 payload     binary         whatever else the method keeps of a page
 key         int64          keyed hash of the document key
 exact       int64          keyed hash of the normalised text

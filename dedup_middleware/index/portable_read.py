@@ -99,7 +99,7 @@ def read_portable(path: str | Path) -> Portable:
     path = Path(path)
     with _opened(path) as file, _explained(path):
         raw = file.schema_arrow.metadata or {}
-        # What is added when a file is finished stands with the file, not with its schema.
+        # Metadata added when a file is finished belongs to the file, not to its schema.
         raw = {**raw, **(file.metadata.metadata or {})}
         known = {
             key.decode()[len(PREFIX) :]: value.decode()
@@ -180,7 +180,7 @@ def _check_sizes(path: Path, rows: int) -> list[int]:
     """
     most = max(ROWS, path.stat().st_size // _LEAST_BYTES)
     if rows > most:
-        raise ValueError(f"it says {rows:,} pages, and has room for {most:,} at most")
+        raise ValueError(f"it claims {rows:,} pages, and its size allows {most:,} at most")
     with path.open("rb") as raw:
         groups = read_groups(raw)
     if sum(group.rows for group in groups) != rows:
@@ -237,7 +237,7 @@ def _opened(path: Path) -> Any:
         ) from error
 
 
-# What values that nobody wrote make NumPy and Python raise.
+# What NumPy and Python raise for malformed values.
 _FAULTS: Final = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 
 

@@ -35,7 +35,7 @@ class Places:
     """Slots of some pages.
 
     ``slots`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], as the SimHash tables
-    know them, 0 for a page that stands in none.
+    know them, 0 for a page that is in none of them.
     """
 
     slots: NDArray[np.uint64]

@@ -42,8 +42,8 @@ class Written:
 class PortableWriter:
     """Writes pages to a portable file.
 
-    Use it in a ``with`` block. Nothing stands under ``path`` before :meth:`finish`, which replaces
-    what was there. The unfinished file stands in :attr:`folder` beside it, which is removed at the
+    Use it in a ``with`` block. Nothing is written to ``path`` before :meth:`finish`, which replaces
+    an existing file. The unfinished file is in :attr:`folder` next to it, which is removed at the
     end; a process that is killed leaves it behind.
 
     :param path: the file to be

@@ -18,7 +18,7 @@ from dedup_middleware.index.records import CONTENT
 RECORD = "record"  # name of the parameter
 _TEXT = "text"
 NO_TEXT = (
-    "the page has a payload, and this index has no room for any: make it with a RecordLayout "
+    "the page has a payload, and this index keeps none: make it with a RecordLayout "
     "whose text is true"
 )
 _SIZES = {name: CONTENT[name].itemsize for name in CONTENT.names or ()}
@@ -32,7 +32,7 @@ def _in_order(fields: tuple[str, ...]) -> tuple[str, ...]:
 class RecordLayout:
     """What is kept of a page: some fields of CONTENT, and perhaps its address and payload.
 
-    ``text`` says whether there is room for an address and a payload at all.
+    ``text``: whether addresses and payloads are kept at all.
     """
 
     fields: tuple[str, ...] = attrs.field(default=tuple(_SIZES), converter=_in_order)
@@ -40,7 +40,7 @@ class RecordLayout:
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The fields side by side, without room between them."""
+        """The fields one after the other, without padding."""
         return _dtype(self.fields)
 
     @property
@@ -59,7 +59,7 @@ class RecordLayout:
         return " ".join([*words, _TEXT] if self.text else words)
 
     def check(self, payload: bytes) -> None:
-        """Refuse a payload for which there is no room.
+        """Refuse a payload that this layout can't keep.
 
         :raises ValueError: says so
         """
@@ -102,7 +102,7 @@ WHOLE = RecordLayout()
 
 
 def record_parameter(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Parameters with that of the record; an index that is not told keeps everything."""
+    """Parameters with the record layout; the default keeps everything."""
     return {RECORD: WHOLE.parameter, **parameters}
 
 

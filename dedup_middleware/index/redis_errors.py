@@ -144,7 +144,7 @@ def _understand_text(text: str) -> Complaint:
 
 
 def as_error(text: str, where: str, *, refused: bool) -> DedupError:
-    """The error a user meets.
+    """The error that is raised to the user.
 
     :param where: address of the server without its password
     """

@@ -65,8 +65,8 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
 async def remove_expired(server: Server, oldest: int) -> None:
     """Remove all generations before ``oldest``.
 
-    Every step may be repeated, by this process or by another one at the same time. An index that
-    can't be reached is left to whoever opens it next.
+    Every step may be repeated, by this process or by another one at the same time. If the index
+    can't be reached, this is left to the next process that opens it.
     """
     try:
         firsts = await first_numbers(server)

@@ -100,7 +100,7 @@ class RedisLink:
     """
 
     def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
-        self.opening = True  # whether a refusal is told as such; later calls only tell "not now"
+        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
         self.on_round_trip: Callable[[], None] = lambda: None

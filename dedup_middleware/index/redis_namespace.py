@@ -74,9 +74,9 @@ class RedisNamespace(Index):
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
 
-    def watch_round_trips(self, tell: Callable[[], None]) -> None:
+    def watch_round_trips(self, report: Callable[[], None]) -> None:
         """See :meth:`.Index.watch_round_trips`."""
-        self._link.on_round_trip = tell
+        self._link.on_round_trip = report
 
     def warm(self) -> None:
         """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
@@ -88,9 +88,9 @@ class RedisNamespace(Index):
         return self.prefix + name.encode()
 
     def _moment(self) -> Moment:
-        """This moment by the server's clock, as far as we know it."""
+        """This moment by the server's clock, as far as it is known."""
         moment = self._window.at(time.monotonic() + self._ahead)
-        if moment.generation < self._generation:  # a claim has told us better
+        if moment.generation < self._generation:  # an answer to a claim has named a later one
             moment = self._window.of_generation(self._generation)
         return moment
 

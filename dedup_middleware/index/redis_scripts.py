@@ -22,8 +22,8 @@ from dedup_middleware.index.records import CONTENT, NUMBER_MASK, WIDE, State
 TEXT_CHUNK = (32 << 10) - 6
 PAYLOAD_BIT = 1 << 15
 _KNOWN_TAIL = 8
-_TAIL = 7  # bytes of a row that tell of its text
-# Stamps of pages that no server has made: COMMITTED is never one, and clocks know the year 2001.
+_TAIL = 7  # bytes of a row that describe its text
+# Stamps below this second (of 2001) are states, not times of commits.
 FIRST_SECOND = 1_000_000_000
 # The key of counters holds five numbers of this many bytes: page numbers given, bytes of
 # text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
@@ -36,7 +36,7 @@ _PENDING = State.PENDING.to_bytes(4, "little")
 # Last bytes by which a bucket that is rewritten is compared: at least one whole record.
 GUARD = 16
 
-# Bytes of a full bucket of a SimHash table that a proposal is told of.
+# Bytes of a full SimHash bucket that the answer to a proposal includes.
 SHOWN = (16 << 10) // WIDE * WIDE
 
 _CONSTANTS = {
@@ -59,8 +59,8 @@ _CONSTANTS = {
 
 
 _FIELDS: Mapping[str, Any] = CONTENT.fields or {}
-# Where the fields of a whole record are that tell an exact copy, counted from 1: equal texts have
-# one size, SimHash, exact hash, figures and sketch.
+# Offsets, counted from 1, of the fields of a whole record by which an exact copy is recognised:
+# equal texts have the same size, SimHash, exact hash, figures and sketch.
 _EXACT = {
     name: _FIELDS[field][1] + 1
     for name, field in (
@@ -82,7 +82,7 @@ class RowLayout:
 
     record: RecordLayout = WHOLE
 
-    @cached_property  # asked for with every page
+    @cached_property  # used for every page
     def row(self) -> np.dtype[np.void]:
         """What is kept of the page, its stamp, and where its text is."""
         return _row(self.record)
@@ -94,7 +94,7 @@ class RowLayout:
 
     @cached_property
     def settles_exact(self) -> bool:
-        """Whether a row says enough of a page to tell an exact copy of it."""
+        """Whether a row has all fields needed to recognise an exact copy."""
         return self.record.fields == WHOLE.fields
 
     @property

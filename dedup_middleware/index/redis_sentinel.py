@@ -1,4 +1,4 @@
-"""Sentinel tells which server is the master: its addresses, and how it is asked.
+"""Redis Sentinel: addresses of sentinels, and finding the master through them.
 
 An address names the sentinels, the name under which they watch the master, and a database::
 
@@ -77,12 +77,12 @@ class Sentinels:
                 silent.append(str(error) or type(error).__name__)
                 continue
             if found is not None:
-                # The next time, the one that has answered is asked first.
+                # Try the sentinel that answered first the next time.
                 self._hosts.insert(0, self._hosts.pop(place))
                 name, number = found
                 return (name.decode() if isinstance(name, bytes) else str(name)), int(number)
         if len(silent) == len(self._hosts):
-            why = f"none of the sentinels {names} can be asked ({silent[0]})"
+            why = f"none of the sentinels {names} answers ({silent[0]})"
         raise RedisConnectionError(why)
 
 

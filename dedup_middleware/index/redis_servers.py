@@ -97,7 +97,7 @@ def connection_options(url: str) -> dict[str, Any]:
     known = _OPTIONS + (_TLS_OPTIONS if parts.scheme == "rediss" else ())
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
-            # Behind a question mark in a password stands its rest, which may look like an option.
+            # If a password has a question mark, the rest of it looks like options.
             which = (
                 f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "an unknown option"
             )
@@ -176,7 +176,7 @@ class RedisServers:
         self._node: dict[str, Any] = {}  # where the master is, if not where the address says
         self._pool = self._make_pool()
         self._cluster: RedisCluster | None = None
-        self._nodes: list[ClusterNode] | None = None  # None: nobody has been asked yet
+        self._nodes: list[ClusterNode] | None = None  # None: not known yet
         self._moved = self._sentinels is not None
         self._finding = asyncio.Lock()
         self._fresh: list[tuple[float, AbstractConnection]] = []  # last use, not in the pool
@@ -236,7 +236,7 @@ class RedisServers:
         """Send packed commands in one go and read their replies.
 
         Returns the replies, error replies among them, and what broke the connection, if anything
-        did: nobody knows whether the commands without a reply were carried out.
+        did: commands without a reply may or may not have been carried out.
         """
         replies: list[Reply] = []
         try:
@@ -309,11 +309,13 @@ async def _exchange(
 
 
 async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
-    """The nodes of a cluster, for when the one that is asked dies; none if it is no cluster."""
+    """The nodes of a cluster, as alternatives if one dies; none if the server is no cluster."""
     try:
-        # Of all ways to learn it, the one that every user may take.
-        told = await ask(connection, pack((b"HELLO",)))
-        about = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        # The one command for this that every user is allowed to send.
+        reply = await ask(connection, pack((b"HELLO",)))
+        about = (
+            reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+        )
         if about.get(b"mode") != b"cluster":
             return []
         shares = await ask(connection, pack((b"CLUSTER", b"SLOTS")))

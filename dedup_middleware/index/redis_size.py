@@ -17,8 +17,8 @@ async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: boo
     """Bytes of memory, keys included.
 
     Chunks have a known size; of each hash some buckets are looked at, in the order of the server's
-    hash table, which is as good as random. A server that does not let us measure is asked for the
-    plain lengths instead.
+    hash table, which is as good as random. Where the server forbids MEMORY USAGE, plain lengths are
+    used instead.
 
     :param pages: pages that have a satellite
     :param text: bytes of addresses and payloads

@@ -104,7 +104,7 @@ class _Texts:
         starts = text_starts(raw)
         lengths = raw["text_length"].astype(np.int64)
         more = lengths >= PAYLOAD_BIT
-        # How long a payload is stands in the text itself; here its limit is good enough.
+        # The length of a payload is stored in the text itself; its limit is good enough here.
         ends = starts + np.where(more, lengths - PAYLOAD_BIT + 3 + PAYLOAD_LIMIT, lengths)
         # Texts follow each other in the order of the pages, and every row says where its begins.
         known = np.flatnonzero(raw["stamp"] != State.FREE)
@@ -127,7 +127,7 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
 
     Chunks of satellites and of text that hold nothing else are removed.
     """
-    tell = progress or (lambda _what, _done: None)
+    report = progress or (lambda _what, _done: None)
     last, text, *_ = await server.counters()
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
     stripped: list[bytes] = []
@@ -145,9 +145,9 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
             gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
             if gone.any():
                 stripped.append(_packed(numbers[gone]))
-        tell("pages", done)
+        report("pages", done)
     await _run_all(server, "strip", stripped)
-    removed = await _compact_buckets(server, living, tell, windowed=windowed)
+    removed = await _compact_buckets(server, living, report, windowed=windowed)
     await _run_all(server, "expire_chunk", empty)
     unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
     for start in range(0, len(unused), _UNLINKS):
@@ -172,7 +172,7 @@ async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) 
 
 
 async def _compact_buckets(
-    server: Server, living: Living, tell: Progress, *, windowed: bool
+    server: Server, living: Living, report: Progress, *, windowed: bool
 ) -> int:
     """Rewrite all buckets that hold records of pages that are gone; returns how many records.
 
@@ -189,7 +189,7 @@ async def _compact_buckets(
 
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone
-        tell("buckets", seen)
+        report("buckets", seen)
     await server.run("recount", more_keys=list(await _hashes(server, windowed=windowed)))
     return removed
 

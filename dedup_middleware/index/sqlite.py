@@ -202,20 +202,20 @@ class SQLiteIndex(SQLiteFile):
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and released pages too."""
-        tell = progress or (lambda _what, _done: None)
+        report = progress or (lambda _what, _done: None)
         last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
         living = Living(last)
         seen = removed = 0
         async for pages in self.pages():
             living.add(pages)
             seen += len(pages)
-            tell("pages", seen)
+            report("pages", seen)
         seen = 0
         bucket: int | None = -1
         while bucket is not None:
             looked, gone, bucket = await self._compact_after(bucket, living)
             seen, removed = seen + looked, removed + gone
-            tell("buckets", seen)
+            report("buckets", seen)
         number: int | None = 0
         while number is not None:
             number = await self._remove_released(number, last)

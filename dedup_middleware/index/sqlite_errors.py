@@ -30,9 +30,10 @@ DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
 
 
 def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
-    """The error a user meets.
+    """The error that is raised to the user.
 
-    :param opening: whether a refusal may be told as such; later calls only tell "not now"
+    :param opening: raise IndexRefusedError where it applies; later calls always raise
+        IndexUnavailableError
     """
     text = str(error)
     for part, meaning, refused in _MEANINGS:

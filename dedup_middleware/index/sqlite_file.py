@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 BATCH = 256
-_ENDS = ("-wal", "-shm")  # of the files that SQLite keeps beside the one of a database
+_ENDS = ("-wal", "-shm")  # of the files that SQLite keeps next to a database
 _File = tuple[int, int]  # device and inode
 
 
@@ -110,9 +110,9 @@ class SQLiteFile(Index):
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
 
-    def watch_round_trips(self, tell: Callable[[], None]) -> None:
+    def watch_round_trips(self, report: Callable[[], None]) -> None:
         """See :meth:`.Index.watch_round_trips`."""
-        self._on_round_trip = tell
+        self._on_round_trip = report
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
@@ -312,9 +312,9 @@ def _file_at(path: Path) -> _File | None:
 
 
 def _begin_file(path: Path) -> None:
-    """Make an empty file, without what one that is gone has left beside it.
+    """Make an empty database file, and remove the -wal and -shm files of a deleted one.
 
-    Processes that have not seen yet that it is gone still use that; a new one must not share it.
+    Processes that still have the deleted file open use those; a new file must not share them.
     """
     with _taking_turns(path.parent):
         if _file_at(path) is None:
@@ -324,9 +324,9 @@ def _begin_file(path: Path) -> None:
 
 
 def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
-    """Remove what belongs to a file in whose place another one is: SQLite would add it to that.
+    """Remove the -wal and -shm files of a replaced database, or SQLite would use them.
 
-    :param known: what was beside the former one
+    :param known: the files that belonged to the replaced one
     """
     with _taking_turns(path.parent):
         for end in _ENDS:

@@ -19,7 +19,7 @@ from dedup_middleware.index.sqlite_tables import add, last_number, sweep
 from dedup_middleware.index.window import Moment
 
 _GENERATION = 24  # bits of a bucket's id below its generation
-_SECONDS = 0.3  # of a transaction: nobody else can write meanwhile
+_SECONDS = 0.3  # of a transaction, during which other processes can't write
 
 Act = Callable[[sqlite3.Connection, Moment], Any]
 

@@ -1,4 +1,4 @@
-"""Where a page stands in the tables, and who stands beside it.
+"""The tables of an index: which buckets hold a page, and its neighbours there.
 
 Every table is the same thing: a 16-bit prefix names a bucket, a bucket is a byte string of
 records (see :mod:`.records`). Table 0 holds document keys, table 1 exact hashes of pages too
@@ -28,10 +28,10 @@ _MASK48 = (1 << WIDE_REMAINDER_BITS) - 1
 
 @attrs.frozen
 class Slot:
-    """A page's place in one table.
+    """Where one table holds a page.
 
-    ``bucket`` is ``table << 16 | prefix``. ``head`` is what the record says beside the page
-    number: 48 bits of the rotated SimHash in a wide table, 24 bits of the hash in a narrow one.
+    ``bucket`` is the bucket key, ``table << 16 | prefix``. ``head`` are the suffix bits in the
+    record: 48 bits of the rotated SimHash in a wide table, 24 bits of the hash in a narrow one.
     """
 
     bucket: int
@@ -59,7 +59,7 @@ class Slot:
 
 
 class Slots(Sequence[Slot]):
-    """Some slots as numbers: one array for a kernel, objects only for whoever asks for one.
+    """Some slots as one array for a kernel; objects are made on access only.
 
     :param words: uint64[2 n], of each slot its bucket and its head; it must not change any more
 
@@ -82,7 +82,7 @@ class Slots(Sequence[Slot]):
         return cls(np.array([n for one in slots for n in (one.bucket, one.head)], np.uint64))
 
     def numbers(self) -> tuple[list[int], list[int]]:
-        """Their buckets and their heads: what a loop asks for, without an object for each slot."""
+        """Their buckets and their heads, for loops that need no object for each slot."""
         words = self.words.tolist()
         return words[::2], words[1::2]
 
@@ -163,7 +163,7 @@ def table_name(table: int) -> str:
 
 @attrs.frozen(eq=False)
 class Neighbours:
-    """Page numbers found beside a page, ascending, and for each the set of tables (bit mask)."""
+    """Page ids found in the buckets of a page, ascending, and for each its tables (bit mask)."""
 
     numbers: NDArray[np.uint64]
     tables: NDArray[np.uint64]
@@ -183,7 +183,7 @@ NARROW_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a b
 def most_met(near: Neighbours, most: int) -> Neighbours:
     """Of too many pages those found in most tables, the oldest first; ascending.
 
-    Pages found by their key come before all others: whoever floods a bucket must not hide an
+    Pages found by their key come before all others, so that a flooded bucket can't hide an
     earlier version of a page.
     """
     if len(near) <= most:

@@ -1,4 +1,4 @@
-"""Whether an index fits together: every bucket against every satellite, and the counters."""
+"""Consistency of an index: every bucket against every page record, and the counters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TableCheck:
 
     ``gone``: records of pages that are released or expired, which a compaction takes out;
     ``unknown``: records of pages that never were, or whose satellite is damaged; ``misplaced``:
-    records that say something else than the page's satellite; ``junk``: bytes that are no record.
+    records that disagree with the page record; ``junk``: bytes that are no record.
     """
 
     name: str
@@ -63,9 +63,9 @@ class TableCheck:
 class Verification:
     """What a verification has found.
 
-    ``committed``, ``pending``, ``released``: pages by state, as their satellites say;
+    ``committed``, ``pending``, ``released``: number of pages by state;
     ``damaged``: satellites that can't be read; ``tables``: the tables that hold anything;
-    ``lacking``: committed pages without a record in a table they must stand in, and the names of
+    ``lacking``: committed pages without a record in a table they belong to, and the names of
     those tables (at most 1,000 pages are named, ``lacking_pages`` is the number of all);
     ``counters``: a line for each counter that disagrees; ``leases``: leases of pages that are not
     pending; ``overflow``: records left out because their bucket was full, a reason to lack one;
@@ -118,15 +118,15 @@ class _Pages:
 
 async def verify(index: Index, progress: Progress | None) -> Verification:
     """See :meth:`.Index.verify`. Takes 25 bytes of memory a page."""
-    tell = progress or (lambda _what, _done: None)
+    report = progress or (lambda _what, _done: None)
     before = await index.stats()
     pages = _Pages(await index.numbers())
     done = 0
     async for part in index.pages():
         pages.add(part)
         done += len(part)
-        tell("pages", done)
-    # Bands and exact hashes are not in every satellite, SimHash and key are where they are kept.
+        report("pages", done)
+    # Page records hold SimHash and key, if the method keeps them; never bands.
     fields = layout_of(before.parameters, "").fields
     checks = [TableCheck(table_name(table)) for table in range(_TABLES)]
     done = size = 0
@@ -134,13 +134,13 @@ async def verify(index: Index, progress: Progress | None) -> Verification:
     async for bucket, raw in index.buckets():
         if together and (size >= _BYTES or bucket >> 16 != together[0][0] >> 16):
             _check(checks, together, pages, fields)
-            tell("buckets", done)
+            report("buckets", done)
             together, size = [], 0
         together.append((bucket, raw))
         size += len(raw)
         done += 1
     _check(checks, together, pages, fields)
-    tell("buckets", done)
+    report("buckets", done)
     lacking = await _lacking(index, pages, before.parameters)
     after = await index.stats()
     changes = ("committed", "pending", "released", "buckets")
@@ -181,11 +181,11 @@ def _bands(parameters: Mapping[str, str]) -> int:
 
 
 def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Tables in which pages must stand, as bits.
+    """Tables in which pages must have a record, as bits.
 
-    A page stands in the table of keys, and in that of exact texts or in all others that the method
-    uses. What the methods of the literature put where depends on the page: of such a page all is
-    asked for of which a part is there.
+    Every page is in the key table, and in the exact table or in all others that the method uses.
+    Which tables a method of the literature uses depends on the page: if a page is in one table of
+    a family, it must be in all of them.
 
     :param tables: uint64[n], in which tables each page was found
     """

@@ -2,7 +2,7 @@
 
 A window of time is cut into spans. Every page is entered under the generation of its time, which
 is part of the names of its buckets. Only the newest generation is written; all live ones are
-read; whole generations expire, and nobody touches single pages for it.
+read; whole generations expire, without work for single pages.
 """
 
 from __future__ import annotations

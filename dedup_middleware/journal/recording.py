@@ -44,22 +44,22 @@ class Recorder:
             self._writer.passed(verdict.key, near)
 
     def stored(self, verdict: Verdict) -> None:
-        """An item that was looked at is stored."""
+        """Record that an item that was checked is stored."""
         if self._writer is not None:
             keep = self._options.journal_keep_texts
             kept = make_kept(verdict, self._options, self._writer.clock()) if keep else None
             self._writer.stored(verdict.key, kept)
 
-    def tell(self) -> None:
+    def report_counts(self) -> None:
         """Add to the counters what was written, lost or has failed since the last call."""
         if self._writer is not None:
-            self._writer.tell()
+            self._writer.report_counts()
 
     async def close(self) -> None:
         """Write what waits; it takes some seconds at the most."""
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
-            self.tell()
+            self.report_counts()
 
 
 def make_drop(

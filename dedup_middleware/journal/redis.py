@@ -36,7 +36,7 @@ _PART = 200  # entries in one answer
 _CHUNKS = 16  # of kept texts; the oldest goes as a whole
 _DAYS = 31
 _DAY = 24 * HOUR
-_ENTRY = 60  # bytes that an entry costs beside its payload
+_ENTRY = 60  # bytes of an entry without its payload
 _POINTER = b"@"  # before a page's number: names the field in which the page itself is
 _FIELDS = tuple(field.name for field in attrs.fields(Drop) if field.name not in {"id", "body"})
 

@@ -52,7 +52,7 @@ _COLUMNS = (
     "id, time, key, title, outcome, reason, match, number, similarity, jaccard, distance, shared, "
     "figures, tables, item_type"
 )
-# What a row costs beside its texts: other columns, indexes, free space of the file's pages.
+# Bytes of a row without its texts: other columns, indexes, free space of the file's pages.
 _ROW = 120
 _PART = 500  # rows in one step
 _ACTIVITY_HOURS = 400 * 24
@@ -130,7 +130,7 @@ class SQLiteJournal(Journal):
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
         """See :meth:`.Journal.append`."""
-        # Packed before the transaction begins, so that nobody waits for the lock meanwhile.
+        # Packed before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
         try:

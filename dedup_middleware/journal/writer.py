@@ -1,4 +1,4 @@
-"""Writes to a journal beside the crawl: nothing waits for it, nothing is lost silently."""
+"""Writes to a journal in a background thread; entries that are lost are counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JournalWriter:
     A batch that can't be written is kept and tried again. When more than ``max_chars`` wait,
     new entries are left out and counted.
 
-    :param count: called from the thread that calls :meth:`tell`, with a counter and what to add
+    :param count: called by :meth:`report_counts` with a counter and what to add
     :param clock: seconds since 1970
     """
 
@@ -56,7 +56,7 @@ class JournalWriter:
         self._max_chars = max_chars
         self.clock = clock
         self._waiting = _Waiting()
-        self._told: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -93,13 +93,13 @@ class JournalWriter:
                 self._waiting.kept.append(kept)
         self._wake.set()
 
-    def tell(self) -> None:
+    def report_counts(self) -> None:
         """Pass on what the thread has counted."""
         with self._lock:
-            told, self._told = self._told, Counter()
-        self._count("journal/written", told["written"])
-        self._count("journal/lost", told["lost"])
-        self._count("journal/error", told["error"])
+            counts, self._counts = self._counts, Counter()
+        self._count("journal/written", counts["written"])
+        self._count("journal/lost", counts["lost"])
+        self._count("journal/error", counts["error"])
 
     def close(self) -> None:
         """Write what waits, for some seconds at the most, and close the journal. Blocks."""
@@ -109,7 +109,7 @@ class JournalWriter:
             self._thread.join(_LONGEST_WAIT)
         with self._lock:
             left = len(self._waiting.drops)
-            self._told["lost"] += left
+            self._counts["lost"] += left
         if left:
             logger.error(
                 "%d dropped pages could not be written to the journal %s and can't be brought back",
@@ -132,7 +132,7 @@ class JournalWriter:
 
     def _has_room(self, text: str) -> bool:
         if self._waiting.chars + len(text) > self._max_chars:
-            self._told["lost"] += 1
+            self._counts["lost"] += 1
             return False
         self._waiting.chars += len(text)
         return True
@@ -191,13 +191,13 @@ class JournalWriter:
                 waiting.chars -= len(one.body.text) if one.body is not None else 0
             for _ in kept:
                 waiting.chars -= len(waiting.kept.popleft().text)
-            self._told["written"] += len(drops) - lost
-            self._told["lost"] += lost
+            self._counts["written"] += len(drops) - lost
+            self._counts["lost"] += lost
         return True
 
     def _failure(self, error: JournalError) -> None:
         with self._lock:
-            self._told["error"] += 1
+            self._counts["error"] += 1
         if not self._failed:
             # Once, not every two seconds of an outage.
             logger.warning("Dropped pages wait to be written to the journal: %s", error)

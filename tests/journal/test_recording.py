@@ -162,7 +162,7 @@ def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptu
         _until(lambda: journal.calls > 0)
     journal.full = False
     writer.close()
-    writer.tell()
+    writer.report_counts()
     with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
         assert [drop.time for drop in reader.drops()] == list(range(700))
         assert [hour.seen for hour in reader.hours()] == [700]
@@ -201,7 +201,7 @@ def test_too_much_waiting_is_counted(tmp_path: Path) -> None:
     for n in range(20):
         writer.drop(make_drop(n, "x" * 1000))
     writer.close()
-    writer.tell()
+    writer.report_counts()
     assert counts["journal/lost"] == 20  # 10 had no room, 10 waited in vain
 
 
@@ -230,7 +230,7 @@ def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
     _until(lambda: not writer._waiting.drops)
     writer.drop(make_drop(2))
     writer.close()
-    writer.tell()
+    writer.report_counts()
     assert (counts["journal/lost"], counts["journal/written"]) == (1, 1)
 
 
