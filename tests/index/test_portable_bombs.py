@@ -142,7 +142,7 @@ def test_billions_of_pages(file: Path) -> None:
     path = repeated(file, 1_000_000, groups=10)
     taken, why = cost(file, path)
     assert taken < 60 * MEGABYTE
-    assert "it says 10,000,000 pages, and has room for" in why
+    assert "it claims 10,000,000 pages, and its size allows" in why
 
 
 def test_large_group(file: Path) -> None:
