@@ -17,9 +17,11 @@ def counted(index: Index, count: Callable[[str, float], None]) -> Index:
     """The same index; ``count`` is called with the name of the counter and 1 for each call.
 
     Calls that the index makes of itself are part of the one that was asked for. Round trips are
-    counted as well, apart from calls: many calls may share one, and one call may need several.
+    counted as well, apart from calls: many calls may share one, and one call may need several. So
+    are the SimHash records that the Hamming kernel compares.
     """
     index.watch_round_trips(lambda: count("index/round-trips", 1))
+    index.watch_scans(lambda records: count("index/scanned", records))
     return cast("Index", _Counted(index, count))
 
 
