@@ -16,10 +16,12 @@ CALLS = frozenset(
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:
     """The same index; ``count`` is called with the name of the counter and 1 for each call.
 
-    Calls that the index makes of itself are not counted. Round trips are
-    counted as well, apart from calls: many calls may share one, and one call may need several.
+    Calls that the index makes of itself are not counted. Round trips are counted as well, apart
+    from calls: many calls may share one, and one call may need several. So are the SimHash records
+    that the Hamming kernel compares.
     """
     index.watch_round_trips(lambda: count("index/round-trips", 1))
+    index.watch_scans(lambda records: count("index/scanned", records))
     return cast("Index", _Counted(index, count))
 
 

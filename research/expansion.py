@@ -17,8 +17,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.layout import record
+from dedup_middleware.index.memory_buckets import NO_IDS, Buckets, Look
+from dedup_middleware.index.records import WIDE
+from dedup_middleware.index.tables import Slots, simhash_slots
 from dedup_middleware.signature.hamming import within
-from research.four_tables import FourTables
 
 DISTANCE: Final = 3
 _BITS: Final = 64
@@ -70,10 +73,24 @@ def query_expansion(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
 
 
 def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
-    """Look up the four 16-bit blocks of the query; the search and its bytes."""
-    tables = FourTables()
-    tables.add(fingerprints)
-    return lambda query: tables.query(query, DISTANCE), tables.nbytes
+    """Look into the SimHash tables of the memory index; the search and the bytes of its records.
+
+    It finds 256 fingerprints at most.
+    """
+    held: dict[int, list[bytes]] = {}
+    for number, fingerprint in enumerate(fingerprints.tolist(), 1):
+        for slot in simhash_slots(fingerprint):
+            held.setdefault(slot.bucket, []).append(record(slot, number))
+    buckets, look = Buckets(), Look()
+    for bucket, records in held.items():
+        buckets.extend([bucket], b"".join(records), [0, WIDE * len(records)], WIDE)
+
+    def search(query: int) -> NDArray[np.int64]:
+        look.begin()
+        buckets.look(Slots.of(simhash_slots(query)).words, DISTANCE, NO_IDS, look)
+        return look.numbers.astype(np.int64) - 1
+
+    return search, buckets.nbytes
 
 
 def linear_scan(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:

@@ -190,6 +190,8 @@ class Index(ABC):
     :class:`~dedup_middleware.errors.IndexRefusedError`.
     """
 
+    _tell_scanned: Callable[[int], None] = staticmethod(lambda _: None)
+
     @abstractmethod
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Connect, and agree on the parameters of the fingerprints.
@@ -222,6 +224,13 @@ class Index(ABC):
         count, connecting does not. On SQLite it is a batch handed to the thread that owns the file,
         which runs it in one transaction. In memory there are none.
         """
+
+    def watch_scans(self, tell: Callable[[int], None]) -> None:
+        """Have ``tell`` called with the number of SimHash records that each call has compared.
+
+        It is called in the thread of the event loop.
+        """
+        self._tell_scanned = tell
 
     def warm(self) -> None:
         """Compile the kernels that decisions need, or load them; blocks for seconds at worst.
@@ -306,6 +315,7 @@ class Index(ABC):
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         near = neighbours(slots, await self.read_buckets(slots), distance)
+        self._tell_scanned(near.scanned)
         if not len(near):
             return Candidates(near)
         best = most_met(near, most).numbers

@@ -47,7 +47,7 @@ def beside(
     """
     masks: dict[int, int] = {}
     wide: list[tuple[int, bytes]] = []  # place of the slot, bucket
-    size = full = corrupt = 0
+    size = full = corrupt = scanned = 0
     buckets, heads = Slots.of(slots).numbers()
     for i, generations in enumerate(held):
         bucket = buckets[i]
@@ -68,6 +68,7 @@ def beside(
     if size > _FEW:
         found = _scanned([(slots[i], raw) for i, raw in wide], distance)
         corrupt += found.corrupt
+        scanned = found.scanned
         for number, tables in zip(found.numbers.tolist(), found.tables.tolist(), strict=True):
             masks[number] = masks.get(number, 0) | tables
     else:
@@ -76,11 +77,13 @@ def beside(
             _add_near(1 << (buckets[i] >> 16), heads[i], raw, distance, masks)
     if upto or known:
         masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
-    if not (masks or full or corrupt):
+    if not (masks or full or corrupt or scanned):
         return NOBODY, False
     numbers = sorted(masks)
     tables = [masks[number] for number in numbers]
-    near = Neighbours(np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full)
+    near = Neighbours(
+        np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
+    )
     return near, any([mask & NARROW_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
 
@@ -115,4 +118,4 @@ def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:
     keep = near.numbers > np.uint64(upto)
     if known:
         keep &= ~np.isin(near.numbers, np.fromiter(known, np.uint64, len(known)))
-    return Neighbours(near.numbers[keep], near.tables[keep], near.corrupt, near.full)
+    return Neighbours(near.numbers[keep], near.tables[keep], near.corrupt, near.full, near.scanned)

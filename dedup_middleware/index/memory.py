@@ -240,6 +240,7 @@ class MemoryIndex(Index):
                     self._buckets[one].look(words, distance, ids, look)
         newest = self._newest(generation)
         is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
+        self._tell_scanned(look.scanned)
         full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES
         if look.count or full or corrupt:

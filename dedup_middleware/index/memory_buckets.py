@@ -18,18 +18,19 @@ from dedup_middleware.index.records import (
     NUMBER_BITS,
     NUMBER_MASK,
     WIDE,
-    WIDE_REMAINDER_BITS,
 )
 from dedup_middleware.index.tables import SIMHASH_TABLES
-from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, compile_all, inlined, kernel
-from dedup_middleware.signature._vector import popcount, prefetch
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.signature._jit import R8, R64, RI64, U8, U64, compile_all, kernel
+from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
+from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 MOST = 256  # candidates of one page that a look can return
 NEEDS_GROWTH = -1  # what a kernel returns where the array has no room
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
-_SLACK = 8  # words behind the last bucket: a record is read by whole words
+_SLACK = 8  # words behind the last bucket
 
 # The array begins with four numbers. Then there is a head for each bucket: where its words begin,
 # its length in bytes (21 bits), and the power of two that is the number of words it has room for.
@@ -55,7 +56,6 @@ _S16 = np.uint64(16)
 _S63 = np.uint64(63)
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
-_MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
 _NUMBER = np.uint64(NUMBER_BITS // 8)
 _NARROW, _WIDE = np.uint64(NARROW), np.uint64(WIDE)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
@@ -66,7 +66,10 @@ _FULL_MET = np.uint64(2 * MOST)  # full buckets
 _CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
 _BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a narrow table
 _LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
-_FOUND = 2 * MOST + 4
+_SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
+_FOUND = 2 * MOST + 5
+_COUNT_BITS = 10  # of an answer: candidates, one more than MOST at the most
+_COUNT = (1 << _COUNT_BITS) - 1
 _NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
 
 
@@ -77,12 +80,13 @@ NO_IDS: Ids = (0, np.empty(0, np.uint64))
 class Look:
     """What one page met in the buckets of all generations."""
 
-    __slots__ = ("count", "found", "has_counts")
+    __slots__ = ("count", "found", "has_counts", "scanned")
 
     def __init__(self) -> None:
         self.found = np.zeros(_FOUND, np.uint64)
         self.count = _NOTHING_YET
         self.has_counts = False  # whether any of the counts of a proposal is above 0
+        self.scanned = 0  # SimHash records that a proposal has compared
 
     def begin(self) -> None:
         """Forget what the page before has met."""
@@ -108,7 +112,7 @@ class Look:
     def counts(self) -> tuple[int, int, int]:
         """Full buckets that the page met, bytes in its buckets behind the last whole record, and
         records of the page that full buckets did not take."""
-        full, corrupt, _, left_out = self.found[2 * MOST :].tolist()
+        full, corrupt, _, left_out, _ = self.found[2 * MOST :].tolist()
         return full, corrupt, left_out
 
 
@@ -217,7 +221,8 @@ class Buckets:
                 look.count,
             )
             if answer != NEEDS_GROWTH:
-                look.count = answer >> 2
+                look.count = answer >> 2 & _COUNT
+                look.scanned = answer >> 2 + _COUNT_BITS
                 look.has_counts = answer & 2 != 0
                 return not answer & 1
             self._grow(int(words[::2].max()), len(words) // 2)
@@ -245,7 +250,7 @@ def _empty(heads: int, words: int) -> NDArray[np.uint64]:
     return store
 
 
-@inlined
+@subkernel
 def _room_for(length: Any) -> Any:
     """Power of two of the words that hold so many bytes."""
     room = _LEAST_ROOM
@@ -254,12 +259,12 @@ def _room_for(length: Any) -> Any:
     return room
 
 
-@inlined
+@subkernel
 def _has_room(head: Any, length: Any) -> Any:
     return head != _ZERO and length <= _EIGHT << (head & _ROOM)
 
 
-@inlined
+@subkernel
 def _moved(store: Any, bucket: Any, length: Any) -> Any:
     """The head of a bucket after it has moved to where it has room for ``length`` bytes."""
     head = store[_FIRST + bucket]
@@ -270,22 +275,13 @@ def _moved(store: Any, bucket: Any, length: Any) -> Any:
     return end << _START_SHIFT | head & _LENGTH << _LENGTH_SHIFT | room
 
 
-@inlined
+@subkernel
 def _width(bucket: Any) -> Any:
     table = bucket >> _S16
     return _WIDE if _FIRST_WIDE <= table <= _LAST_WIDE else _NARROW
 
 
-@inlined
-def _word(store: Any, byte: Any) -> Any:
-    """The eight bytes that begin at any byte."""
-    at = byte >> _THREE
-    bits = (byte & _SEVEN) << _THREE
-    # In two steps: a shift by 64 is not defined.
-    return store[at] >> bits | (store[at + _ONE] << _ONE) << (_S63 - bits)
-
-
-@inlined
+@subkernel
 def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
     """Take note of a neighbour among those found; how many there are then."""
     at = count
@@ -305,7 +301,7 @@ def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
     return count + _ONE
 
 
-@inlined
+@subkernel
 def _room_is_left(store: Any, words: Any, places: Any) -> Any:
     """Whether the records of a page fit, each in a bucket of its own."""
     heads = store[_HEADS]
@@ -321,7 +317,7 @@ def _room_is_left(store: Any, words: Any, places: Any) -> Any:
     return end + np.uint64(_SLACK) <= np.uint64(store.size)
 
 
-@inlined
+@subkernel
 def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
     """Write the records of a page; how many were left out."""
     out = 0
@@ -360,7 +356,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
     return out
 
 
-@inlined
+@subkernel
 def _ask_for(store: Any, words: Any) -> Any:
     """Let all buckets of a page come from memory at once. False: the array has no head for one."""
     slots = np.uint64(words.size) >> _ONE
@@ -373,7 +369,7 @@ def _ask_for(store: Any, words: Any) -> Any:
     return True
 
 
-@inlined
+@subkernel
 def _is_known(known: Any, upto: Any, number: Any) -> Any:
     if number <= upto:
         return True
@@ -387,7 +383,7 @@ def _is_known(known: Any, upto: Any, number: Any) -> Any:
     return at < known.size and known[at] == number
 
 
-@inlined
+@subkernel
 def _equal(
     store: Any,
     at: Any,
@@ -409,7 +405,7 @@ def _equal(
     return count
 
 
-@inlined
+@subkernel
 def _near(
     store: Any,
     at: Any,
@@ -423,18 +419,21 @@ def _near(
     count: Any,
 ) -> Any:
     """Take note of the pages within a distance in a wide bucket."""
-    byte = at << _THREE
-    for _ in range(length // _WIDE):
-        differing = (_word(store, byte + _NUMBER) ^ remainder) & _MASK48
-        if popcount(differing) <= distance and count <= _MOST:
-            number = _word(store, byte) & _MASK
+    byte, left = at << _THREE, length // _WIDE
+    found[_SCANNED] += left
+    while left > _ZERO and count <= _MOST:
+        near = nearest_records(store, byte, left, remainder, distance)
+        while near != _ZERO and count <= _MOST:
+            number = load_word(store, byte + trailing_zeros(near) * _WIDE) & _MASK
+            near &= near - _ONE
             if not _is_known(known, upto, number):
                 count = _note(found, count, number, table)
-        byte += _WIDE
+        byte += RECORDS
+        left -= min(left, _EIGHT)
     return count
 
 
-@inlined
+@subkernel
 def _scan(
     store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
@@ -454,17 +453,13 @@ def _scan(
     return count
 
 
-@inlined
+@subkernel
 def _begun(found: Any, count: Any) -> Any:
     """How many candidates there are before a look."""
     if count >= 0:
         return np.uint64(count)
-    found[_FULL_MET], found[_CORRUPT], found[_BLOCKED], found[_LEFT_OUT] = (
-        _ZERO,
-        _ZERO,
-        _ZERO,
-        _ZERO,
-    )
+    for place in range(_FULL_MET, np.uint64(found.size)):
+        found[place] = _ZERO
     return _ZERO
 
 
@@ -508,7 +503,8 @@ def _propose(
     if found[_BLOCKED] == _ZERO:
         found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, number))
     notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
-    return np.int64(met) << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
+    answer = np.int64(found[_SCANNED]) << _COUNT_BITS | np.int64(met)
+    return answer << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
 
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))

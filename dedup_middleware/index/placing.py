@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.records import REMAINDER_BITS, WIDE_REMAINDER_BITS
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.signature._jit import R64, U64, inlined, kernel
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.signature._jit import R64, U64, kernel
 
 _TABLES = np.uint64(len(SIMHASH_TABLES))
 _FIRST_WIDE, _FIRST_BAND = np.uint64(SIMHASH_TABLES[0]), np.uint64(FIRST_BAND_TABLE)
@@ -36,7 +37,7 @@ def whole_page(key: int, simhash: int, bands: NDArray[np.uint64]) -> NDArray[np.
     return words
 
 
-@inlined
+@subkernel
 def _narrow(words: Any, at: Any, table: Any, value: Any) -> None:
     words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
     words[at + _ONE] = value >> _REMAINDER_SHIFT & _REMAINDER

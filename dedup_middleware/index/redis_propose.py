@@ -201,6 +201,7 @@ async def propose(
     layout: RowLayout,
     window: Window,
     note_damage: Callable[[int], None] = lambda _: None,
+    note_scanned: Callable[[int], None] = lambda _: None,
 ) -> Iterable[Claimed | Candidates | Exception] | int:
     """Propose some pages in one call.
 
@@ -219,7 +220,11 @@ async def propose(
     except DedupError as error:
         return [error] * len(pages)
     reply = answer.reply
-    return reply if isinstance(reply, int) else proposals(reply, pages, sent, layout, note_damage)
+    return (
+        reply
+        if isinstance(reply, int)
+        else proposals(reply, pages, sent, layout, note_damage, note_scanned)
+    )
 
 
 def proposals(
@@ -228,10 +233,12 @@ def proposals(
     sent: Request,
     layout: RowLayout,
     note_damage: Callable[[int], None] = lambda _: None,
+    note_scanned: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Claimed | Candidates]:
     """What the answer of the server says of each page, worked out when asked for.
 
     :param note_damage: called with the number of page records that are damaged, if there are any
+    :param note_scanned: called with the number of SimHash records that were compared
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
@@ -254,6 +261,7 @@ def proposals(
     found = scan_answers(
         own, wide, sent.heads, sent.wide_counts, places, sent.tables, counts, pages[0].distance
     )
+    note_scanned(found.scanned)
     near, starts, row_starts = found.numbers, found.starts, found.row_starts
     order = found.rows[: len(rows)]
     described = _described(rows, found.met[: len(rows)], order, layout, note_damage)

@@ -1,6 +1,6 @@
-"""Who stands beside a page: all buckets of a reading scanned by one kernel.
+"""Candidates of pages in buckets that were read: all of them are scanned in one call of a kernel.
 
-Most buckets are short, so that what a scan costs is the number of calls, not the bytes.
+Most buckets are short, so a scan costs what its calls cost, hardly more for more records.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ from dedup_middleware.index.records import (
     NUMBER_BITS,
     NUMBER_MASK,
     WIDE,
-    WIDE_REMAINDER_BITS,
 )
 from dedup_middleware.index.tables import SIMHASH_TABLES, Neighbours, Slot
-from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, compile_all, inlined, kernel
-from dedup_middleware.signature._vector import popcount
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, compile_all, kernel
+from dedup_middleware.signature._vector import load_word, trailing_zeros
+from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
-_NUMBER = np.uint64(NUMBER_BITS // 8)
 _WIDE = np.uint64(WIDE)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
 PLACE = 6  # bytes that say where a page met another one in a narrow table
 _NEW, _NO_ROW = -2, -1
-_EIGHT = np.uint64(8)
+_ONE, _EIGHT = np.uint64(1), np.uint64(8)
 _FEW = 64  # hits up to which a dictionary beats NumPy
 
 
@@ -47,7 +46,7 @@ def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> N
     :param data: bytes of each bucket, in the order of ``slots``
     :param distance: largest Hamming distance, 0..64
     """
-    corrupt = full = 0
+    corrupt = full = scanned = 0
     parts: list[bytes] = []
     rows: list[tuple[int, int, int]] = []  # records of a bucket, its table, its words
     heads: list[int] = []
@@ -59,48 +58,41 @@ def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> N
         count, odd = divmod(len(raw), WIDE if wide else NARROW)
         corrupt += odd
         full += len(raw) > FULL_BUCKET
+        scanned += count if wide else 0
         parts.append(raw)
         # Every bucket begins with a word of its own.
         parts.append(_PADDING[: -len(raw) & 7])
         rows.append((count, table, (len(raw) + 7) >> 3))
         heads.append(slot.head)
     if not parts:
-        return Neighbours(_EMPTY, _EMPTY, corrupt, full)
-    parts.append(_PADDING)  # the last record is read by whole words
+        return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     words = np.frombuffer(b"".join(parts), np.uint64)
     numbers = np.empty(len(words), np.uint64)
     tables = np.empty(len(words), np.int64)
     found = _scan(words, np.array(rows, np.int64).ravel(), _words(heads), distance, numbers, tables)
     if found == 0:
-        return Neighbours(_EMPTY, _EMPTY, corrupt, full)
+        return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     if found <= _FEW:
         masks: dict[int, int] = {}
         for number, table in zip(numbers[:found].tolist(), tables[:found].tolist(), strict=True):
             masks[number] = masks.get(number, 0) | 1 << table
         unique = sorted(masks)
-        return Neighbours(_words(unique), _words([masks[n] for n in unique]), corrupt, full)
+        return Neighbours(
+            _words(unique), _words([masks[n] for n in unique]), corrupt, full, scanned
+        )
     known, inverse = np.unique(numbers[:found], return_inverse=True)
     union = np.zeros(len(known), np.uint64)
     np.bitwise_or.at(union, inverse, np.uint64(1) << tables[:found].astype(np.uint64))
-    return Neighbours(known, union, corrupt, full)
+    return Neighbours(known, union, corrupt, full, scanned)
 
 
 def _words(values: list[int]) -> NDArray[np.uint64]:
     return np.array(values, np.uint64)
 
 
-@inlined
-def _word(words: Any, byte: Any) -> Any:
-    """The eight bytes that begin at any byte."""
-    at = byte >> np.uint64(3)
-    bits = (byte & np.uint64(7)) << np.uint64(3)
-    # In two steps: a shift by 64 is not defined.
-    return words[at] >> bits | (words[at + np.uint64(1)] << np.uint64(1)) << (np.uint64(63) - bits)
-
-
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
 def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any) -> Any:
-    found = 0
+    found, bound = 0, np.uint64(distance)
     at = np.uint64(0)
     for i in range(len(heads)):
         count = rows[3 * i]
@@ -108,12 +100,15 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
         head = heads[i]
         if _FIRST_WIDE <= table <= _LAST_WIDE:
             byte = at << np.uint64(3)
-            for _ in range(count):
-                if popcount((_word(words, byte + _NUMBER) ^ head) & _MASK48) <= distance:
-                    numbers[found] = _word(words, byte) & _MASK
+            for first in range(0, count, 8):
+                near = nearest_records(words, byte, np.uint64(count - first), head, bound)
+                while near:
+                    record = byte + trailing_zeros(near) * _WIDE
+                    numbers[found] = load_word(words, record) & _MASK
                     tables[found] = table
                     found += 1
-                byte += _WIDE
+                    near &= near - _ONE
+                byte += RECORDS
         else:
             for j in range(count):
                 word = words[at + np.uint64(j)]
@@ -126,11 +121,12 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
 
 
 class Beside(NamedTuple):
-    """Who stands beside some pages.
+    """Candidates of some pages.
 
     Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
     them that were met in a narrow table have a row: from ``row_starts[i]`` on, ascending too,
     ``met`` are their numbers and ``rows`` says where their rows are among those of all pages.
+    ``scanned`` SimHash records were compared.
     """
 
     numbers: NDArray[np.uint64]
@@ -139,6 +135,7 @@ class Beside(NamedTuple):
     met: NDArray[np.uint64]
     rows: NDArray[np.int64]
     row_starts: list[int]
+    scanned: int
 
 
 def scan_answers(
@@ -151,7 +148,7 @@ def scan_answers(
     counts: NDArray[np.int64],
     distance: int,
 ) -> Beside:
-    """Put together who stands beside some pages, from an answer of ``propose.lua``.
+    """Gather the candidates of some pages from a reply of ``propose.lua``.
 
     :param own: of every page its number, 0 if it was not claimed
     :param wide: bytes of the wide buckets of all pages
@@ -163,18 +160,16 @@ def scan_answers(
     :param counts: of every page the number of its slots
     """
     lengths = np.fromiter(map(len, wide), np.int64, len(wide))
-    size = int(lengths.sum())
-    # The last record is read by whole words.
-    words = np.frombuffer(b"".join((*wide, bytes(8 + -size % 8))), np.uint64)
+    data = np.frombuffer(b"".join(wide), np.uint8)
     raw = np.frombuffer(b"".join(places), np.uint8)
     met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
-    room = size // WIDE + len(raw) // PLACE
+    room = len(data) // WIDE + len(raw) // PLACE
     found = np.empty((5, room), np.uint64)
     numbers, masks, met = found[0], found[1], found[2]
     marks, rows = found[3].view(np.int64), found[4].view(np.int64)
     starts, row_starts = np.zeros((2, len(own) + 1), np.int64)
-    _gather(
-        words,
+    scanned = _gather(
+        data,
         lengths,
         own,
         heads,
@@ -192,10 +187,10 @@ def scan_answers(
         rows,
         row_starts,
     )
-    return Beside(numbers, masks, starts.tolist(), met, rows, row_starts.tolist())
+    return Beside(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
 
 
-@inlined
+@subkernel
 def _enter(
     numbers: Any, masks: Any, marks: Any, first: Any, end: Any, number: Any, bit: Any
 ) -> Any:
@@ -217,8 +212,8 @@ def _enter(
 
 
 @kernel(
-    types.void(
-        R64,
+    types.int64(
+        R8,
         RI64,
         R64,
         R64,
@@ -236,7 +231,7 @@ def _enter(
     )
 )
 def _gather(
-    words: Any,
+    data: Any,
     lengths: Any,
     own: Any,
     heads: Any,
@@ -253,10 +248,13 @@ def _gather(
     met: Any,
     rows: Any,
     row_starts: Any,
-) -> None:
-    """See :func:`scan_answers`; ``marks``: of every neighbour its row, or whether it has none."""
-    end = row = bucket = slot = place = last_row = 0
-    byte = np.uint64(0)
+) -> Any:
+    """Fill the arrays of :class:`Beside`; how many SimHash records were compared.
+
+    ``marks``: of every candidate its row, or whether it has none.
+    """
+    end = row = bucket = slot = place = last_row = scanned = 0
+    byte, bound = np.uint64(0), np.uint64(distance)
     for page in range(len(own)):
         first = end
         mine = own[page]
@@ -276,17 +274,21 @@ def _gather(
             place += PLACE
         for _ in range(wide_counts[page]):
             head, bit = heads[2 * bucket], heads[2 * bucket + 1]
-            start = byte
-            for _ in range(lengths[bucket] // WIDE):
-                if popcount((_word(words, start + _NUMBER) ^ head) & _MASK48) <= distance:
-                    number = _word(words, start) & _MASK
+            start, left = byte, lengths[bucket] // WIDE
+            scanned += left
+            while left > 0:
+                near = nearest_records(data, start, np.uint64(left), head, bound)
+                while near:
+                    number = load_word(data, start + trailing_zeros(near) * _WIDE) & _MASK
+                    near &= near - _ONE
                     # A repeated call meets its own record and later ones.
                     if mine == 0 or number < mine:
                         at = _enter(numbers, masks, marks, first, end, number, bit)
                         if marks[at] == _NEW:
                             marks[at] = _NO_ROW
                             end += 1
-                start += _WIDE
+                start += RECORDS
+                left -= 8
             byte += np.uint64(lengths[bucket])
             bucket += 1
         slot += counts[page]
@@ -296,6 +298,7 @@ def _gather(
                 met[last_row], rows[last_row] = numbers[i], marks[i]
                 last_row += 1
         row_starts[page + 1] = last_row
+    return scanned
 
 
 def warm(*, answers: bool = False) -> None:

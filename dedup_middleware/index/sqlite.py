@@ -93,13 +93,16 @@ class SQLiteIndex(SQLiteFile):
         # After commits, so that a copy of a page that is stored by now need not wait for it.
         step = Shared(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.submit(step, undo)
+        while self._scans:
+            self._tell_scanned(self._scans.popleft())
         return made
 
     def _propose(
         self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
     ) -> list[Claimed | Candidates]:
-        made, corrupt = propose(db, pages, at, self._record)
+        made, corrupt, scanned = propose(db, pages, at, self._record)
         self.corrupt += corrupt
+        self._scans.append(scanned)
         return made
 
     async def load(self, pages: Pages) -> int:

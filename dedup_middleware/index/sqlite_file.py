@@ -8,6 +8,7 @@ import logging
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +101,8 @@ class SQLiteFile(Index):
         self._thread: ThreadPoolExecutor | None = None
         self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
         self._on_round_trip: Callable[[], None] = lambda: None
+        # SimHash records compared by each transaction; their thread adds, the event loop's takes.
+        self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
         self._record = WHOLE
         # The oldest generation, and the first page id of those after it, which stays the same.

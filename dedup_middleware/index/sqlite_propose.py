@@ -39,12 +39,13 @@ _Made = tuple[Claim | None, Neighbours]
 
 def propose(
     db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment, layout: RecordLayout
-) -> tuple[list[Claimed | Candidates], int]:
+) -> tuple[list[Claimed | Candidates], int, int]:
     """Claim the places of all pages that no unknown page blocks, one page after the other.
 
     Leases that have run out must be ended before, in the same transaction.
 
-    :returns: what to say of each page, and how many rows of candidates were damaged
+    :returns: what to say of each page, how many rows of candidates were damaged, and how many
+        SimHash records were compared
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
@@ -81,7 +82,7 @@ def propose(
         db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?)", leases)
         buckets.write(db)
     answers, damaged = _described(db, made, moment.now, layout)
-    return answers, corrupt + damaged
+    return answers, corrupt + damaged, sum(near.scanned for _, near in made)
 
 
 def _blocks(near: Neighbours, before: int) -> bool:

@@ -169,6 +169,7 @@ class Neighbours:
     tables: NDArray[np.uint64]
     corrupt: int = 0  # bytes that are no whole record
     full: int = 0  # buckets that take no more records
+    scanned: int = 0  # SimHash records that the Hamming kernel compared
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -191,4 +192,4 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
     order = np.lexsort((near.numbers, -np.bitwise_count(near.tables).astype(np.int64), others))
     best = np.sort(order[:most])
-    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full)
+    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full, near.scanned)

@@ -8,8 +8,9 @@ import numpy as np
 from numba import from_dtype, types
 
 from dedup_middleware.index.records import CONTENT
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.options import SKETCH_BITS
-from dedup_middleware.signature._jit import F64, I64, RI64, inlined, kernel
+from dedup_middleware.signature._jit import F64, I64, RI64, kernel
 
 # What is said of a candidate, in the order in which the rules are asked.
 EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = range(8)
@@ -18,7 +19,7 @@ LONG: Final = 128
 _RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
 
 
-@inlined
+@subkernel
 def _error(jaccard: Any, sketch_bits: Any) -> Any:
     """Standard error of a Jaccard index estimated from a 512-bit sketch.
 
@@ -31,12 +32,12 @@ def _error(jaccard: Any, sketch_bits: Any) -> Any:
     return np.sqrt(variance / ((1.0 - chance) * (1.0 - chance)))
 
 
-@inlined
+@subkernel
 def _is_same_host(one: Any, host: Any, key: Any) -> Any:
     return host != 0 and one.host == host and one.key != key
 
 
-@inlined
+@subkernel
 def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
     titled = title != 0 and one.title != 0
     other = titled and one.title != title

@@ -73,13 +73,3 @@ def compile_all(*kernels: Any) -> None:
     """Compile several kernels, or load them from the cache, unless that is done."""
     for dispatcher in kernels:
         compile_now(dispatcher)
-
-
-def inlined(function: _F) -> _F:
-    """A part of kernels: compiled into each of them, never called from Python. Makes no arrays."""
-    return kernels.subkernel(function)
-
-
-def allocating(function: _F) -> _F:
-    """The same for a part that makes arrays or returns one."""
-    return kernels.allocating_subkernel(function)

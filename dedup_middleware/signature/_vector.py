@@ -27,6 +27,8 @@ LANES32 = 16  # 32-bit lanes of the widest register
 LANES64 = 8
 MINIMA = 64  # minima a block keeps in registers: 4 x 512 or 8 x 256 bits
 NEAR = 64  # codes a block of the scan looks at
+RECORD = 11  # bytes of a SimHash record: page id (5), suffix of the SimHash (6), little-endian
+SUFFIX = 48  # bits
 # Codes that the scan asks memory for in advance: what the processor guesses by itself comes late.
 _AHEAD = 256
 
@@ -38,6 +40,17 @@ def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any
 
 def _data(context: Any, builder: Any, array_type: Any, value: Any) -> Any:
     return context.make_array(array_type)(context, builder, value).data
+
+
+def _bytes(context: Any, builder: Any, array_type: Any, value: Any) -> Any:
+    return builder.bitcast(_data(context, builder, array_type, value), _I8.as_pointer())
+
+
+def _word_at(builder: Any, pointer: Any) -> Any:
+    """The eight bytes at a pointer, which need not be aligned."""
+    word = builder.load(builder.bitcast(pointer, _I64.as_pointer()))
+    word.align = 1
+    return word
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
@@ -106,17 +119,64 @@ def prefetch(_: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def near_mask8(_: Any, array: Any, start: Any, query: Any, distance: Any) -> Any:
-    """Bit j of the result: ``array[start + j]`` is within the distance, j in 0..7."""
+def load_word(_: Any, array: Any, byte: Any) -> Any:
+    """The uint64 that begins at any byte of an array, which must hold all eight bytes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base = _bytes(context, builder, signature.args[0], args[0])
+        return _word_at(builder, builder.gep(base, [args[1]]))
+
+    return types.uint64(array, types.uint64), codegen
+
+
+@intrinsic
+def near_words(_: Any, array: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
+    """Bit j of the result: ``array[start + j]`` is within the distance, j below ``count`` (1..8).
+
+    Words behind the count are not read.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         base = _data(context, builder, signature.args[0], args[0])
-        query = _splat(builder, args[2], LANES64)
-        bound = _splat(builder, args[3], LANES64)
-        near = _near(builder, builder.gep(base, [args[1]]), query, bound)
-        return builder.zext(builder.bitcast(near, _I8), _I64)
+        codes = _load_some(builder, builder.gep(base, [args[1]]), args[2])
+        near = _within(builder, codes, args[3], args[4])
+        return builder.and_(near, _ones(builder, args[2]))
 
-    return types.uint64(array, types.uint64, types.uint64, types.uint64), codegen
+    return types.uint64(array, *[types.uint64] * 4), codegen
+
+
+@intrinsic
+def near_records8(_: Any, array: Any, byte: Any, query: Any, distance: Any) -> Any:
+    """Bit j of the result: the suffix of record j is within the distance, j in 0..7.
+
+    The first of the eight records begins at ``byte`` of the array.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base = _bytes(context, builder, signature.args[0], args[0])
+        first = builder.gep(base, [args[1]])
+        codes = _suffixes(builder, first, [_I64(RECORD * lane) for lane in range(LANES64)])
+        return _within(builder, codes, args[2], args[3])
+
+    return types.uint64(array, *[types.uint64] * 3), codegen
+
+
+@intrinsic
+def near_records(_: Any, array: Any, byte: Any, count: Any, query: Any, distance: Any) -> Any:
+    """The same for ``count`` records, 1..8; bytes behind the last one are not read."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base = _bytes(context, builder, signature.args[0], args[0])
+        last = builder.mul(builder.sub(args[2], _I64(1)), _I64(RECORD))
+        places = [_I64(0)]
+        for lane in range(1, LANES64):  # lanes without a record read the last one again
+            place = _I64(RECORD * lane)
+            places.append(builder.select(builder.icmp_unsigned("<", place, last), place, last))
+        codes = _suffixes(builder, builder.gep(base, [args[1]]), places)
+        near = _within(builder, codes, args[3], args[4])
+        return builder.and_(near, _ones(builder, args[2]))
+
+    return types.uint64(array, *[types.uint64] * 4), codegen
 
 
 @intrinsic
@@ -193,6 +253,59 @@ def _near(builder: Any, pointer: Any, query: Any, bound: Any) -> Any:
     return builder.icmp_unsigned("<=", _ctpop(builder, differing), bound)
 
 
+def _within(builder: Any, codes: Any, query: Any, distance: Any) -> Any:
+    """Mask of the eight codes within a distance of the query, an i64."""
+    differing = builder.xor(codes, _splat(builder, query, LANES64))
+    bound = _splat(builder, distance, LANES64)
+    near = builder.icmp_unsigned("<=", _ctpop(builder, differing), bound)
+    return builder.zext(builder.bitcast(near, _I8), _I64)
+
+
+def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
+    """Suffixes of eight records, each as a 64-bit lane.
+
+    A lane is loaded from the last eight bytes of its record, so that nothing behind it is read;
+    loads and inserts are faster than the gather instruction on most processors.
+    """
+    vector = ir.VectorType(_I64, LANES64)
+    codes = ir.Constant(vector, ir.Undefined)
+    for lane, place in enumerate(places):
+        end = builder.add(place, _I64(RECORD - 8))
+        codes = builder.insert_element(
+            codes, _word_at(builder, builder.gep(first, [end])), _I32(lane)
+        )
+    return builder.lshr(codes, ir.Constant(vector, [64 - SUFFIX] * LANES64))
+
+
+def _ones(builder: Any, count: Any) -> Any:
+    """The lowest ``count`` bits, 1..8."""
+    return builder.lshr(_I64(0xFF), builder.sub(_I64(LANES64), count))
+
+
+def _load_some(builder: Any, pointer: Any, count: Any) -> Any:
+    """The first ``count`` of eight words, the others 0; memory behind them is not read."""
+    vector = ir.VectorType(_I64, LANES64)
+    bits = ir.VectorType(_I1, LANES64)
+    mask = builder.bitcast(builder.trunc(_ones(builder, count), _I8), bits)
+    source = builder.bitcast(pointer, vector.as_pointer())
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(vector, [source.type, _I32, bits, vector]),
+        f"llvm.masked.load.v{LANES64}i64.p0",
+    )
+    nothing = ir.Constant(vector, [0] * LANES64)
+    return builder.call(function, [source, _I32(8), mask, nothing])
+
+
+def _sum(builder: Any, lanes: Any) -> Any:
+    add = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_I64, [lanes.type]),
+        f"llvm.vector.reduce.add.v{LANES64}i64",
+    )
+    return builder.call(add, [lanes])
+
+
 @intrinsic
 def distances64(_: Any, array: Any, start: Any, query: Any, out: Any) -> Any:
     """Write the Hamming distances of ``array[start:start + 64]`` to ``out[start:start + 64]``."""
@@ -213,22 +326,66 @@ def distances64(_: Any, array: Any, start: Any, query: Any, out: Any) -> Any:
 
 
 @intrinsic
-def row_distance8(_: Any, array: Any, start: Any, query: Any) -> Any:
-    """Hamming distance of two codes of 512 bits, ``array[start:start + 8]`` and ``query[:8]``."""
+def distances_words(_: Any, array: Any, start: Any, count: Any, query: Any, out: Any) -> Any:
+    """The same for ``count`` codes, 1..8; memory behind them is neither read nor written."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         base = _data(context, builder, signature.args[0], args[0])
+        target = _data(context, builder, signature.args[4], args[4])
+        codes = _load_some(builder, builder.gep(base, [args[1]]), args[2])
+        differing = builder.xor(codes, _splat(builder, args[3], LANES64))
+        narrow = ir.VectorType(_I8, LANES64)
+        counts = builder.bitcast(builder.trunc(_ctpop(builder, differing), narrow), _I64)
+        place = builder.gep(target, [args[1]])
+        with cgutils.for_range(builder, args[2]) as loop:
+            shift = builder.mul(loop.index, _I64(8))
+            one = builder.trunc(builder.lshr(counts, shift), _I8)
+            builder.store(one, builder.gep(place, [loop.index]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, types.uint64, types.uint64, out), codegen
+
+
+@intrinsic
+def distance_words(_: Any, array: Any, start: Any, count: Any, query: Any, at: Any) -> Any:
+    """Bits in which ``array[start:start + count]`` and ``query[at:at + count]`` differ.
+
+    ``count`` is 1..8; words behind it are not read.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        one = _data(context, builder, signature.args[0], args[0])
+        other = _data(context, builder, signature.args[3], args[3])
+        a = _load_some(builder, builder.gep(one, [args[1]]), args[2])
+        b = _load_some(builder, builder.gep(other, [args[4]]), args[2])
+        return _sum(builder, _ctpop(builder, builder.xor(a, b)))
+
+    return types.uint64(array, types.uint64, types.uint64, query, types.uint64), codegen
+
+
+@intrinsic
+def differing_groups(_: Any, array: Any, byte: Any, query: Any, bits: Any, lowest: Any) -> Any:
+    """Groups of ``bits`` bits in which two codes of 512 bits differ.
+
+    One begins at ``byte`` of the array, which need not be aligned, the other is ``query[:8]``.
+    ``bits`` is 1, 2, 4 or 8, and ``lowest`` a word with the lowest bit of each group.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base = _bytes(context, builder, signature.args[0], args[0])
         other = _data(context, builder, signature.args[2], args[2])
         row = _load(builder, builder.gep(base, [args[1]]), _I64, LANES64)
-        counts = _ctpop(builder, builder.xor(row, _load(builder, other, _I64, LANES64)))
-        add = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(_I64, [counts.type]),
-            f"llvm.vector.reduce.add.v{LANES64}i64",
-        )
-        return builder.call(add, [counts])
+        row.align = 1
+        differing = builder.xor(row, _load(builder, other, _I64, LANES64))
+        # Groups of fewer bits are folded by 0, which changes nothing.
+        for step in (1, 2, 4):
+            used = builder.icmp_unsigned(">", args[3], _I64(step))
+            shift = _splat(builder, builder.select(used, _I64(step), _I64(0)), LANES64)
+            differing = builder.or_(differing, builder.lshr(differing, shift))
+        chosen = builder.and_(differing, _splat(builder, args[4], LANES64))
+        return _sum(builder, _ctpop(builder, chosen))
 
-    return types.uint64(array, types.uint64, query), codegen
+    return types.uint64(array, types.uint64, query, types.uint64, types.uint64), codegen
 
 
 @intrinsic

@@ -9,8 +9,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32, REFUSED, U64, Word, inlined, kernel
+from dedup_middleware.signature._jit import R32, REFUSED, U64, Word, kernel
 
 _M1 = np.uint64(0xFF51AFD7ED558CCD)
 _M2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -47,7 +48,7 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
         return _bands(_inputs.vector(minhash, np.uint32, "minhash"), bands, rows)
 
 
-@inlined
+@subkernel
 def mix64(h: Word) -> Word:
     """MurmurHash3's finalizer, a permutation of the 64-bit numbers."""
     h = (h ^ (h >> _S33)) * _M1
@@ -55,7 +56,7 @@ def mix64(h: Word) -> Word:
     return h ^ (h >> _S33)
 
 
-@inlined
+@subkernel
 def fill_bands(minhash: NDArray[np.uint32], rows: int, out: NDArray[np.uint64]) -> None:
     """Hash the bands that `out` has room for."""
     for band in range(np.uint64(out.size)):

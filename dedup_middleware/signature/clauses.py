@@ -18,8 +18,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R8, R8_2, R64_2, U8, Word, inlined, kernel
+from dedup_middleware.signature._jit import I64, R8, R8_2, R64_2, U8, Word, kernel
 from dedup_middleware.text.hashing import mix
 
 PARTS: Final = 12
@@ -50,7 +51,7 @@ def turned_clauses(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDA
     return _turned(query, _inputs.rows(sketches, np.uint8, CLAUSE_BYTES, "sketches"))
 
 
-@inlined
+@subkernel
 def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
     """Write the sketch to `out`."""
     for i in range(np.uint64(CLAUSE_BYTES)):
@@ -76,7 +77,7 @@ def _clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return out
 
 
-@inlined
+@subkernel
 def turned(a: Word, b: Word) -> Word:
     """In how many parts two sketches have equal words and unequal turns."""
     found = np.int64(0)

@@ -1,4 +1,4 @@
-"""One page against the records of others: sketches, figures and clauses compared in one call."""
+"""One page against the records of others: sketches, numerals and clauses compared in one call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.signature._jit import F64, I64, R8, R8_2, R64, inlined, kernel
+from dedup_middleware.signature._jit import F64, I64, R8, R8_2, R64, kernel
+from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, turned
 from dedup_middleware.signature.figures import conflicts
-from dedup_middleware.signature.sketch import WORDS, differing_bits, estimate, lowest_bits
-
-_EIGHT = np.uint64(8)
+from dedup_middleware.signature.sketch import estimate, lowest_bits
 
 
 def compare(
@@ -52,14 +51,6 @@ def compare(
     return found
 
 
-@inlined
-def _word(records: Any, row: Any, at: Any) -> Any:
-    word = np.uint64(0)
-    for byte in range(_EIGHT):
-        word |= np.uint64(records[row, at + byte]) << (_EIGHT * byte)
-    return word
-
-
 @kernel(
     types.Tuple((F64, I64, I64))(
         R8_2, R8, types.uint64, R8, types.uint64, R64, types.uint64, types.int64, types.uint64
@@ -80,11 +71,8 @@ def _compare(
     jaccards, places = np.empty(count, np.float64), np.empty(count, np.int64)
     opposites = np.empty(count, np.int64)
     for row in range(count):
-        total = np.uint64(0)
-        for i in range(np.uint64(WORDS)):
-            other = _word(records, row, sketch_at + _EIGHT * i)
-            total += differing_bits(other, sketch[i], bits, lowest)
-        jaccards[row] = estimate(total, bits)
+        theirs = row * np.uint64(records.shape[1]) + sketch_at
+        jaccards[row] = estimate(differing_groups(records, theirs, sketch, bits, lowest), bits)
         places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
         opposites[row] = turned(
             clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]

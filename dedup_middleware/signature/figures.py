@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32, REFUSED, U8, Word, inlined, kernel
+from dedup_middleware.signature._jit import R32, REFUSED, U8, Word, kernel
 from dedup_middleware.text.places import NAMES, SECONDS
 
 ENTRIES: Final = 16
@@ -35,7 +36,7 @@ def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
         return _figure_sketch(_inputs.vector(entries, np.uint32, "entries"))
 
 
-@inlined
+@subkernel
 def fill_figures(
     entries: NDArray[np.uint32], kept: NDArray[np.uint32], out: NDArray[np.uint8]
 ) -> None:
@@ -62,7 +63,7 @@ def _figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return out
 
 
-@inlined
+@subkernel
 def _entry(sketch: Word, i: Word) -> Word:
     """Entry i, or the free one behind the last."""
     if i >= ENTRIES:
@@ -71,14 +72,14 @@ def _entry(sketch: Word, i: Word) -> Word:
     return low | middle << 8 | np.int64(sketch[3 * i + 2]) << 16
 
 
-@inlined
+@subkernel
 def _known(sketch: Word) -> Word:
     """The places below this one are known in full: a full sketch may have lost part of its last."""
     last = _entry(sketch, ENTRIES - 1)
     return (last >> 8) if last != _FREE else np.int64(1 << 16)
 
 
-@inlined
+@subkernel
 def _has(sketch: Word, entry: Word) -> Word:
     found = False
     for i in range(ENTRIES):
@@ -86,7 +87,7 @@ def _has(sketch: Word, entry: Word) -> Word:
     return found
 
 
-@inlined
+@subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
     """Whether a name among the entries first to last - 1 of `a`, and not of `b`, stands in another
     place of both."""
@@ -103,7 +104,7 @@ def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
     return found
 
 
-@inlined
+@subkernel
 def conflicts(a: Word, b: Word) -> Word:
     """In how many places two sketches have different figures or names.
 

@@ -1,4 +1,10 @@
-"""Hamming distances of binary codes: linear scans at the speed of memory."""
+"""The Hamming kernel: every comparison of SimHashes and of other binary codes.
+
+Codes lie as words of 64 bits in an array, or as the suffixes of SimHash records in the bytes of a
+bucket. Both are compared eight at a time: population counts of eight 64-bit lanes are one
+instruction with AVX-512 VPOPCNTDQ (``vpopcntq``), and table look-ups (``vpshufb``) on other x86-64
+processors. Fewer than eight go through the same instructions with the rest of the lanes masked out.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +14,20 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import allocating_subkernel, subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    I64,
-    R64,
-    R64_2,
-    REFUSED,
-    U8,
-    U16,
-    Word,
-    allocating,
-    inlined,
-    kernel,
-)
+from dedup_middleware.signature._jit import I64, R64, R64_2, REFUSED, U8, U16, Word, kernel
 from dedup_middleware.signature._vector import (
+    LANES64,
     NEAR,
+    RECORD,
+    distance_words,
     distances64,
-    near_mask8,
+    distances_words,
     near_mask64,
-    popcount,
-    row_distance8,
+    near_records,
+    near_records8,
+    near_words,
     share_word64,
     trailing_zeros,
 )
@@ -85,12 +85,25 @@ def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_EIGHT = np.uint64(8)
+_EIGHT = np.uint64(LANES64)
+RECORDS = np.uint64(LANES64 * RECORD)  # bytes of the records that one comparison takes
 _SHARED = np.uint64(3)
 _NEAR = np.uint64(NEAR)
 
 
-@allocating
+@subkernel
+def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance: Word) -> Word:
+    """Mask of the first SimHash records, 8 at most, whose suffix is within a distance.
+
+    :param array: any array; ``count`` records begin at this byte of it, at least one
+    :param query: the suffix to compare with, 48 bits
+    """
+    if count >= _EIGHT:
+        return near_records8(array, byte, query, distance)
+    return near_records(array, byte, count, query, distance)
+
+
+@allocating_subkernel
 def with_room(array: NDArray[np.int64], used: Word, more: Word) -> NDArray[np.int64]:
     """The array if ``more`` entries fit behind the first ``used``, else a larger copy."""
     size = np.uint64(array.size)
@@ -101,7 +114,7 @@ def with_room(array: NDArray[np.int64], used: Word, more: Word) -> NDArray[np.in
     return larger
 
 
-@inlined
+@subkernel
 def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
     """Append ``base + j`` for every one bit j of the mask; the new number of entries."""
     while mask:
@@ -111,7 +124,7 @@ def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
     return used
 
 
-@inlined
+@subkernel
 def _gather(
     codes: NDArray[np.uint64],
     start: Word,
@@ -139,7 +152,7 @@ def _gather(
     return i, used
 
 
-@allocating
+@allocating_subkernel
 def scan(
     codes: NDArray[np.uint64],
     start: Word,
@@ -157,16 +170,12 @@ def scan(
     while i + _NEAR <= stop:
         out = with_room(out, used, _NEAR)
         i, used = _gather(codes, i, stop, query, distance, out, used)
-    # Seven steps of eight and seven single codes may follow.
+    # Fewer than 64 codes are left.
     out = with_room(out, used, _NEAR)
-    while i + _EIGHT <= stop:
-        used = take(near_mask8(codes, i, query, distance), i, out, used)
-        i += _EIGHT
     while i < stop:
-        if popcount(codes[i] ^ query) <= distance:
-            out[used] = np.int64(i)
-            used += _ONE
-        i += _ONE
+        mask = near_words(codes, i, min(_EIGHT, stop - i), query, distance)
+        used = take(mask, i, out, used)
+        i += _EIGHT
     return out, used
 
 
@@ -192,29 +201,21 @@ def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint
         distances64(fingerprints, i, query, out)
         i += _NEAR
     while i < size:
-        out[i] = popcount(fingerprints[i] ^ query)
-        i += _ONE
+        distances_words(fingerprints, i, min(_EIGHT, size - i), query, out)
+        i += _EIGHT
     return out
 
 
 @kernel(U16(R64_2, R64))
 def _row_distances(rows: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    size = np.uint64(rows.shape[0])
     width = np.uint64(rows.shape[1])
     out = np.empty(rows.shape[0], np.uint16)
     flat = rows.reshape(rows.size)
-    if width == _EIGHT:
-        for row in range(size):
-            out[row] = row_distance8(flat, row * width, query)
-    elif width == np.uint64(2):
-        first, second = query[0], query[1]
-        for row in range(size):
-            at = row + row
-            out[row] = popcount(flat[at] ^ first) + popcount(flat[at + _ONE] ^ second)
-    else:
-        for row in range(size):
-            total = np.uint64(0)
-            for word in range(width):
-                total += popcount(flat[row * width + word] ^ query[word])
-            out[row] = total
+    for row in range(np.uint64(rows.shape[0])):
+        total, word = np.uint64(0), np.uint64(0)
+        while word < width:
+            count = min(_EIGHT, width - word)
+            total += distance_words(flat, row * width + word, count, query, word)
+            word += _EIGHT
+        out[row] = total
     return out

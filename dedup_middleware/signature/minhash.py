@@ -11,16 +11,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    R32_2,
-    R64,
-    REFUSED,
-    U32,
-    Word,
-    inlined,
-    kernel,
-)
+from dedup_middleware.signature._jit import R32_2, R64, REFUSED, U32, Word, kernel
 from dedup_middleware.signature._vector import MINIMA, minima64
 
 MAX_PERMUTATIONS = 1 << 16
@@ -86,7 +79,7 @@ _S13 = np.uint32(13)
 _S16 = np.uint32(16)
 
 
-@inlined
+@subkernel
 def mix32(h: Word) -> Word:
     """MurmurHash3's finalizer, a permutation of the 32-bit numbers."""
     # numba widens 32-bit arithmetic to 64 bits, hence the casts.
@@ -97,7 +90,7 @@ def mix32(h: Word) -> Word:
     return np.uint32(h ^ (h >> _S16))
 
 
-@inlined
+@subkernel
 def fill_minima(
     mixed: NDArray[np.uint32], padded: NDArray[np.uint32], out: NDArray[np.uint32]
 ) -> None:

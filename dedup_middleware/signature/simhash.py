@@ -14,8 +14,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R32, R64, REFUSED, Word, inlined, kernel
+from dedup_middleware.signature._jit import I64, R32, R64, REFUSED, Word, kernel
 from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64
@@ -109,7 +110,7 @@ _ROUND = 255  # what the 8-bit counters hold
 _RESULT = types.Tuple((types.uint64, types.int64, I64))
 
 
-@inlined
+@subkernel
 def centred(sums: NDArray[np.int64], total: Word) -> Word:
     """Turn the weights of the set bits into sums, and the sums into the value."""
     value = np.uint64(0)
@@ -119,7 +120,7 @@ def centred(sums: NDArray[np.int64], total: Word) -> Word:
     return value
 
 
-@inlined
+@subkernel
 def sum_bits(
     features: NDArray[np.uint64], counters: NDArray[np.uint8], sums: NDArray[np.int64]
 ) -> None:

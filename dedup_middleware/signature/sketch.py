@@ -9,19 +9,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    F64,
-    R32,
-    R64,
-    R64_2,
-    REFUSED,
-    U64,
-    Word,
-    inlined,
-    kernel,
-)
-from dedup_middleware.signature._vector import popcount
+from dedup_middleware.signature._jit import F64, R32, R64, R64_2, REFUSED, U64, Word, kernel
+from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.minhash import mix32
 
 BITS = 512
@@ -129,9 +120,10 @@ def lowest_bits(bits: int) -> Word:
 
 
 _S64 = np.uint64(64)
+_BYTES = np.uint64(BITS // 8)
 
 
-@inlined
+@subkernel
 def fill_sketch(minhash: NDArray[np.uint32], bits: int, out: NDArray[np.uint64]) -> None:
     """Write the sketch of the first 512 / bits minima."""
     # The high bits of the mixed minimum: all of its bits have passed two multiplications.
@@ -152,7 +144,7 @@ def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
     return out
 
 
-@inlined
+@subkernel
 def estimate(differing: Word, bits: int) -> Word:
     """Jaccard similarity from the number of groups of bits that differ."""
     chance = 1.0 / (1 << bits)
@@ -160,25 +152,9 @@ def estimate(differing: Word, bits: int) -> Word:
     return max(0.0, (agreement - chance) / (1.0 - chance))
 
 
-@inlined
-def differing_bits(a: Word, b: Word, bits: int, lowest: Word) -> Word:
-    """Groups of bits in which two words differ."""
-    x = a ^ b
-    if bits > 1:
-        x |= x >> np.uint64(1)
-    if bits > 2:
-        x |= x >> np.uint64(2)
-    if bits > 4:
-        x |= x >> np.uint64(4)
-    return popcount(x & lowest)
-
-
 @kernel(types.float64(R64, R64, types.int64, types.uint64))
 def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: Word) -> Word:
-    total = np.uint64(0)
-    for i in range(np.uint64(WORDS)):
-        total += differing_bits(a[i], b[i], bits, lowest)
-    return estimate(total, bits)
+    return estimate(differing_groups(a, 0, b, bits, lowest), bits)
 
 
 @kernel(F64(R64, R64_2, types.int64, types.uint64))
@@ -187,8 +163,6 @@ def _jaccards(
 ) -> NDArray[np.float64]:
     out = np.empty(sketches.shape[0], np.float64)
     for row in range(np.uint64(sketches.shape[0])):
-        total = np.uint64(0)
-        for i in range(np.uint64(WORDS)):
-            total += differing_bits(sketches[row, i], query[i], bits, lowest)
-        out[row] = estimate(total, bits)
+        differing = differing_groups(sketches, row * _BYTES, query, bits, lowest)
+        out[row] = estimate(differing, bits)
     return out

@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.kernels import allocating_subkernel
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._jit import (
     I64,
@@ -24,7 +25,6 @@ from dedup_middleware.signature._jit import (
     U32,
     U64,
     Word,
-    allocating,
     kernel,
 )
 from dedup_middleware.signature._vector import add_weights
@@ -115,7 +115,7 @@ class TextSigner:
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses)
 
 
-@allocating
+@allocating_subkernel
 def _sign(
     features: NDArray[np.uint64],
     counts: NDArray[np.uint32],

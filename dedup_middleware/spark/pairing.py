@@ -1,4 +1,4 @@
-"""Who stands beside whom: the records of buckets, sorted, to pairs of pages.
+"""Pairs of pages from the sorted records of buckets.
 
 A block is what one task compares: the records of one bucket, or the two chunks of a bucket that
 was split. Records of a block are sorted by the order of their pages. Pages that have several
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.index.records import REMAINDER_BITS
 from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.signature._jit import I64, R64, RI64, RI64_2, inlined, kernel
-from dedup_middleware.signature._vector import popcount
+from dedup_middleware.kernels import subkernel
+from dedup_middleware.signature._jit import I64, R8, R64, RI64, RI64_2, kernel
+from dedup_middleware.signature._vector import near_words, trailing_zeros
+from dedup_middleware.signature.hamming import distances
 
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
@@ -27,6 +29,7 @@ NOTHING = -1  # what fills the rows of ``lower``
 LAST_RANK = 64  # of the narrow tables that of the keys comes last
 
 _BLOCK = np.uint64(0xFFFF)
+_BIT, _LANES = np.uint64(1), np.uint64(0xFF)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _OWN, _PROBED, _NARROW = 0, 1 << 8, 2 << 8  # kinds of blocks, the lowest first
 _CROWDED = 3 << 8  # comes on top
@@ -85,29 +88,29 @@ def pairs(
     return page[:found], candidate[:found], (int(cursor[0]), int(cursor[1]))
 
 
-@inlined
+@subkernel
 def _block(simhash: Any, table: Any) -> Any:
     """The 16 bits that a table begins with."""
     return simhash >> np.uint64(48 - 16 * (table - _FIRST_WIDE)) & _BLOCK
 
 
-@inlined
+@subkernel
 def _is_wide(table: Any) -> Any:
     return _FIRST_WIDE <= table <= _LAST_WIDE
 
 
-@inlined
+@subkernel
 def _rank(kind: Any, number: Any, crowded: Any, table: Any) -> Any:
     """Which of two blocks is lower: a number."""
     return kind + number + (_CROWDED if crowded >> table & 1 else 0)
 
 
-@inlined
+@subkernel
 def _narrow_number(table: Any) -> Any:
     return LAST_RANK if table == KEY_TABLE else table
 
 
-@inlined
+@subkernel
 def _current(flags: Any, table: Any, crowded: Any) -> Any:
     """The rank of the block in which a record with these flags meets another."""
     if flags & PROBE:
@@ -117,7 +120,7 @@ def _current(flags: Any, table: Any, crowded: Any) -> Any:
     return _rank(_NARROW, _narrow_number(table), crowded, table)
 
 
-@inlined
+@subkernel
 def _probes(row: Any) -> Any:
     """How many probes a row of ``lower`` begins with."""
     count = 0
@@ -126,7 +129,7 @@ def _probes(row: Any) -> Any:
     return count
 
 
-@inlined
+@subkernel
 def _is_lowest(
     other: Any, differing: Any, near: Any, near_probed: Any, mine: Any, theirs: Any, crowded: Any,
     current: Any,
@@ -191,7 +194,7 @@ def _pairs(
     crowded: Any, lower: Any, distance: Any, of_whole: Any, of_split: Any, cursor: Any, page: Any,
     candidate: Any,
 ) -> Any:  # fmt: skip
-    found = 0
+    found, bound = 0, np.uint64(distance)
     for block in range(cursor[0], len(tables)):
         begin, end = starts[block], starts[block + 1]
         table = tables[block]
@@ -204,31 +207,39 @@ def _pairs(
                 return found
             if orders[i] < 0:
                 continue
-            probe = flags[i] & PROBE
-            mine = 0
-            for j in range(begin, end):
-                if orders[j] >= lasts[i] or mine == most:
-                    break
-                if orders[j] == orders[i] or flags[j] & PROBE:
-                    continue
-                if split[block] and not (flags[i] ^ flags[j]) & SECOND:
-                    continue
-                differing = simhashes[i] ^ simhashes[j]
-                bits = np.int64(popcount(differing))
-                # The flipped bit of a probe is in the name of the bucket.
-                if wide and bits - probe > distance:
-                    continue
-                signed = flags[i] & flags[j] & SIGNED != 0
-                current = _current(flags[i], table, crowded[j])
-                if not _is_lowest(
-                    simhashes[j], differing, signed and bits <= distance,
-                    signed and bits - 1 <= distance, lower[i], lower[j], crowded[j], current,
-                ):  # fmt: skip
-                    continue
-                page[found] = orders[i]
-                candidate[found] = orders[j]
-                found += 1
-                mine += 1
+            # The flipped bit of a probe is in the name of the bucket.
+            probed = flags[i] & PROBE != 0
+            mine, at = 0, begin
+            while at < end and orders[at] < lasts[i] and mine < most:
+                lanes = np.uint64(min(8, end - at))
+                start = np.uint64(at)
+                near = near_words(simhashes, start, lanes, simhashes[i], bound)
+                near_probed = near_words(simhashes, start, lanes, simhashes[i], bound + _BIT)
+                left = (near_probed if probed else near) if wide else _LANES
+                left &= (_BIT << lanes) - _BIT
+                while left and mine < most:
+                    lane = trailing_zeros(left)
+                    left &= left - _BIT
+                    j = at + np.int64(lane)
+                    if orders[j] >= lasts[i]:
+                        break
+                    if orders[j] == orders[i] or flags[j] & PROBE:
+                        continue
+                    if split[block] and not (flags[i] ^ flags[j]) & SECOND:
+                        continue
+                    signed = flags[i] & flags[j] & SIGNED != 0
+                    if not _is_lowest(
+                        simhashes[j], simhashes[i] ^ simhashes[j],
+                        signed and near >> lane & _BIT != 0,
+                        signed and near_probed >> lane & _BIT != 0,
+                        lower[i], lower[j], crowded[j], _current(flags[i], table, crowded[j]),
+                    ):  # fmt: skip
+                        continue
+                    page[found] = orders[i]
+                    candidate[found] = orders[j]
+                    found += 1
+                    mine += 1
+                at += 8
     cursor[0], cursor[1] = len(tables), 0
     return found
 
@@ -249,19 +260,19 @@ def common_tables(
     :param distance: largest Hamming distance of SimHashes
     """
     masks = np.zeros(len(owners), np.int64)
-    _common_tables(owners, starts, places, simhashes, distance, masks)
+    bits = distances(simhashes[owners] ^ simhashes, 0)
+    _common_tables(owners, starts, places, simhashes, bits, distance, masks)
     return masks
 
 
-@kernel(types.void(RI64, RI64, RI64, R64, types.int64, I64))
+@kernel(types.void(RI64, RI64, RI64, R64, R8, types.int64, I64))
 def _common_tables(
-    owners: Any, starts: Any, places: Any, simhashes: Any, distance: Any, masks: Any
+    owners: Any, starts: Any, places: Any, simhashes: Any, bits: Any, distance: Any, masks: Any
 ) -> None:
     for row in range(len(owners)):
         owner = owners[row]
         if owner == row:
             continue
-        bits = np.int64(popcount(simhashes[owner] ^ simhashes[row]))
         for i in range(starts[owner], starts[owner + 1]):
             table = places[i] >> TABLE_SHIFT
             for j in range(starts[row], starts[row + 1]):
@@ -270,7 +281,8 @@ def _common_tables(
                 if _is_wide(table):
                     prefix = np.uint64(places[i] >> REMAINDER_BITS) & _BLOCK
                     probe = prefix != _block(simhashes[owner], table)
-                    met = _block(simhashes[row], table) == prefix and bits - probe <= distance
+                    met = _block(simhashes[row], table) == prefix
+                    met = met and np.int64(bits[row]) - probe <= distance
                 else:
                     met = places[i] == places[j]
                 if met:

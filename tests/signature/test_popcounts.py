@@ -1,0 +1,121 @@
+"""The functions that a crawl and Spark call count bits with vector instructions, and only so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import types
+
+from dedup_middleware.index import memory_buckets, scan
+from dedup_middleware.index.records import NUMBER_BITS, WIDE, WIDE_REMAINDER_BITS
+from dedup_middleware.signature import _jit, _vector, comparison, hamming, sketch
+from dedup_middleware.spark import pairing
+from tests.signature.test_kernels import assembly_for, host_has, text_of
+
+KERNELS = {
+    "memory index, proposals": memory_buckets._propose,
+    "memory index, older generations": memory_buckets._look,
+    "Redis index, proposals": scan._gather,
+    "SQLite index, and reading of any index": scan._scan,
+    "Spark, pairs": pairing._pairs,
+    "Spark, distances of pairs": hamming._distances,
+    "sketches of candidates": comparison._compare,
+    "sketches": sketch._jaccards,
+    "codes of any width": hamming._row_distances,
+}
+SCALAR = r"\tpopcnt[wlq]?\t"
+
+
+def compiled(kernel: Any) -> Any:
+    """The same function fresh from the compiler: cached code can't be looked at."""
+    options = {"nogil": True, "error_model": "numpy"}
+    return numba.njit(kernel.declared, **options)(kernel.py_func)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_bits_are_counted_in_vectors(name: str, record_property: Any) -> None:
+    """On this processor, and cross-compiled for others, each kernel counts bits in vector registers
+    (``vpopcntq``, or ``vpshufb`` where that is missing) and never in a scalar one."""
+    function = compiled(KERNELS[name])
+    for cpu in ("icelake-server", "znver4"):
+        assembly = assembly_for(function, cpu)
+        assert re.search(r"\tvpopcntq\t.*%[xyz]mm", assembly), cpu
+        assert not re.search(SCALAR, assembly), cpu
+    for cpu in ("haswell", "znver2"):
+        assembly = assembly_for(function, cpu)
+        assert re.search(r"\tvpshufb\t.*%ymm", assembly), cpu
+        assert not re.search(SCALAR, assembly), cpu
+    if llvm.get_process_triple().split("-")[0] != "x86_64":
+        return
+    assembly = text_of(function.inspect_asm())
+    assert not re.search(SCALAR, assembly)
+    record_property("vpopcntq", "vpopcntq" in assembly)
+    if not numba.config.CPU_NAME and host_has("avx512vpopcntdq"):
+        assert re.search(r"\tvpopcntq\t.*%zmm", assembly)
+
+
+@_jit.kernel(types.uint64(_jit.R8, *[types.uint64] * 4))
+def _nearest(data: Any, byte: Any, count: Any, query: Any, distance: Any) -> Any:
+    return hamming.nearest_records(data, byte, count, query, distance)
+
+
+@_jit.kernel(types.uint64(_jit.R64, *[types.uint64] * 4))
+def _near_words(words: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
+    return _vector.near_words(words, start, count, query, distance)
+
+
+def test_records_are_those_of_the_index() -> None:
+    """The kernel knows the layout of SimHash records by numbers of its own; they are the same."""
+    assert (_vector.RECORD, _vector.SUFFIX) == (WIDE, WIDE_REMAINDER_BITS)
+    assert NUMBER_BITS + WIDE_REMAINDER_BITS == 8 * WIDE
+
+
+@given(
+    st.integers(0, 2**48 - 1),
+    st.lists(st.tuples(st.integers(0, 2**40 - 1), st.sets(st.integers(0, 47))), min_size=1),
+    st.integers(0, 64),
+    st.integers(0, 9),
+)
+def test_records_equal_numpy(
+    query: int, records: list[tuple[int, set[int]]], distance: int, byte: int
+) -> None:
+    """Of records at any byte the first eight, or as many as there are, are compared as NumPy does;
+    the array ends with the last one."""
+    suffixes = [query ^ sum(1 << bit for bit in flips) for _, flips in records]
+    raw = b"".join(
+        number.to_bytes(5, "little") + suffix.to_bytes(6, "little")
+        for (number, _), suffix in zip(records, suffixes, strict=True)
+    )
+    data = np.frombuffer(b"\xa5" * byte + raw, np.uint8)
+    words = np.array(suffixes, np.uint64)
+    near = np.bitwise_count(words ^ np.uint64(query))[:8] <= distance
+    expected = sum(1 << lane for lane in np.flatnonzero(near).tolist())
+    assert _nearest(data, byte, len(records), query, distance) == expected
+    assert _near_words(words, 0, min(8, len(words)), query, distance) == expected
+
+
+@given(st.data(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 9))
+def test_sketches_equal_numpy(data: Any, bits: int, pad: int) -> None:
+    """Jaccard indexes of sketches at any byte of a record are those that NumPy computes."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    rows = rng.integers(0, 256, (data.draw(st.integers(0, 9)), pad + 48 + 36 + 64), np.uint8)
+    query = rng.integers(0, 1 << 64, 8, np.uint64)
+    if len(rows):
+        rows[0, pad + 84 :] = query.view(np.uint8)
+    found, _, _ = comparison.compare(
+        rows, rows[0, pad : pad + 48].copy() if len(rows) else np.zeros(48, np.uint8), pad,
+        np.zeros(36, np.uint8), pad + 48, query, pad + 84, bits,
+    )  # fmt: skip
+    groups = np.unpackbits(
+        rows[:, pad + 84 :] ^ query.view(np.uint8), axis=1, bitorder="little"
+    ).reshape(len(rows), 512 // bits, bits)
+    agreement = 1 - groups.any(axis=2).sum(axis=1) * bits / 512
+    chance = 0.5**bits
+    np.testing.assert_allclose(found, np.maximum(0, (agreement - chance) / (1 - chance)))
