@@ -1,16 +1,26 @@
 # make crawl   crawl the sample site and drop its near-duplicates
+# make check   linters, types, and the tests that need no server, browser or Java
 # make test    run all tests
 PYTHON ?= python3
 VENV ?= .venv
+# A run of the tests starts hundreds of interpreters: none shall compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+# Processes that run tests: one for each core, unless JOBS says otherwise.
+JOBS ?= auto
 BIN := $(VENV)/bin
 
-.PHONY: crawl test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean
+.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
 
+check: lint
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not services'
+
+# A file is run by one process, so that what its tests share is made once.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	PYTHON=$(PYTHON) .ci/tools chromium java redis
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -48,6 +58,7 @@ docs: $(VENV)/.docs
 
 # One stamp for each set of packages; a change of pyproject.toml installs anew.
 $(VENV)/.venv:
+	PYTHON=$(PYTHON) .ci/tools venv
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 

@@ -34,12 +34,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> Harness:
+@pytest.fixture(params=["memory", "sqlite", pytest.param("redis", marks=pytest.mark.services)])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     """A fresh store of each kind."""
     if request.param == "memory":
         return MemoryHarness()
-    return RedisHarness(server) if request.param == "redis" else SQLiteHarness(tmp_path / "i.db")
+    if request.param == "sqlite":
+        return SQLiteHarness(tmp_path / "i.db")
+    return RedisHarness(request.getfixturevalue("server"))
 
 
 def fingerprint(key: str, seed: int = 1) -> Fingerprint:

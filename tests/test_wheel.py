@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mirrors import Mirrors
+from tests.once import once
 
 ROOT = Path(__file__).parent.parent
 SPIDER = """
@@ -33,17 +34,20 @@ class PagesSpider(scrapy.Spider):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the checkout."""
-    out = tmp_path_factory.mktemp("dist")
+    (built,) = once(tmp_path_factory, "wheel", build).glob("*.whl")
+    return built
+
+
+def build(out: Path) -> None:
+    """Build the wheel into a folder."""
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
         check=True,
         capture_output=True,
     )
-    (built,) = out.glob("*.whl")
-    return built
 
 
 def test_wheel_holds_the_package_alone(wheel: Path) -> None:

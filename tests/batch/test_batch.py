@@ -233,7 +233,7 @@ def test_bad_rows_of_csv(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("none.jsonl", None),
-        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 1000)[:-20]),
+        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 1000, mtime=0)[:-20]),
         ("plain.jsonl.gz", b'{"text": "a"}\n'),
         ("no.parquet", b"PAR1 and nothing else"),
         ("no.warc", b"this is no WARC\r\n\r\n" * 10),

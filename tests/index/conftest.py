@@ -10,7 +10,7 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
-from tests.index.windows import KINDS, Windows
+from tests.index.windows import MEMORY, REDIS, SQLITE, Windows
 from tests.servers import RedisServer, running_redis
 
 
@@ -29,10 +29,8 @@ def workers_server(redis_server: RedisServer) -> RedisServer:
     return redis_server
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-async def harness(
-    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer
-) -> AsyncIterator[Harness]:
+@pytest.fixture(params=["memory", "sqlite", pytest.param("redis", marks=pytest.mark.services)])
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
     """A fresh store of each kind."""
     harness: Harness
     if request.param == "memory":
@@ -40,7 +38,7 @@ async def harness(
     elif request.param == "sqlite":
         harness = SQLiteHarness(tmp_path / "index.db")
     else:
-        harness = RedisHarness(redis_server)
+        harness = RedisHarness(request.getfixturevalue("redis_server"))
     yield harness
     await harness.close()
 
@@ -72,7 +70,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=KINDS)
-def windows(request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer) -> Windows:
+@pytest.fixture(params=[MEMORY, SQLITE, pytest.param(REDIS, marks=pytest.mark.services)])
+def windows(request: pytest.FixtureRequest, tmp_path: Path) -> Windows:
     """Makes stores of each kind whose pages expire."""
-    return Windows(request.param, tmp_path, redis_server)
+    server = request.getfixturevalue("redis_server") if request.param == REDIS else None
+    return Windows(request.param, tmp_path, server)

@@ -17,7 +17,7 @@ import attrs
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.servers import RedisServer
 
-MEMORY, SQLITE, REDIS = KINDS = ("memory", "sqlite", "redis")
+MEMORY, SQLITE, REDIS = ("memory", "sqlite", "redis")
 _TOLD = (1000.0,)
 _REAL = (1.5, 6.0, 24.0)
 _START = 0.05  # seconds into a generation at which a scenario begins
@@ -31,7 +31,7 @@ class Windows:
 
     kind: str
     folder: Path
-    server: RedisServer
+    server: RedisServer | None
 
     @property
     def spans(self) -> tuple[float, ...]:
@@ -46,6 +46,7 @@ class Windows:
         if self.kind == SQLITE:
             return SQLiteHarness(self.folder / "index.db", window)
         await asyncio.sleep(-time.time() % span + _START)
+        assert self.server is not None
         return RedisHarness(self.server, window)
 
 
