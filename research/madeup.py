@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.stream import COPIES, OTHERS
-from dedup_middleware.methods.charset import level_1
+from dedup_middleware.methods.literature.charset import level_1
 
 CATEGORIES: Final = 5
 _COMMON: Final = 400  # words that all documents use

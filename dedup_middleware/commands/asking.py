@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware import fingerprint as fp
-from dedup_middleware.fingerprint import Fingerprint, Fingerprinter, keyed_hash
+from dedup_middleware.fingerprint import Fingerprint, Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
@@ -17,6 +17,7 @@ from dedup_middleware.index.records import State
 from dedup_middleware.index.tables import Neighbours
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.judging import bits, same_keys
+from dedup_middleware.keyedhash import keyed_hash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options

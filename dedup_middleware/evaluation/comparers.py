@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, make_shingler
+from dedup_middleware.fingerprint import (
+    Document,
+    Fingerprint,
+    Fingerprinter,
+    make_shingler,
+    make_signer,
+)
 from dedup_middleware.methods.base import Method, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
-from dedup_middleware.methods.literature import literature
+from dedup_middleware.methods.literature.base import Signature, SignatureMethod
+from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.minhash import MinHashMethod
-from dedup_middleware.methods.reading import Signature, SignatureMethod
-from dedup_middleware.methods.signing import Signer
 from dedup_middleware.methods.simhash import SimHashMethod
 from dedup_middleware.options import METHODS, Options
 
@@ -155,11 +160,11 @@ class SignatureComparer(SymmetricComparer):
         self.threshold = method.threshold
         self.options = options
         self._method = method
-        self._sign = Signer(method, options, make_shingler(options, 0))
+        self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
         """See :class:`Comparer`; None for a document with nothing to compare."""
-        return self._sign(document)
+        return self._sign(document.title, document.text or "", document.description)
 
     def similarity(self, a: Signature | None, b: Signature | None) -> float:
         """See :class:`SymmetricComparer`; 0 if there is nothing to compare."""

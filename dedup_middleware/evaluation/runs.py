@@ -30,7 +30,7 @@ from dedup_middleware.evaluation.comparers import (
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
 from dedup_middleware.evaluation.edits import KINDS
-from dedup_middleware.methods.literature import LITERATURE
+from dedup_middleware.methods.literature.registry import LITERATURE
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:

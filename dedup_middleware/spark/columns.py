@@ -13,7 +13,7 @@ from dedup_middleware.fingerprint import Fingerprint
 from dedup_middleware.index.pages import is_wide, starts_of
 from dedup_middleware.index.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
 from dedup_middleware.index.tables import Slots
-from dedup_middleware.methods.reading import Signature
+from dedup_middleware.methods.literature.base import Signature
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
