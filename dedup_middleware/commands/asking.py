@@ -106,9 +106,8 @@ class Reader:
         ranking = rank(judged, records.states.tolist(), same_key)
         ordered = tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
         if ranking.match is not None:
-            outcome = fp.REVISIT if ranking.same_key else fp.DUPLICATE
-            return Opinion(outcome, ranking.reason, compared[ranking.match], ordered)
-        outcome = WAITS if ranking.pending else fp.NEW
+            return Opinion(ranking.outcome, ranking.reason, compared[ranking.match], ordered)
+        outcome = WAITS if ranking.pending else ranking.outcome
         return Opinion(outcome, ranking.reason, None, ordered)
 
     async def numbers_of(self, key: str) -> list[int]:

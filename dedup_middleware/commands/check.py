@@ -18,8 +18,9 @@ from dedup_middleware.commands.context import (
     plain_table,
     shown,
 )
-from dedup_middleware.commands.pages import read_page
+from dedup_middleware.commands.selecting import read_page
 from dedup_middleware.fingerprint import Document, Fingerprint, make_shingler
+from dedup_middleware.ranking import is_dropped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,12 +60,7 @@ class Command(Subcommand):
         context.say(
             {**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, list(tokens))
         )
-        dropped = (
-            opinion.outcome == fp.DUPLICATE
-            or (opinion.outcome == fp.REVISIT and options.revisit == "drop")
-            or (opinion.outcome == fp.EMPTY and options.on_empty == "drop")
-        )
-        return FOUND if dropped else OK
+        return FOUND if is_dropped(opinion.outcome, options) else OK
 
 
 def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[str, Any]:

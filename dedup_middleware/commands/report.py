@@ -51,7 +51,7 @@ class Command(Subcommand):
         if arguments.texts < 0:
             raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
         from dedup_middleware.methods.choose import choose_method
-        from dedup_middleware.report.lines import line_of
+        from dedup_middleware.report.contents import line_of
 
         options = context.options
         method = choose_method(options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,18 @@ def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     starts = np.asarray(column.offsets.to_numpy(), np.int64)
     numbers = column.values.slice(starts[0], starts[-1] - starts[0])
     return starts - starts[0], words(numbers)
+
+
+def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """First and end of each run of equal values.
+
+    >>> list(runs_of(np.array([5, 5, 7])))
+    [(0, 2), (2, 3)]
+    """
+    if not len(values):
+        return
+    firsts = np.flatnonzero(np.diff(values, prepend=values[0] - 1)).tolist()
+    yield from pairwise([*firsts, len(values)])
 
 
 def matrix(column: Any, nothing: int) -> NDArray[np.int64]:

@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from dedup_middleware.batch.rows import BatchError, format_of
-from dedup_middleware.batch.warc import read_warc
+from dedup_middleware.batch.rows import BatchError, format_of, read_warc
 from dedup_middleware.options import Options
 from dedup_middleware.spark.job import Source
 from dedup_middleware.spark.settings import Job, SparkError

@@ -8,17 +8,26 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from dedup_middleware.fingerprint import EMPTY, REVISIT
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import is_dropped
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.blocks import candidate_pairs, sought
-from dedup_middleware.spark.judged import CANDIDATE, COPY, EDGES_DDL, OWN, judge_pairs
-from dedup_middleware.spark.matching import MATCHES_DDL, match_pages
 from dedup_middleware.spark.settings import Job
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
 from dedup_middleware.spark.stages import Stages
+from dedup_middleware.spark.verdicts import (
+    CANDIDATE,
+    COPY,
+    EDGES_DDL,
+    MATCHES_DDL,
+    OWN,
+    judge_pairs,
+    match_pages,
+)
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # in one partition of those that are judged
@@ -269,24 +278,21 @@ class Steps:
         """See :class:`.Result`."""
 
         def made() -> DataFrame:
-            keys = self.ordered.select("order", "key", "named")
-            names = keys.select("order", "key")
+            keys = names = self.ordered.select("order", "key")
             if self._old is not None:
                 names = names.union(self._old.select("order", "key"))
             names = names.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
-            revisit = F.col("same_key") & F.col("named")
             found = (
                 self.matches.join(keys, "order")
                 .join(names, "match", "left")
                 .select(
                     "order", "key", "match", "match_key",
-                    F.when(revisit, "revisit").otherwise("duplicate").alias("outcome"),
-                    "reason", "similarity", "jaccard", "distance", "tables",
+                    "outcome", "reason", "similarity", "jaccard", "distance", "tables",
                 )
             )  # fmt: skip
-            if self.options.revisit == "keep":
-                found = found.where("outcome != 'revisit'")
-            if self.options.on_empty == "drop":
+            if not is_dropped(REVISIT, self.options):
+                found = found.where(F.col("outcome") != REVISIT)
+            if is_dropped(EMPTY, self.options):
                 found = found.unionByName(self._empty(), allowMissingColumns=True)
             return found
 
@@ -294,7 +300,7 @@ class Steps:
 
     def _empty(self) -> DataFrame:
         return self.ordered.where("size = 0").select(
-            "order", "key", F.lit("empty").alias("outcome"), F.lit("no-text").alias("reason")
+            "order", "key", F.lit(EMPTY).alias("outcome"), F.lit("no-text").alias("reason")
         )
 
     def kept(self) -> DataFrame:

@@ -7,9 +7,9 @@ import numpy as np
 from dedup_middleware import Options
 from dedup_middleware.index.records import CONTENT
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.spark.judged import COULD, SURE, Candidates
 from dedup_middleware.spark.settling import Open, settle
 from dedup_middleware.spark.signing import LATEST, moment
+from dedup_middleware.spark.verdicts import COULD, SURE, Candidates
 
 METHOD = choose_method(Options(method="simhash"))
 
