@@ -1,6 +1,6 @@
 """Documents and labelled pairs for those who have none: invented words, edits that are known.
 
-Each category has words of its own beside the common ones, and every document some that no other
+Each category has words of its own besides the common ones, and every document some that no other
 has, so that documents of one category are alike but not the same. The same seed gives the same
 documents on every machine.
 """

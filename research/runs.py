@@ -48,8 +48,8 @@ def run_li(run: Run) -> None:
     documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
     pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
     comparers = run.comparers(protocols.LI_METHODS)
-    with _progress(run) as told:
-        table = protocols.li(pages, comparers, told)
+    with _progress(run) as describe:
+        table = protocols.li(pages, comparers, describe)
     records = [
         {
             **attrs.asdict(row),
@@ -60,8 +60,8 @@ def run_li(run: Run) -> None:
         for row in table
     ]
     run.report("li", "protocol of LI", records)
-    with _progress(run) as told:
-        sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
+    with _progress(run) as describe:
+        sizes = protocols.li_sizes(pages, comparers, progress=describe, whole=table)
     run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
     if sizes:
         run.plot("li-sizes", seconds_by_pages, sizes)
@@ -84,8 +84,8 @@ def run_zhou(run: Run) -> None:
         documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
     )
     comparers = run.comparers(protocols.ZHOU_METHODS)
-    with _progress(run) as told:
-        table = protocols.zhou(arrivals, comparers, run.options, told)
+    with _progress(run) as describe:
+        table = protocols.zhou(arrivals, comparers, run.options, describe)
     records = [
         {**attrs.asdict(row), "precision": row.precision, "recall": row.recall, "F1": row.f1}
         for row in table
@@ -111,7 +111,7 @@ def run_collisions(run: Run) -> None:
 def run_expansion(run: Run) -> None:
     """Ways to find all fingerprints within three bits, on random ones."""
     arguments = run.arguments
-    with _progress(run) as told:
-        rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, told)
+    with _progress(run) as describe:
+        rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, describe)
     title = f"{arguments.queries} queries of {arguments.count} fingerprints"
     run.report("expansion", title, [attrs.asdict(row) for row in rows])

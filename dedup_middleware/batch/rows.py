@@ -40,7 +40,7 @@ class Row:
     """One page of a file, not understood yet.
 
     ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
-    ``error`` says why there is none. ``done`` are the bytes of the file read by now.
+    ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
     """
 
     number: int
@@ -53,7 +53,7 @@ def format_of(path: Path, chosen: str | None) -> str:
     """Format of a file, by its ending.
 
     :param chosen: given by the user
-    :raises BatchError: the ending says nothing
+    :raises BatchError: the ending is that of no format
 
     >>> format_of(Path("pages.jsonl.gz"), None)
     'jsonl'
@@ -64,7 +64,7 @@ def format_of(path: Path, chosen: str | None) -> str:
     ending = _ENDINGS.get(Path(name).suffix)
     if ending is None:
         raise BatchError(
-            f"{path}: the ending tells no format; use --format, one of {', '.join(FORMATS)}"
+            f"{path}: the ending names no format; use --format, one of {', '.join(FORMATS)}"
         )
     return ending
 

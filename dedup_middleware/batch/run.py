@@ -229,7 +229,7 @@ async def _signed(
 
 @contextlib.contextmanager
 def _executor(workers: int) -> Iterator[Executor]:
-    """Worker processes; what waits for them is given up when the run ends early."""
+    """Worker processes; waiting work is cancelled when the run ends early."""
     if workers == 0:
         executor: Executor = ThreadPoolExecutor(1)
     else:

@@ -27,7 +27,7 @@ from dedup_middleware.options import Options
 class Signed:
     """A row understood: its page, or why there is none.
 
-    ``text`` is the body text if it was asked for or had to be taken out of HTML, else None.
+    ``text`` is the body text if it was requested or had to be taken out of HTML, else None.
     """
 
     key: str = ""
@@ -49,7 +49,7 @@ class Signer:
         self._texts = texts
 
     def __call__(self, row: Row) -> Signed:
-        """What a row says; never raises for any row."""
+        """The page of a row; never raises for any row."""
         if row.error:
             return Signed(error=row.error)
         try:

@@ -1,4 +1,4 @@
-"""An index that is asked and not changed."""
+"""An index that is read and not changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MASK64 = (1 << 64) - 1
 
 @attrs.frozen
 class Compared:
-    """A page of the index beside the one that is asked about.
+    """A page of the index, compared with the one in question.
 
     ``state`` is ``committed`` (stored), ``pending`` (on its way) or ``released`` (not stored after
     all); only the first makes a page a duplicate. The rest is as in
@@ -128,7 +128,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         wanted = {**plain, **window_parameter(options.window)}
         check_hash_key(stored, options.safe_index_url)
         fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
-        # An index has parameters of its own beside those of the fingerprints and the window.
+        # An index has parameters of its own besides those of the fingerprints and the window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)

@@ -67,18 +67,18 @@ _CONTEXT = 40  # characters of what both have, around a difference
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup compare``."""
 
     name = "compare"
     summary = "Compare two pages by every method, and show what differs"
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
-        "way round: the rule of a crawl asks how much of the new page the stored one holds.\n"
+        "way round: the rule of a crawl is how much of the new page the stored one holds.\n"
         "Exit codes: 0; 1: a page can't be read."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("a", metavar="A", help="an address, a file (HTML or text), or -")
         parser.add_argument("b", metavar="B", help="the other one")
         parser.add_argument(
@@ -86,7 +86,7 @@ class Command(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.evaluation.comparers import methods_available
 
         methods = methods_available(context.options, arguments.method)

@@ -1,4 +1,4 @@
-"""What every subcommand is given, and how it speaks."""
+"""The settings, the output and the exit codes that all subcommands share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
 
 
 class CommandError(DedupError):
-    """A subcommand can't do what it is asked for; the message names the way out."""
+    """A subcommand can't be run; the message names the fix."""
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Subcommand(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
-    description: ClassVar[str] = ""  # what else there is to know, exit codes among it
+    description: ClassVar[str] = ""  # more lines of help, with the exit codes
 
     @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

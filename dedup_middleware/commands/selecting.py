@@ -74,7 +74,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 def add_selection(parser: argparse.ArgumentParser, *, reasons: bool) -> None:
     """Arguments that choose pages.
 
-    :param reasons: with ``--reason``, which only a journal knows
+    :param reasons: with ``--reason``, which only a journal holds
     """
     group = parser.add_argument_group("which pages (all that are given must fit)")
     group.add_argument("--key", action="append", default=[], help="a page; repeat for more")

@@ -102,7 +102,7 @@ class Skew:
     """Records in the buckets of an index.
 
     ``largest`` is the number in the fullest bucket. ``met`` is the mean number of records in the
-    bucket of a record, itself left out: what a decision has to look at in each table. ``skew`` is
+    bucket of a record, itself left out: what a decision has to scan in each table. ``skew`` is
     ``met`` over what it were if all 65,536 buckets of each table were alike (1: no skew).
     ``fullest`` names the fullest buckets: table, prefix, records.
     """
@@ -150,11 +150,11 @@ async def measure_skew(index: Index, progress: Callable[[float], None]) -> Skew:
     )
 
 
-LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is told
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is shown
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup stats``."""
 
     name = "stats"
     summary = "Show the state of an index"
@@ -163,16 +163,16 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument(
             "--buckets",
             action="store_true",
-            help="read every bucket and page, and tell how evenly the buckets are filled and how "
+            help="read every bucket and page, and show how evenly the buckets are filled and how "
             "many pages each generation has; slow for a large index",
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         options = context.options
         async with open_index(options) as index:
             await index.attach()
@@ -247,19 +247,19 @@ def describe(
     rows: dict[str, object] = {
         "pages stored": state["committed"],
         "pages on their way (leases)": state["pending"],
-        "pages given back": state["released"],
+        "pages released": state["released"],
         "buckets": state["buckets"],
         "bytes": state["bytes"],
         "bytes a page": round(state["bytes"] / max(1, state["committed"])),
         "records left out of full buckets": state["overflow"],
-        "damaged satellites seen": state["corrupt"],
+        "damaged page records seen": state["corrupt"],
     }
     known = ("committed", "pending", "released", "buckets", "bytes", "overflow", "corrupt")
     rows.update({k: v for k, v in state.items() if k not in (*known, "parameters")})
     if skew is not None:
         rows["records"] = skew.records
         rows["records in the fullest bucket"] = skew.largest
-        rows["records a page meets, mean"] = skew.met
+        rows["records compared with a page, mean"] = skew.met
         rows["skew (1: all buckets alike)"] = skew.skew
     for number, one in enumerate(live, 1):
         pages = "" if one.pages is None else f"{one.pages:,} pages, "

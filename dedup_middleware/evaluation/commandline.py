@@ -139,7 +139,7 @@ def exit_code(command: str, work: Callable[[], None]) -> int:
 # Every experiment on the files given, and one page of Markdown with all tables and plots.
 
 REPORT: Final = "report.md"
-#: name of a table, heading, what it says
+#: name of a table, heading, explanation
 Section = tuple[str, str, str]
 #: tables in the order of the report
 SECTIONS: Final[tuple[Section, ...]] = (
@@ -256,7 +256,7 @@ def compose(folder: Path, sections: Sequence[Section] = SECTIONS) -> str:
 
 
 def write_report(folder: Path, sections: Sequence[Section] = SECTIONS) -> Path:
-    """Write the report beside the tables.
+    """Write the report next to the tables.
 
     :raises OutputError: it can't be written
     """

@@ -4,7 +4,7 @@
     '一句话。'
 
 Every kind takes an intensity from 0, the text itself, to 1. It is the share of the units of the
-text (sentences, words, letters) that the edit touches, rounded up, unless :data:`KINDS` says
+text (sentences, words, letters) that the edit touches, rounded up, unless :data:`KINDS` gives
 otherwise. The same text, kind, intensity and seed give the same result in every process, on every
 machine and with every version of Python. What is inserted comes from :mod:`.material`.
 
@@ -37,12 +37,12 @@ class Material:
 
     :param letters: single characters
     :param words: words
-    :param between: what stands between two words
+    :param between: the separator of two words
     :param sentences: whole sentences
     :param adverts: sentences of adverts
-    :param headers: what an agency or outlet puts before a text; ``{}`` stands for a number
+    :param headers: what an agency or outlet puts before a text; ``{}`` is a number
     :param footers: what it puts behind it
-    :param stamps: lines with a time; ``{}`` stands for a number
+    :param stamps: lines with a time; ``{}`` is a number
     """
 
     letters: str
@@ -200,7 +200,7 @@ def split_sentences(text: str) -> list[tuple[str, str]]:
 
 
 def split_words(text: str) -> list[str]:
-    """The text cut into words (odd places) and what stands between them (even places).
+    """The text cut into words (odd places) and what is between them (even places).
 
     >>> split_words("a b。")
     ['', 'a', ' ', 'b', '。']

@@ -17,14 +17,14 @@ from dedup_middleware.methods.content import Content, required
 from dedup_middleware.options import SKETCH_BITS
 
 Line = Callable[[Drop], "float | None"]
-_STEP = 1e-4  # a line is told in four digits
+_STEP = 1e-4  # a line has four digits
 
 
 def line_of(method: Method) -> Line:
     """A function that gives the largest threshold at which a page would be dropped.
 
-    For most methods that is its similarity. The default one asks more of short pages and takes the
-    standard error of the estimate off, so that pages above the threshold may be kept.
+    For most methods that is its similarity. The default one has a higher threshold for short pages
+    and subtracts the standard error of the estimate, so that pages above the threshold may be kept.
     """
     if isinstance(method, Content):
         return lambda drop: _of_content(drop, method)
@@ -208,14 +208,14 @@ class _Pair:
 def _texts_of(
     journal: Journal, drops: Sequence[Drop], threshold: float, texts: _Texts
 ) -> Iterator[tuple[int, _Pair]]:
-    """Texts of pairs, those that a reader wants most first, as long as there is room."""
+    """Texts of pairs, those that a reader wants most first, up to the limit."""
     for i in _order(drops, threshold):
         drop = drops[i]
         body = journal.body(drop.id)
         if body is None or not body.text:
             continue
         kept = journal.kept(drop)
-        # An exact copy says what the stored page says, so its text stands for both.
+        # An exact copy has the text of the stored page.
         same = kept is None and drop.similarity == 1.0 and drop.reason == "exact-copy"
         other = kept.text if kept is not None else body.text if same else ""
         numbers = texts.take(body.text, other) if other else texts.take(body.text)

@@ -1,12 +1,12 @@
 """Pages to blocks, and blocks to pairs, on all machines.
 
 Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit places in the other tables, which are all
+大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit slots of the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
 that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and
-the places that tell whether a pair has a lower block in common. What a method judges by follows
-for those that stand beside each other.
+the slots that decide whether a pair has a lower block in common. What a method judges by follows
+for candidates alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
 PAIRS_DDL = "page bigint, candidate bigint"
 _NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
 _SALTS = 10
-_ROOM = 1 << 16
+_MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _OF_PAGE = ("order", "last", "simhash", "crowded")  # columns of a record that its page gives
 _PLACES = "array<bigint>"
@@ -74,8 +74,8 @@ def _probes() -> Column:
     return F.coalesce("probes", F.array().cast(_PLACES))
 
 
-def sought() -> Column:
-    """The places where a page looks for others."""
+def searched() -> Column:
+    """The slots in which a page searches for others."""
     return F.concat("slots", _probes())
 
 
@@ -85,7 +85,7 @@ def keyed(pages: DataFrame) -> DataFrame:
     :param pages: with columns order, slots and probes
     """
     slot = F.col("slot")
-    every = pages.select("order", F.explode(sought()).alias("slot"))
+    every = pages.select("order", F.explode(searched()).alias("slot"))
     return every.select("order", "slot", _bucket(slot).alias("bucket"), _key(slot))
 
 
@@ -195,7 +195,7 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
 def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) -> DataFrame:
     """Pages with their candidates (page, candidate), each pair once: from its lowest common block.
 
-    A key is crowded when a page may have more candidates under it than are looked at. Such ones
+    A key is crowded when a page may have more candidates under it than are compared. Such ones
     come behind all others, so that a pair they leave out is found where it can be.
 
     :param pages: with columns order, last, simhash, slots and probes
@@ -220,7 +220,7 @@ def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], I
             blocks = blocks_of(columns)
             at = (0, 0)
             while at[0] < len(blocks.tables):
-                *found, at = pairs(blocks, distance, most, max(_ROOM, most[0]), at)
+                *found, at = pairs(blocks, distance, most, max(_MOST_PAIRS, most[0]), at)
                 yield pa.RecordBatch.from_arrays([pa.array(one) for one in found], schema=PAIRS)
 
     return work

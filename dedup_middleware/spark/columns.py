@@ -92,7 +92,7 @@ def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
-    :param payload: what the method keeps beside it
+    :param payload: what the method keeps besides
     """
     record = content[0]
     return Fingerprint(

@@ -32,7 +32,7 @@ STEPS = {
     "work/single": "exact copies collapsed",
     "work/pairs": "candidates",
     "work/edges": "verdicts",
-    "work/settled": "who is kept",
+    "work/settled": "which pages are kept",
     "work/matches": "best matches",
     "work/index": "pages for the index",
     "duplicates": "duplicates",
@@ -44,7 +44,7 @@ _SECONDS = 0.5
 
 
 class SparkProgress:
-    """A bar for the step that runs, with its tasks; use it in a ``with`` block.
+    """A progress bar for the running step, with its tasks; a context manager.
 
     :param quiet: show nothing
     """

@@ -53,7 +53,7 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :mod:`.signing` asks for, and what names it."""
+    """An input: rows with the columns that :mod:`.signing` reads, and what names it."""
 
     rows: DataFrame
     files: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     """De-duplicate the rows of a table.
 
     Columns are named by the options: ``key_field``, ``text_field``, ``html_field``,
-    ``title_field``. The result is what a crawl decides that meets the pages in the order of the
+    ``title_field``. The result is that of a crawl that fetches the pages in the order of the
     job, and depends on the input and the options alone.
 
     :param df: read from files, or anything else; without ``job.order_by`` its order is that of
@@ -92,7 +92,7 @@ def run(source: Source, options: Options, job: Job, note: Note | None = None) ->
 
 
 def start(source: Source, options: Options, job: Job, note: Note | None = None) -> Steps:
-    """Make the fingerprints of an input; the steps that follow are made when they are asked for."""
+    """Make the fingerprints of an input; the steps that follow are made on demand."""
     options = job_options(options)
     if job.against is not None:
         options = with_key_of(options, job.against)
@@ -150,7 +150,7 @@ def _ddl(rows: DataFrame) -> str:
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
     from dedup_middleware.fingerprint import Fingerprinter
 
-    # Nothing that only says how fast: the result would be the same.
+    # Without what only affects speed: the result would be the same.
     telling = attrs.evolve(job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1)
     stored = "" if job.against is None else read_portable(job.against).checksum
     return fingerprint_of(

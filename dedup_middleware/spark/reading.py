@@ -1,7 +1,7 @@
 """Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``.
 
 Each row has its file and its place in it, so that the order of the input does not depend on how
-Spark cuts it up: files by name, rows as they stand in them.
+Spark cuts it up: files by name, rows in their order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_files(
 
     :param paths: files, folders or patterns, at any address that Spark can read
     :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
-    :raises SparkError: there are no such files, or their endings say nothing or different things
+    :raises SparkError: there are no such files, or their endings name no format or several
     """
     files = sorted({file for path in paths for file in listed(session, path)})
     if not files:
@@ -150,7 +150,7 @@ def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of a WARC file; where it is damaged, the last one says so."""
+    """Rows of a WARC file; where it is damaged, the last one is an error."""
     number = 0
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -83,7 +83,6 @@ def job_options(options: Options) -> Options:
 _SETTINGS = {
     "spark.app.name": "dedup-middleware",
     "spark.ui.showConsoleProgress": "false",
-    # Positions and orders are told apart by their partitions.
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCAL = {
@@ -109,7 +108,7 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
 
 
 def submitted_session() -> SparkSession:
-    """The session of ``spark-submit``, or one with what Spark's own files say."""
+    """The session of ``spark-submit``, or one with Spark's own configuration."""
     builder = SparkSession.builder
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""Which contested pages are kept: what the crawl would have decided, page after page.
+"""Which contested pages are kept: as the crawl would have decided, page after page.
 
 Whether a page is kept depends on which of its candidates are. Most of it is settled in rounds, for
 all pages at once: a page with a kept candidate that makes it a duplicate whatever else is kept is

@@ -14,7 +14,7 @@ from dedup_middleware.methods.base import Method
 from dedup_middleware.options import Options
 from dedup_middleware.ranking import is_dropped
 from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.blocks import candidate_pairs, sought
+from dedup_middleware.spark.blocks import candidate_pairs, searched
 from dedup_middleware.spark.settings import Job
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
@@ -150,7 +150,7 @@ class Steps:
 
     @cached_property
     def _pairs(self) -> DataFrame:
-        """Pages with those that stand beside them, see :mod:`.blocks`."""
+        """Pages with their candidates, by :mod:`.blocks`."""
         return self.stages.table(
             "work/pairs",
             lambda: candidate_pairs(
@@ -176,10 +176,10 @@ class Steps:
                 F.col("order").alias("page"),
                 F.lit(OWN).alias("kind"),
                 F.lit(None).cast("bigint").alias("candidate"),
-                sought().alias("places"),
+                searched().alias("places"),
                 *of_page,
             )
-            # Of most pages nobody is beside them.
+            # Most pages have no candidates.
             own = own.join(found.select("page").distinct(), "page", "left_semi")
             together = self._by_page(rows.unionByName(own))
             return together.mapInArrow(judge_pairs(self.options), EDGES_DDL)
@@ -275,7 +275,7 @@ class Steps:
         return reduce(DataFrame.unionByName, (own, theirs, copies))
 
     def duplicates(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Dropped pages with their matches; the columns are those of :class:`.Result`."""
 
         def made() -> DataFrame:
             keys = names = self.ordered.select("order", "key")
@@ -304,7 +304,7 @@ class Steps:
         )
 
     def kept(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Rows of the input that are kept."""
 
         def made() -> DataFrame:
             own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
@@ -325,7 +325,7 @@ class Steps:
         return self.stages.table("kept", made)
 
     def clusters(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Kept pages and all that were dropped for them."""
 
         def made() -> DataFrame:
             dropped = self.stages.table("duplicates", self.duplicates).where("match is not null")
@@ -342,7 +342,7 @@ class Steps:
         return self.stages.table("clusters", made)
 
     def rejects(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Rows that could not be read, and why."""
 
         def made() -> DataFrame:
             file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []

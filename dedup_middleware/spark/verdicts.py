@@ -83,13 +83,13 @@ def edge_flags(
     """
     judged = method.judge(page_of(own, payload), candidates.content, candidates.payloads)
     sure = judged.duplicate
-    # Of the pages beside it, all were looked at, kept or not: fewer can only make it sure.
+    # All candidates were judged, kept or not: with fewer it can only become sure.
     could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
     return could * COULD + sure * SURE, judged.similarity
 
 
 def has_context(method: Method, own: NDArray[np.void], content: NDArray[np.void]) -> Any:
-    """Which candidates, bool[n], may decide on others beside themselves."""
+    """Which candidates, bool[n], may influence the verdict on other candidates."""
     if not isinstance(method, Content) or not own["host"][0]:
         return np.zeros(len(content), np.bool_)
     return content["host"] == own["host"][0]
@@ -114,7 +114,7 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
                 columns = list(zip(*found, strict=True))
                 arrays: list[Any] = [pa.array(np.concatenate(column)) for column in columns[:5]]
                 arrays[1] = pa.array(
-                    np.concatenate(columns[1]), mask=np.concatenate(columns[1]) == _NOBODY
+                    np.concatenate(columns[1]), mask=np.concatenate(columns[1]) == _NO_CANDIDATE
                 )
                 arrays.append(to_binary(np.concatenate(columns[5])))
                 payloads = [payload for part in columns[6] for payload in part]
@@ -124,7 +124,7 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
     return work
 
 
-_NOBODY = -(1 << 63)
+_NO_CANDIDATE = -(1 << 63)
 
 
 def _edges(
@@ -141,7 +141,7 @@ def _edges(
     edges = found.chosen(rows)
     return (
         np.full(len(rows) + 1, order),
-        np.append(_NOBODY, edges.orders),
+        np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
         np.append(0, flags[rows]),
         np.append(0.0, similarity[rows]),
@@ -213,7 +213,7 @@ MATCHES_DDL = (
 class Page:
     """A page with exact copies or kept candidates.
 
-    ``tables``: mask of those it stands in; ``kept_at``: when it, or a copy, was kept, None: never;
+    ``tables``: mask of its tables; ``kept_at``: when it, or a copy, was kept, None: never;
     ``copies`` and ``same``: orders int64[m] of its exact copies, and which have its very key.
     """
 

@@ -198,7 +198,7 @@ def test_explain(settings: dict[str, Any]) -> None:
     assert "https://three.example/x" in people.out
     unknown = dedup("explain", "https://one.example/3", **settings)
     assert unknown.code == 1
-    assert "knows nothing of https://one.example/3" in unknown.err
+    assert "has no entry of https://one.example/3" in unknown.err
 
 
 def test_explain_without_addresses(tmp_path: Path) -> None:
