@@ -34,9 +34,6 @@ class Verify(Subcommand):
         "damaged; 1: the index can't be read."
     )
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
-
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""
         async with open_index(context.options) as index:
@@ -75,9 +72,6 @@ class Compact(Subcommand):
     name = "compact"
     summary = "Take the records of forgotten and released pages out of an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""

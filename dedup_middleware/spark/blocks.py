@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.index.records import REMAINDER_BITS
@@ -37,7 +38,6 @@ from dedup_middleware.spark.pairing import (
 from dedup_middleware.spark.settings import Job
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
-PAIRS_DDL = "page bigint, candidate bigint"
 _NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
@@ -209,7 +209,7 @@ def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) 
     )
     chunks = -(-2 * max(hot.values(), default=0) // job.hot)
     most = (job.most, max(1, job.most // max(1, chunks)))
-    return blocks.mapInArrow(_finder(distance, most), PAIRS_DDL)
+    return blocks.mapInArrow(_finder(distance, most), from_arrow_schema(PAIRS))
 
 
 def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], Iterator[Any]]:

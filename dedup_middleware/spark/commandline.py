@@ -13,6 +13,7 @@ import attrs
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from dedup_middleware.commands.context import progress_bars
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
 from dedup_middleware.spark.job import finish, start
@@ -50,22 +51,8 @@ class SparkProgress:
     """
 
     def __init__(self, session: SparkSession, console: Console, *, quiet: bool = False) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
         self._tracker = session.sparkContext.statusTracker()
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-        )
+        self._bars = progress_bars(console)
         self._quiet = quiet
         self._current = self._bars.add_task("reading", total=None)
         self._end = threading.Event()

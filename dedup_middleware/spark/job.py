@@ -12,8 +12,11 @@ import re
 import uuid
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.methods.choose import choose_method
@@ -102,7 +105,9 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     numbers = {name: i for i, name in enumerate(source.files)}
     task = Task(options, job.keep, job.date_field, numbers, source.counts)
     pages = stages.table(
-        "work/pages", lambda: rows.mapInArrow(sign(task), _ddl(rows)), _adapted(source, job)
+        "work/pages",
+        lambda: rows.mapInArrow(sign(task), _signed_schema(rows)),
+        _adapted(source, job),
     )
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
@@ -141,10 +146,12 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
     return rows.withColumn(signing.BY, F.coalesce(column.cast("bigint"), F.lit(signing.LATEST)))
 
 
-def _ddl(rows: DataFrame) -> str:
+def _signed_schema(rows: DataFrame) -> StructType:
+    """Columns of the input that are kept, then those of :data:`.signing.FIELDS`."""
     kept = [field for field in rows.schema.fields if field.name not in signing.READ]
-    own = [f"`{field.name}` {field.dataType.simpleString()}" for field in kept]
-    return ", ".join([*own, signing.DDL])
+    made = pa.schema([(PREFIX + name, kind) for name, kind in signing.FIELDS])
+    own = [StructField(field.name, field.dataType) for field in kept]
+    return StructType([*own, *from_arrow_schema(made).fields])
 
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.batch.rows import BatchError, format_of, read_warc
 from dedup_middleware.options import Options
@@ -120,11 +121,9 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
             (FAULT, pa.string()),
         ]
     )
-    kinds = ("string", "binary", "string", "string", "string", "bigint", "string")
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(schema.names, kinds, strict=True))
     # One task a file: it can only be read from its beginning.
     paths = session.createDataFrame([(name,) for name in names], "path string")
-    return paths.repartition(len(names)).mapInArrow(_pages_of(schema), ddl)
+    return paths.repartition(len(names)).mapInArrow(_pages_of(schema), from_arrow_schema(schema))
 
 
 def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:

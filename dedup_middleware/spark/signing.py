@@ -51,15 +51,6 @@ FIELDS = (
     ("probes", pa.list_(pa.int64())),
     ("payload", pa.binary()),
 )
-DDL = ", ".join(
-    f"{PREFIX}{name} {kind}"
-    for name, kind in zip(
-        [name for name, _ in FIELDS],
-        "bigint string string string boolean bigint bigint binary bigint bigint binary "
-        "array<bigint> array<bigint> binary".split(),
-        strict=True,
-    )
-)
 
 
 @attrs.frozen

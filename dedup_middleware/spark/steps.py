@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.fingerprint import EMPTY, REVISIT
 from dedup_middleware.index.pages import TABLE_SHIFT
@@ -22,8 +23,8 @@ from dedup_middleware.spark.stages import Stages
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
     COPY,
-    EDGES_DDL,
-    MATCHES_DDL,
+    EDGES,
+    MATCHES,
     OWN,
     judge_pairs,
     match_pages,
@@ -182,7 +183,7 @@ class Steps:
             # Most pages have no candidates.
             own = own.join(found.select("page").distinct(), "page", "left_semi")
             together = self._by_page(rows.unionByName(own))
-            return together.mapInArrow(judge_pairs(self.options), EDGES_DDL)
+            return together.mapInArrow(judge_pairs(self.options), from_arrow_schema(EDGES))
 
         return self.stages.table("work/edges", made, _NUMBERS)
 
@@ -210,7 +211,7 @@ class Steps:
 
         def made() -> DataFrame:
             return self._by_page(self._to_match()).mapInArrow(
-                match_pages(self.options), MATCHES_DDL
+                match_pages(self.options), from_arrow_schema(MATCHES)
             )
 
         return self.stages.table("work/matches", made, _NUMBERS)

@@ -42,10 +42,6 @@ EDGES = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-EDGES_DDL = (
-    "page bigint, candidate bigint, tables bigint, flags bigint, similarity double, "
-    "content binary, payload binary"
-)
 
 
 @attrs.frozen(eq=False)
@@ -203,10 +199,6 @@ MATCHES = pa.schema(
     ]
 )
 _ROWS = 10_000  # of one batch: a page may have any number of copies
-MATCHES_DDL = (
-    "order bigint, match bigint, outcome string, reason string, similarity double, "
-    "jaccard double, distance bigint, tables array<string>"
-)
 
 
 @attrs.frozen(eq=False)
