@@ -20,7 +20,7 @@ from dedup_middleware import Options
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.session import local_session
+from dedup_middleware.spark.settings import local_session
 
 
 def shuffled_bytes(session: SparkSession) -> int:

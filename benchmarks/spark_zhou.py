@@ -21,8 +21,7 @@ from dedup_middleware.options import Options
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.session import local_session
-from dedup_middleware.spark.settings import METHODS
+from dedup_middleware.spark.settings import METHODS, local_session
 from research.madeup import documents
 from research.protocols import zhou_documents
 

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.reading import Signature
+from dedup_middleware.keyedhash import keyed_hash, short_hash
+from dedup_middleware.methods.literature.base import Signature
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Claim
+    from dedup_middleware.methods.literature.base import SignatureMethod
+    from dedup_middleware.methods.literature.registry import Signer
     from dedup_middleware.signature.simhash import SimHash
     from dedup_middleware.text.extract import Mode
     from dedup_middleware.text.shingle import Shingler
@@ -209,6 +212,19 @@ def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shing
         raise OptionsError("DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)) from error
 
 
+def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
+    """What signs documents by a method of the literature.
+
+    :param shingler: that of the options; a method with a segmenter of its own gets another one
+    """
+    from dedup_middleware.methods.literature.registry import Signer
+
+    if method.segmenter in {None, options.segmenter}:
+        return Signer(method, options.max_chars, shingler)
+    own = make_shingler(options, 0, method.segmenter or "")
+    return Signer(method, options.max_chars, own, own.fingerprint)
+
+
 class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
@@ -220,8 +236,7 @@ class Fingerprinter:
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
-        from dedup_middleware.methods.literature import literature
-        from dedup_middleware.methods.signing import Signer
+        from dedup_middleware.methods.literature.registry import literature
         from dedup_middleware.signature.text import TextSigner
 
         if hash_key is None:
@@ -230,7 +245,7 @@ class Fingerprinter:
         self.hash_key = hash_key
         self._shingler = make_shingler(options, hash_key)
         method = literature(options, hash_key)
-        self._signer = None if method is None else Signer(method, options, self._shingler)
+        self._signer = None if method is None else make_signer(method, options, self._shingler)
         self._text_signer = TextSigner(
             self._shingler, options.num_perm, options.bands, options.rows
         )
@@ -259,9 +274,9 @@ class Fingerprinter:
         simhash = value if size else None
         signature = None
         if self._signer is not None:
-            signature = self._signer(document)
+            signature = self._signer(document.title, text, document.description)
             if signature is not None and self._signer.method.is_simhash:
-                from dedup_middleware.methods.blocks import simhash_of
+                from dedup_middleware.methods.literature.simhashes import simhash_of
 
                 simhash = simhash_of(signature)
         return Fingerprint(
@@ -292,21 +307,6 @@ def volatile_bits(signed: SimHash | None, probes: int) -> tuple[int, ...]:
     if signed is None or not probes:
         return ()
     return tuple(bit for block in range(4) for bit in signed.volatile(block, probes))
-
-
-def keyed_hash(text: str, hash_key: int) -> int:
-    """Keyed 64-bit hash of a name (BLAKE2b); lone surrogates are no error."""
-    digest = blake2b(
-        text.encode("utf-8", "surrogatepass"),
-        digest_size=8,
-        key=hash_key.to_bytes(8, "little"),
-    )
-    return int.from_bytes(digest.digest(), "little")
-
-
-def short_hash(text: str, hash_key: int) -> int:
-    """:func:`keyed_hash` in 16 bits, 1 to 65535; 0 for no text."""
-    return max(1, keyed_hash(text, hash_key) & 0xFFFF) if text else 0
 
 
 _host_hash = lru_cache(maxsize=4096)(short_hash)  # of a host come many pages

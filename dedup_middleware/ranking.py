@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from dedup_middleware.fingerprint import DUPLICATE, EMPTY, NEW, REVISIT
 from dedup_middleware.index.records import State
 from dedup_middleware.methods.base import Judgement
 from dedup_middleware.methods.content import EXACT
+from dedup_middleware.options import Options
 
 UNCHANGED = "unchanged"
 FIRST = "nothing-alike"
@@ -37,6 +39,13 @@ class Ranking:
     pending: tuple[int, ...] = ()
     nearest: int | None = None
     earlier: tuple[int, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """Outcome of the verdict, unless a pending page has to be awaited first."""
+        if self.match is None:
+            return NEW
+        return REVISIT if self.same_key else DUPLICATE
 
 
 def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool]) -> int:
@@ -87,3 +96,12 @@ def rank(judged: Judgement, states: Sequence[int], same_key: Sequence[bool]) -> 
         return Ranking(FIRST)
     nearest = max(stored, key=judged.similarity.tolist().__getitem__)
     return Ranking(judged.reasons[nearest], nearest=nearest)
+
+
+def is_dropped(outcome: str, options: Options) -> bool:
+    """Whether a page with this outcome is dropped, by ``DEDUP_REVISIT`` and ``DEDUP_ON_EMPTY``."""
+    return (
+        outcome == DUPLICATE
+        or (outcome == REVISIT and options.revisit == "drop")
+        or (outcome == EMPTY and options.on_empty == "drop")
+    )

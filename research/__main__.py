@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all(parsed: argparse.Namespace) -> None:
-    from dedup_middleware.evaluation.everything import write_report
+    from dedup_middleware.evaluation.commandline import write_report
     from research import everything
 
     with everything.plan(parsed) as lines:

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from dedup_middleware.evaluation import everything as evaluation
+from dedup_middleware.evaluation import commandline as evaluation
 from dedup_middleware.evaluation.corpus import read_lines
 from dedup_middleware.evaluation.output import OutputError
 from research import madeup
@@ -58,8 +58,8 @@ class Sizes:
     expansion: tuple[int, int]
 
 
-FULL: Final = Sizes(10_000, 200, 500, (2000, 500), (1_000_000, 200))
-QUICK: Final = Sizes(150, 12, 20, (25, 10), (10_000, 20))
+FULL_SIZES: Final = Sizes(10_000, 200, 500, (2000, 500), (1_000_000, 200))
+QUICK_SIZES: Final = Sizes(150, 12, 20, (25, 10), (10_000, 20))
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
     """
     if arguments.out is None:
         raise OutputError("--out is missing: name the folder for tables, plots and report")
-    sizes = QUICK if arguments.quick else FULL
+    sizes = QUICK_SIZES if arguments.quick else FULL_SIZES
     for path in (arguments.pairs, *(arguments.documents or ())):
         if path is not None:
             next(read_lines(path), None)  # known to be readable before anything is measured

@@ -109,11 +109,11 @@ def drawn(count: int, queries: int, seed: int) -> tuple[NDArray[np.uint64], list
     """Random fingerprints, and queries of which each second one has a neighbour at three bits."""
     rng = np.random.default_rng(seed)
     fingerprints = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
-    asked = rng.integers(0, 1 << 64, queries, np.uint64, endpoint=False)
+    sample = rng.integers(0, 1 << 64, queries, np.uint64, endpoint=False)
     for i in range(0, queries, 2):
         flips = sum(1 << int(bit) for bit in rng.choice(_BITS, DISTANCE, replace=False))
-        asked[i] = fingerprints[rng.integers(count)] ^ np.uint64(flips)
-    return fingerprints, asked.tolist()
+        sample[i] = fingerprints[rng.integers(count)] ^ np.uint64(flips)
+    return fingerprints, sample.tolist()
 
 
 def measure(
@@ -123,7 +123,7 @@ def measure(
 
     :raises AssertionError: two ways find other fingerprints
     """
-    fingerprints, asked = drawn(count, queries, seed)
+    fingerprints, sample = drawn(count, queries, seed)
     rows: list[ExpansionRow] = []
     expected: list[list[int]] = []
     for way, make in WAYS.items():
@@ -132,7 +132,7 @@ def measure(
         search, size = make(fingerprints)
         search(0)  # loads its kernel
         started = time.process_time()
-        found = [search(query).tolist() for query in asked]
+        found = [search(query).tolist() for query in sample]
         seconds = time.process_time() - started
         expected = expected or found
         assert found == expected, f"{way} finds other fingerprints than {rows[0].way}"

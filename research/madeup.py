@@ -1,6 +1,6 @@
 """Documents and labelled pairs for those who have none: invented words, edits that are known.
 
-Each category has words of its own beside the common ones, and every document some that no other
+Each category has words of its own besides the common ones, and every document some that no other
 has, so that documents of one category are alike but not the same. The same seed gives the same
 documents on every machine.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.stream import COPIES, OTHERS
-from dedup_middleware.methods.charset import level_1
+from dedup_middleware.methods.literature.charset import level_1
 
 CATEGORIES: Final = 5
 _COMMON: Final = 400  # words that all documents use

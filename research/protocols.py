@@ -6,7 +6,7 @@ every sample. Accuracy is the share of the others that are like no sample, recal
 copies that are like their own.
 
 **ZHOU**: 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). Five classes of 2000 documents
-with 500 near-duplicates known among them; each document meets those before it.
+with 500 near-duplicates known among them; each document is compared with those before it.
 
 Neither paper says how much was edited. Here :data:`LI_EDITS` and :data:`ZHOU_EDITS` do; in LI
 whole sentences that are edited are a tenth of the page at the most (:func:`li_edit`).
@@ -76,7 +76,7 @@ ZHOU_METHODS: Final = (
     "weighted-simhash:tf=False idf=False length=False title=False",
 )
 
-LIGHT: Final = 0.1  # share of a page, at the most, that stands in edited sentences
+LIGHT: Final = 0.1  # share of a page, at the most, that is in edited sentences
 DRAWS: Final = 25
 _STRIDE: Final = 100_003  # between the seeds of two draws
 _SENTENCES: Final = 10
@@ -131,7 +131,7 @@ def _is_article(text: str, min_chars: int) -> bool:
 
 
 def touched(before: str, after: str) -> float:
-    """Share of a text, in characters, that stands in sentences that the edited text lacks.
+    """Share of a text, in characters, that is in sentences that the edited text lacks.
 
     >>> touched("一二三。四五六七八九。", "四五六七八九。")
     0.36363636363636365
@@ -220,7 +220,7 @@ def li(
         comparer.compare(comparer.sign(pages.samples[0]), comparer.sign(pages.samples[0]))
         started = time.process_time()
         samples = [comparer.sign(page) for page in pages.samples]
-        # Pair by pair: what others of all samples hold as well says nothing here.
+        # Pair by pair: what others of all samples hold as well has no influence here.
         found = [_alike(comparer, page, samples)[i] for i, page in enumerate(pages.copies)]
         flagged = sum(any(_alike(comparer, page, samples)) for page in pages.others)
         half = len(found) // 2
@@ -255,12 +255,12 @@ def li_sizes(
         if size > 2 * len(pages.samples):
             continue
 
-        def told(name: str, size: int = size) -> None:
+        def describe(name: str, size: int = size) -> None:
             if progress is not None:
                 progress(f"{name}, {size} pages")
 
         known = whole and size == 2 * len(pages.samples)
-        rows = whole if known else li(pages.part(size // 2), comparers, told)
+        rows = whole if known else li(pages.part(size // 2), comparers, describe)
         table += [
             {
                 "method": row.method,

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from dedup_middleware.evaluation.corpus import read_documents
+from dedup_middleware.evaluation.plots import new_figure
 from dedup_middleware.evaluation.runs import Run
-from research import expansion, plots, protocols, stringhashes
+from research import expansion, protocols, stringhashes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
+    """Processor seconds against number of pages for each method, both on logarithmic scales."""
+    figure = new_figure(8, 5)
+    axes = figure.subplots()
+    for i, name in enumerate(dict.fromkeys(str(row["method"]) for row in rows)):
+        own = [row for row in rows if row["method"] == name]
+        pages, seconds = [row["pages"] for row in own], [row["seconds"] for row in own]
+        axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
+    axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
+    sizes = sorted({row["pages"] for row in rows})
+    axes.set_xticks(sizes, [f"{size}" for size in sizes])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
+    return figure
 
 
 @contextmanager
@@ -27,8 +48,8 @@ def run_li(run: Run) -> None:
     documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
     pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
     comparers = run.comparers(protocols.LI_METHODS)
-    with _progress(run) as told:
-        table = protocols.li(pages, comparers, told)
+    with _progress(run) as describe:
+        table = protocols.li(pages, comparers, describe)
     records = [
         {
             **attrs.asdict(row),
@@ -39,11 +60,11 @@ def run_li(run: Run) -> None:
         for row in table
     ]
     run.report("li", "protocol of LI", records)
-    with _progress(run) as told:
-        sizes = protocols.li_sizes(pages, comparers, progress=told, whole=table)
+    with _progress(run) as describe:
+        sizes = protocols.li_sizes(pages, comparers, progress=describe, whole=table)
     run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
     if sizes:
-        run.plot("li-sizes", plots.seconds_by_pages, sizes)
+        run.plot("li-sizes", seconds_by_pages, sizes)
 
 
 def _published(method: str) -> dict[str, Any]:
@@ -63,8 +84,8 @@ def run_zhou(run: Run) -> None:
         documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
     )
     comparers = run.comparers(protocols.ZHOU_METHODS)
-    with _progress(run) as told:
-        table = protocols.zhou(arrivals, comparers, run.options, told)
+    with _progress(run) as describe:
+        table = protocols.zhou(arrivals, comparers, run.options, describe)
     records = [
         {**attrs.asdict(row), "precision": row.precision, "recall": row.recall, "F1": row.f1}
         for row in table
@@ -90,7 +111,7 @@ def run_collisions(run: Run) -> None:
 def run_expansion(run: Run) -> None:
     """Ways to find all fingerprints within three bits, on random ones."""
     arguments = run.arguments
-    with _progress(run) as told:
-        rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, told)
+    with _progress(run) as describe:
+        rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, describe)
     title = f"{arguments.queries} queries of {arguments.count} fingerprints"
     run.report("expansion", title, [attrs.asdict(row) for row in rows])

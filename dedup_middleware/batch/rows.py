@@ -1,4 +1,9 @@
-"""Files as rows: JSON lines and CSV here, Parquet and WARC in modules of their own."""
+"""Files as rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
+
+Parquet files may come from strangers, so the memory that a file would take is computed before it
+is decompressed (:mod:`..parquetpages`): it is that of the longest values in the file, not of what
+its rows expand to.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,14 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import attrs
 
 from dedup_middleware.errors import DedupError
+from dedup_middleware.parquetpages import BYTE_ARRAY, read_groups
 
 FORMATS = ("jsonl", "csv", "parquet", "warc")
 _ENDINGS = {
@@ -33,7 +40,7 @@ class Row:
     """One page of a file, not understood yet.
 
     ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
-    ``error`` says why there is none. ``done`` are the bytes of the file read by now.
+    ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
     """
 
     number: int
@@ -46,7 +53,7 @@ def format_of(path: Path, chosen: str | None) -> str:
     """Format of a file, by its ending.
 
     :param chosen: given by the user
-    :raises BatchError: the ending says nothing
+    :raises BatchError: the ending is that of no format
 
     >>> format_of(Path("pages.jsonl.gz"), None)
     'jsonl'
@@ -57,7 +64,7 @@ def format_of(path: Path, chosen: str | None) -> str:
     ending = _ENDINGS.get(Path(name).suffix)
     if ending is None:
         raise BatchError(
-            f"{path}: the ending tells no format; use --format, one of {', '.join(FORMATS)}"
+            f"{path}: the ending names no format; use --format, one of {', '.join(FORMATS)}"
         )
     return ending
 
@@ -79,10 +86,7 @@ def _reader(file_format: str) -> Callable[[Path], Iterator[Row]]:
     if file_format == "csv":
         return read_csv
     if file_format == "parquet":
-        from dedup_middleware.batch.parquet import read_parquet
-
         return read_parquet
-    from dedup_middleware.batch.warc import read_warc
 
     return read_warc
 
@@ -123,3 +127,166 @@ def read_csv(path: Path) -> Iterator[Row]:
             elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
                 error = "it is not UTF-8"
             yield Row(number, fields, error, done=raw.tell())
+
+
+_ROWS: Final = 1024  # in memory at once
+_FEWER_ROWS: Final = 16  # the same, of a group with long texts
+_LONG: Final = 1 << 28  # bytes of a group's texts from which on they are long
+# Pages of other programs are of 1 MB, and of one value if that is longer.
+_LARGEST_PAGE: Final = LONGEST_LINE
+# Values in the lists of a group: a million, or 64 for each byte that they take in the file.
+_VALUES: Final = 1 << 20
+_VALUES_A_BYTE: Final = 64
+
+
+def read_parquet(path: Path) -> Iterator[Row]:
+    """Rows with their columns as fields.
+
+    :raises BatchError: pyarrow is missing, or the file is damaged, or would take too much memory
+    """
+    try:
+        parquet = import_module("pyarrow.parquet")
+        pyarrow = import_module("pyarrow")
+    except ImportError:
+        raise BatchError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'dedup-middleware[parquet]'"
+        ) from None
+    faults = (pyarrow.ArrowException, OSError, ValueError, MemoryError, RecursionError)
+    try:
+        with parquet.ParquetFile(path) as file:
+            total = max(1, file.metadata.num_rows)
+        groups, texts = _check(path)
+        with parquet.ParquetFile(
+            path, read_dictionary=sorted(texts), pre_buffer=False, buffer_size=1 << 20
+        ) as file:
+            size = path.stat().st_size
+            number = 0
+            for group, rows in enumerate(groups):
+                for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+                    # A damaged file may name values that its dictionary does not have.
+                    batch.validate(full=True)
+                    for fields in _fields(batch, pyarrow):
+                        number += 1
+                        yield Row(number, fields, done=size * number // total)
+    except faults as error:
+        raise BatchError(f"{path} can't be read: {error}") from error
+
+
+def _check(path: Path) -> tuple[list[int], set[int]]:
+    """How many rows of each group are read at once, and which columns have dictionaries of texts.
+
+    :raises ValueError: a part of the file would take too much memory
+    """
+    at_once = []
+    dictionaries: set[int] = set()
+    with path.open("rb") as raw:
+        groups = read_groups(raw)
+    for group in groups:
+        texts = 0
+        for place, chunk in enumerate(group.chunks):
+            if chunk.largest > _LARGEST_PAGE:
+                raise ValueError(
+                    f"a part of the column {chunk.name} takes {chunk.largest:,} bytes in memory, "
+                    f"more than the {_LARGEST_PAGE:,} allowed: write it in shorter values"
+                )
+            # Values of lists, beyond one a row.
+            most = group.rows
+            if chunk.repeated:
+                most += max(_VALUES, _VALUES_A_BYTE * chunk.packed)
+            if chunk.values > most:
+                raise ValueError(
+                    f"the column {chunk.name} holds {chunk.values:,} values in {chunk.packed:,} "
+                    f"bytes, more than the {most:,} allowed: leave it out"
+                )
+            if chunk.kind == BYTE_ARRAY:
+                texts += chunk.size
+                if chunk.dictionary:
+                    dictionaries.add(place)
+        at_once.append(_ROWS if texts <= _LONG else _FEWER_ROWS)
+    return at_once, dictionaries
+
+
+def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
+    """Rows of a batch as dictionaries."""
+    columns = [_values(column, pyarrow.types) for column in batch.columns]
+    names = batch.schema.names
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _values(array: Any, types: Any) -> list[Any]:
+    """Values of an array; those that are one value of a dictionary are one object."""
+    kind = array.type
+    if types.is_dictionary(kind):
+        values = [*array.dictionary.to_pylist(), None]
+        return [values[-1 if place is None else place] for place in array.indices.to_pylist()]
+    if types.is_list(kind) or types.is_large_list(kind):
+        values, start, lists = _values(array.flatten(), types), 0, []
+        for length in array.value_lengths().to_pylist():
+            lists.append(None if length is None else values[start : start + length])
+            start += length or 0
+        return lists
+    if types.is_struct(kind) and kind.num_fields:
+        names = [field.name for field in kind]
+        rows = zip(*(_values(column, types) for column in array.flatten()), strict=True)
+        return [
+            dict(zip(names, row, strict=True)) if is_there else None
+            for is_there, row in zip(array.is_valid().to_pylist(), rows, strict=True)
+        ]
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+_LARGEST = 50_000_000  # bytes of a page
+_HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
+
+
+def read_warc(path: Path) -> Iterator[Row]:
+    """Responses of status 200 that hold a page; all others are passed over.
+
+    Fields: ``url``, ``html`` (bytes), ``charset`` and ``date``.
+
+    :raises BatchError: warcio is missing, or the file is no WARC
+    """
+    try:
+        archive = import_module("warcio.archiveiterator")
+        failure = import_module("warcio.exceptions").ArchiveLoadFailed
+    except ImportError:
+        raise BatchError(
+            f"{path}: reading WARC needs warcio: pip install 'dedup-middleware[warc]'"
+        ) from None
+    number = 0
+    with path.open("rb") as raw:
+        try:
+            for record in archive.ArchiveIterator(raw):
+                headers = record.http_headers
+                if record.rec_type != "response" or headers is None:
+                    continue
+                kind, _, parameters = (headers.get_header("Content-Type") or "").partition(";")
+                if headers.get_statuscode() != "200" or kind.strip().lower() not in _HTML:
+                    continue
+                number += 1
+                url = record.rec_headers.get_header("WARC-Target-URI") or ""
+                page = record.content_stream().read(_LARGEST)
+                fields = {
+                    "url": url.strip("<>"),
+                    "html": page,
+                    "charset": _charset(parameters),
+                    "date": record.rec_headers.get_header("WARC-Date"),
+                }
+                yield Row(number, fields, "" if page else "the page is empty", done=raw.tell())
+        except failure as error:
+            raise BatchError(f"{path} can't be read: {error}") from error
+
+
+def _charset(parameters: str) -> str | None:
+    """Charset among the parameters of a Content-Type.
+
+    >>> _charset(' boundary=x; Charset="GBK"')
+    'GBK'
+    """
+    for part in parameters.split(";"):
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset" and value:
+            return value.strip().strip("\"'")
+    return None

@@ -1,4 +1,4 @@
-"""A run: rows in, fingerprints from all cores, one judge, rows out in their order."""
+"""A run: rows in, fingerprints from all cores, one deduplicator, rows out in their order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware import fingerprint as fp
-from dedup_middleware.batch.judging import BatchDeduplicator, batch_options
-from dedup_middleware.batch.parcels import Parcel, raw_rows, sign_rows, unpack
 from dedup_middleware.batch.rows import BatchError, Row, format_of, read_rows
-from dedup_middleware.batch.signing import Signed
+from dedup_middleware.batch.signing import Parcel, Signed, raw_rows, sign_rows, unpack
 from dedup_middleware.batch.writing import (
     JournalOutput,
     Output,
@@ -27,8 +24,27 @@ from dedup_middleware.batch.writing import (
     kept_line,
     rejected_line,
 )
-from dedup_middleware.fingerprint import Document, Verdict
+from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.fingerprint import Document
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import is_dropped
+
+HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
+
+
+def batch_options(options: Options) -> Options:
+    """Options of a run: the rule of the crawl on an index of its own in memory.
+
+    A row that is written stays, whatever comes later under its key.
+    """
+    return attrs.evolve(
+        options,
+        index_url="memory:",
+        hash_key=options.hash_key or HASH_KEY,
+        window=0.0,
+        versions="keep",
+    )
+
 
 _ROWS = 256  # in a part that goes to a worker
 _CHARS = 4_000_000  # of lines in a part
@@ -82,12 +98,12 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     started = time.perf_counter()
     outputs = Outputs(plan, options)
     try:
-        async with BatchDeduplicator(options) as judge:
+        async with Deduplicator(options) as dedup:
             with _executor(plan.workers) as executor:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
                     for row, one in zip(rows, signed, strict=True):
-                        await outputs.take(path, row, one, judge)
+                        await outputs.take(path, row, one, dedup)
                     progress(done)
         outputs.finish()
     except BrokenProcessPool as error:
@@ -111,16 +127,18 @@ class Outputs:
         self._drops = 0
         self._reasons: Counter[str] = Counter()
 
-    async def take(self, path: Path, row: Row, signed: Signed, judge: BatchDeduplicator) -> None:
+    async def take(self, path: Path, row: Row, signed: Signed, dedup: Deduplicator) -> None:
         """Judge a row and write it."""
         if signed.page is None:
             self._rejected.write(rejected_line(path, row, signed.error))
             return
         document = Document(signed.key, title=signed.title, text=signed.text or "")
-        verdict = await judge.judge(signed.page, document)
+        verdict = await dedup.decide_fingerprint(signed.page)
+        await dedup.commit(verdict)  # a new page counts as stored at once
+        verdict = attrs.evolve(verdict, document=document)
         self._reasons[verdict.reason] += 1
         now = time.time()
-        if not self._drops_it(verdict):
+        if not is_dropped(verdict.outcome, self._options):
             self._kept.write(kept_line(row, signed, self._options))
             if self._journal is not None:
                 self._journal.kept(signed, verdict, now)
@@ -130,13 +148,6 @@ class Outputs:
             self._dropped.write(dropped_line(row, signed, verdict, self._options))
         if self._journal is not None:
             self._journal.dropped(row, signed, verdict, now)
-
-    def _drops_it(self, verdict: Verdict) -> bool:
-        return (
-            verdict.outcome == fp.DUPLICATE
-            or (verdict.outcome == fp.REVISIT and self._options.revisit == "drop")
-            or (verdict.outcome == fp.EMPTY and self._options.on_empty == "drop")
-        )
 
     def finish(self) -> None:
         """Give all files their names."""
@@ -218,7 +229,7 @@ async def _signed(
 
 @contextlib.contextmanager
 def _executor(workers: int) -> Iterator[Executor]:
-    """Worker processes; what waits for them is given up when the run ends early."""
+    """Worker processes; waiting work is cancelled when the run ends early."""
     if workers == 0:
         executor: Executor = ThreadPoolExecutor(1)
     else:

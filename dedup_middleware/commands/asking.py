@@ -1,4 +1,4 @@
-"""An index that is asked and not changed."""
+"""An index that is read and not changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware import fingerprint as fp
-from dedup_middleware.fingerprint import Fingerprint, Fingerprinter, keyed_hash
+from dedup_middleware.fingerprint import Fingerprint, Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
@@ -17,6 +17,7 @@ from dedup_middleware.index.records import State
 from dedup_middleware.index.tables import Neighbours
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.judging import bits, same_keys
+from dedup_middleware.keyedhash import keyed_hash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.options import Options
@@ -28,7 +29,7 @@ _MASK64 = (1 << 64) - 1
 
 @attrs.frozen
 class Compared:
-    """A page of the index beside the one that is asked about.
+    """A page of the index, compared with the one in question.
 
     ``state`` is ``committed`` (stored), ``pending`` (on its way) or ``released`` (not stored after
     all); only the first makes a page a duplicate. The rest is as in
@@ -105,9 +106,8 @@ class Reader:
         ranking = rank(judged, records.states.tolist(), same_key)
         ordered = tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
         if ranking.match is not None:
-            outcome = fp.REVISIT if ranking.same_key else fp.DUPLICATE
-            return Opinion(outcome, ranking.reason, compared[ranking.match], ordered)
-        outcome = WAITS if ranking.pending else fp.NEW
+            return Opinion(ranking.outcome, ranking.reason, compared[ranking.match], ordered)
+        outcome = WAITS if ranking.pending else ranking.outcome
         return Opinion(outcome, ranking.reason, None, ordered)
 
     async def numbers_of(self, key: str) -> list[int]:
@@ -128,7 +128,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         wanted = {**plain, **window_parameter(options.window)}
         check_hash_key(stored, options.safe_index_url)
         fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
-        # An index has parameters of its own beside those of the fingerprints and the window.
+        # An index has parameters of its own besides those of the fingerprints and the window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)

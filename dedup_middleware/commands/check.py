@@ -1,4 +1,4 @@
-"""``scrapy dedup check``: would this page be dropped now, and why."""
+"""``scrapy dedup check``: whether a page would be dropped now, and why."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from dedup_middleware.commands.context import (
     plain_table,
     shown,
 )
-from dedup_middleware.commands.pages import read_page
+from dedup_middleware.commands.selecting import read_page
 from dedup_middleware.fingerprint import Document, Fingerprint, make_shingler
+from dedup_middleware.ranking import is_dropped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,23 +29,23 @@ _TOKENS = 40  # shown to people
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup check``."""
 
     name = "check"
-    summary = "Tell whether a page would be dropped now, and why"
+    summary = "Show whether a page would be dropped now, and why"
     description = (
         "Nothing is changed. Exit codes: 0: it would be stored; 3: it would be dropped; "
         "1: the page or the index can't be read."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("page", help="an address, a file (HTML or text), or - for stdin")
         parser.add_argument("--key", help="name of the page, usually its address")
         parser.add_argument("--title", help="its title; else that of the HTML")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         options = context.options
         document = read_page(arguments.page, context.settings, arguments.key)
         document = attrs.evolve(document, title=arguments.title or "")
@@ -59,12 +60,7 @@ class Command(Subcommand):
         context.say(
             {**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, list(tokens))
         )
-        dropped = (
-            opinion.outcome == fp.DUPLICATE
-            or (opinion.outcome == fp.REVISIT and options.revisit == "drop")
-            or (opinion.outcome == fp.EMPTY and options.on_empty == "drop")
-        )
-        return FOUND if dropped else OK
+        return FOUND if is_dropped(opinion.outcome, options) else OK
 
 
 def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[str, Any]:
@@ -86,10 +82,10 @@ def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> Tabl
 
     grid = Table.grid()
     match = opinion.match
-    said = f"{opinion.outcome} ({opinion.reason})"
+    headline = f"{opinion.outcome} ({opinion.reason})"
     if match is not None:
-        said += f": {match.key or f'page {match.number}'} holds {match.similarity:.1%} of it"
-    grid.add_row(Text(shown(said), style="bold"))
+        headline += f": {match.key or f'page {match.number}'} holds {match.similarity:.1%} of it"
+    grid.add_row(Text(shown(headline), style="bold"))
     page = plain_table("The page")
     page.add_column()
     page.add_column()
@@ -98,7 +94,7 @@ def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> Tabl
     more = " ..." if len(tokens) > _TOKENS else ""
     add_row(page, "first tokens", " ".join(tokens[:_TOKENS]) + more)
     grid.add_row(page)
-    columns = ("stored page", "state", "similarity", "jaccard", "bits", "found by", "says")
+    columns = ("stored page", "state", "similarity", "jaccard", "bits", "found by", "verdict")
     near = plain_table(f"Compared with {len(opinion.candidates)} pages", *columns)
     for one in opinion.candidates[:20]:
         verdict = f"{'duplicate' if one.duplicate else 'different'}: {one.reason}"

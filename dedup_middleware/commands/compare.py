@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,30 +18,67 @@ from dedup_middleware.commands.context import (
     plain_table,
     shown,
 )
-from dedup_middleware.commands.differences import Part, differences
-from dedup_middleware.commands.pages import read_page
+from dedup_middleware.commands.selecting import read_page
 from dedup_middleware.fingerprint import Document
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+
+# A word of letters and digits, one Chinese character or kana, spaces, or any other character.
+_PIECE = re.compile(
+    r"[\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    r"|[^\W_\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff]+|\s+|."
+)
+LONGEST = 2000  # pieces of each text that are compared: the time grows with their product
+
+
+@attrs.frozen
+class Part:
+    """A stretch of two texts: ``same`` is what both have, else one of the two may be empty."""
+
+    same: bool
+    a: str
+    b: str
+
+
+def differences(a: str, b: str) -> tuple[list[Part], bool]:
+    """Two texts as stretches that are the same and stretches that differ.
+
+    :returns: the stretches in order, and whether the ends of long texts were left out
+
+    >>> [part.b for part in differences("雨下了3天。", "雨下了5天。")[0] if not part.same]
+    ['5']
+    """
+    left, right = _PIECE.findall(a), _PIECE.findall(b)
+    cut = max(len(left), len(right)) > LONGEST
+    left, right = left[:LONGEST], right[:LONGEST]
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    parts = [
+        Part(tag == "equal", "".join(left[i:j]), "".join(right[k:m]))
+        for tag, i, j, k, m in matcher.get_opcodes()
+    ]
+    return parts, cut
+
+
 _CONTEXT = 40  # characters of what both have, around a difference
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup compare``."""
 
     name = "compare"
     summary = "Compare two pages by every method, and show what differs"
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
-        "way round: the rule of a crawl asks how much of the new page the stored one holds.\n"
+        "way round: the rule of a crawl is how much of the new page the stored one holds.\n"
         "Exit codes: 0; 1: a page can't be read."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("a", metavar="A", help="an address, a file (HTML or text), or -")
         parser.add_argument("b", metavar="B", help="the other one")
         parser.add_argument(
@@ -47,7 +86,7 @@ class Command(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.evaluation.comparers import methods_available
 
         methods = methods_available(context.options, arguments.method)

@@ -1,4 +1,4 @@
-"""What every subcommand is given, and how it speaks."""
+"""The settings, the output and the exit codes that all subcommands share."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 OK = 0
@@ -26,7 +27,7 @@ FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
 
 
 class CommandError(DedupError):
-    """A subcommand can't do what it is asked for; the message names the way out."""
+    """A subcommand can't be run; the message names the fix."""
 
 
 @attrs.frozen
@@ -56,25 +57,12 @@ class Context:
         The block gets a function that is called with how much is done.
         """
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
 
         console = Console(stderr=True)
         if self.json or not console.is_terminal:
             yield lambda _: None
             return
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-        ) as progress:
+        with progress_bars(console) as progress:
             task = progress.add_task(what, total=total)
             yield lambda done: progress.update(task, completed=done)
 
@@ -84,18 +72,36 @@ class Subcommand(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
-    description: ClassVar[str] = ""  # what else there is to know, exit codes among it
+    description: ClassVar[str] = ""  # more lines of help, with the exit codes
 
-    @abstractmethod
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Its arguments; ``--json`` is there already."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - often none
+        """Declare the arguments of the command, besides ``--json``."""
 
     @abstractmethod
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Do it; the exit code is returned.
+        """Run the command; returns its exit code.
 
-        :raises DedupError: it can't be done
+        :raises DedupError: it failed
         """
+
+
+def progress_bars(console: Console) -> Progress:
+    """Progress bars with a description, a count and the time."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
 
 
 def plain_table(title: str, *columns: str) -> Table:

@@ -93,7 +93,7 @@ class Command(ScrapyCommand):
     def _overview(self) -> str:
         width = max(map(len, SUBCOMMANDS)) + 2
         lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
-        more = "scrapy dedup COMMAND --help tells more; -s NAME=VALUE gives a setting."
+        more = "scrapy dedup COMMAND --help shows more; -s NAME=VALUE sets a setting."
         return "\n".join(["Commands:", *lines, "", more])
 
 

@@ -25,21 +25,21 @@ _EXCERPT = 80  # characters
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup explain``."""
 
     name = "explain"
     summary = "Show the stored page of a cluster and all that were dropped against it"
     description = (
-        "Asks the journal; the index is not needed. KEY is that of the stored page or of a\n"
-        "dropped one. Exit codes: 0; 1: the journal knows nothing of the page, or can't be read."
+        "Reads the journal; the index is not needed. KEY is that of the stored page or of a\n"
+        "dropped one. Exit codes: 0; 1: the journal has no entry of the page, or can't be read."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("key", metavar="KEY", help="name of a page, usually its address")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         key = arguments.key
         with open_journal(context.options) as journal:
             own = list(journal.drops(Query(keys=frozenset({key}), outcomes=DROPS)))
@@ -54,7 +54,7 @@ class Command(Subcommand):
                 found += [[drop for drop in same if drop.number == n] for n in sorted(numbers)]
             if not any(found) and not own:
                 raise CommandError(
-                    f"the journal {journal.where} knows nothing of {key}: it was not dropped, "
+                    f"the journal {journal.where} has no entry of {key}: it was not dropped, "
                     "nothing was dropped against it, or that has aged out"
                 )
             clusters = [_cluster(journal, dropped) for dropped in found if dropped]

@@ -30,7 +30,7 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument(
             "-o",
@@ -47,7 +47,7 @@ class Command(Subcommand):
             "--rejected",
             metavar="FILE",
             type=Path,
-            help="rows that can't be read, and why (default: beside the kept ones, if any)",
+            help="rows that can't be read, and why (default: next to the kept ones, if any)",
         )
         parser.add_argument(
             "--journal", metavar="FILE", type=Path, help="a journal, as of a crawl, for the report"
@@ -60,7 +60,7 @@ class Command(Subcommand):
         parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.batch.run import Plan, run_batch
 
         kept = arguments.output
@@ -107,8 +107,8 @@ def _workers(text: str) -> int:
 def peak_memory() -> int:
     """Most bytes of memory that this process had, and the largest of its workers, added up."""
     unit = 1 if sys.platform == "darwin" else 1024
-    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(resource.getrusage(one).ru_maxrss for one in who) * unit
+    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(resource.getrusage(one).ru_maxrss for one in processes) * unit
 
 
 def _sentences(state: dict[str, Any], rejected: Path) -> str:

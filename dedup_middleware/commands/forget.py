@@ -13,7 +13,7 @@ from dedup_middleware.journal.entries import host_of
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup forget``."""
 
     name = "forget"
     summary = "Forget stored pages, so that like pages may be stored again"
@@ -25,12 +25,12 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         add_selection(parser, reasons=False)
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         span = arguments.since is not None or arguments.until is not None
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
             raise CommandError("give one of --key, --host, and --since or --until")
@@ -52,7 +52,7 @@ class Command(Subcommand):
 
     def _confirmed(self, context: Context) -> bool:
         if not sys.stdin.isatty():
-            raise CommandError("nobody can be asked here: add --yes")
+            raise CommandError("there is no terminal to confirm at: add --yes")
         answer = input(f"Forget these pages in {context.options.safe_index_url}? [y/N] ")
         return answer.strip().lower() in {"y", "yes"}
 

@@ -12,7 +12,7 @@ from dedup_middleware.index.opening import open_index
 
 
 class Export(Subcommand):
-    """See the module."""
+    """``scrapy dedup export``."""
 
     name = "export"
     summary = "Write all stored pages of an index to one file"
@@ -23,12 +23,12 @@ class Export(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("file", metavar="FILE", type=Path)
         parser.add_argument("--overwrite", action="store_true", help="replace the file")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.index.portable import export_index
 
         path = arguments.file
@@ -46,7 +46,7 @@ class Export(Subcommand):
 
 
 class Import(Subcommand):
-    """See the module."""
+    """``scrapy dedup import``."""
 
     name = "import"
     summary = "Enter the pages of an exported file into an index"
@@ -57,11 +57,11 @@ class Import(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("file", metavar="FILE", type=Path)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.index.portable import import_index
 
         if not arguments.file.is_file():

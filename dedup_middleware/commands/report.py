@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup report``."""
 
     name = "report"
     summary = "Write what was dropped, and why, as one HTML file"
     description = (
-        "The file needs no network and no server. Asks the journal; the index is not needed.\n"
+        "The file needs no network and no server. Reads the journal; the index is not needed.\n"
         "Exit codes: 0; 1: the journal can't be read, or the file can't be written."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
         parser.add_argument(
             "--decisions", type=int, default=100_000, metavar="N", help="newest decisions shown"
@@ -42,7 +42,7 @@ class Command(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         from dedup_middleware.report.contents import Limits, collect
         from dedup_middleware.report.writing import write
 
@@ -51,7 +51,7 @@ class Command(Subcommand):
         if arguments.texts < 0:
             raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
         from dedup_middleware.methods.choose import choose_method
-        from dedup_middleware.report.lines import line_of
+        from dedup_middleware.report.contents import line_of
 
         options = context.options
         method = choose_method(options)

@@ -26,35 +26,33 @@ _LEASE = 30.0  # seconds
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup restore``."""
 
     name = "restore"
     summary = "Bring back dropped pages from the journal"
     description = (
         "Writes the dropped items as JSON lines, for whatever stores them: the newest drop of\n"
-        "each key, with all fields but those that JSON can't say and the raw HTML (their names\n"
-        "are told). The index is told that these pages are stored now, so that each is known\n"
-        "under its own key when it comes again. The journal keeps them.\n"
+        "each key, with all fields but the raw HTML and values that JSON has no form for (their\n"
+        "names are printed). The pages are entered into the index as stored, so that each is\n"
+        "found under its own key when it comes again. The journal keeps them.\n"
         "Exit codes: 0; 1: nothing was found, or the journal, file or index can't be used."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument(
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
         add_selection(parser, reasons=True)
         parser.add_argument("--all", action="store_true", help="everything that the journal holds")
         parser.add_argument(
-            "--no-index", action="store_true", help="do not tell the index that they are stored"
+            "--no-index", action="store_true", help="do not enter them into the index as stored"
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         if is_everything(arguments) and not arguments.all:
-            raise CommandError(
-                "say which pages: --key, --host, --since, --until, --reason or --all"
-            )
+            raise CommandError("choose pages: --key, --host, --since, --until, --reason or --all")
         query = attrs.evolve(to_query(arguments), outcomes=DROPS)
         drops = newest(context.options, query)
         if not drops:
@@ -75,7 +73,7 @@ class Command(Subcommand):
         if not arguments.no_index:
             # After the file: a page that the index calls stored must be somewhere.
             async with reading_index(context.options) as reader:
-                with context.progress("told to the index", len(drops)) as done:
+                with context.progress("entered into the index", len(drops)) as done:
                     for number, drop in enumerate(drops):
                         entered += await enter(reader, drop)
                         done(number + 1)
@@ -128,7 +126,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 async def enter(reader: Reader, drop: Drop) -> bool:
-    """Tell the index that a page is stored, whatever stands beside it; False: it knows already."""
+    """Enter a page as stored, whatever is like it; False: its key is in the index already."""
     options = reader.fingerprinter.options
     if drop.body is None or is_content_key(drop.key) or await reader.numbers_of(drop.key):
         return False

@@ -41,26 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Command(Subcommand):
-    """See the module."""
+    """``scrapy dedup spark``."""
 
     name = "spark"
     summary = "De-duplicate an archive of JSON lines, CSV, Parquet or WARC on Apache Spark"
     description = (
-        "The verdicts are those of a crawl that meets the pages in the same order. The result is\n"
+        "The verdicts are those of a crawl with the pages in the same order. The result is\n"
         "a folder of Parquet tables: kept, duplicates, clusters and rejects. A job that was ended\n"
         "goes on where it was when it is started again. Needs Java 17 and the extra [spark].\n"
         "Exit codes: 0; 1: something can't be read or written, or Spark is missing."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
+        """Declare the arguments of the command."""
         parser.add_argument(
             "--master", default="local[*]", help="as Spark names it (default: %(default)s)"
         )
         add_arguments(parser)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         try:
             work = import_module("dedup_middleware.spark.commandline")
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""``scrapy dedup verify`` and ``compact``: is an index whole, and does it waste space."""
+"""``scrapy dedup verify`` and ``compact``: check an index, and free the space of dead records."""
 
 from __future__ import annotations
 
@@ -25,20 +25,17 @@ if TYPE_CHECKING:
 
 
 class Verify(Subcommand):
-    """See the module."""
+    """``scrapy dedup verify``."""
 
     name = "verify"
-    summary = "Read the whole index and tell what does not fit"
+    summary = "Read the whole index and report what is inconsistent"
     description = (
         "Nothing is changed; crawls may go on. Exit codes: 0: all is well; 3: something is\n"
         "damaged; 1: the index can't be read."
     )
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
-
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         async with open_index(context.options) as index:
             await index.attach()
             with context.progress("read") as done:
@@ -70,17 +67,14 @@ def _table(found: Verification) -> Table:
 
 
 class Compact(Subcommand):
-    """See the module."""
+    """``scrapy dedup compact``."""
 
     name = "compact"
     summary = "Take the records of forgotten and released pages out of an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See :class:`.Subcommand`."""
-
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
-        """See :class:`.Subcommand`."""
+        """Run the command; returns its exit code."""
         async with open_index(context.options) as index:
             await index.attach()
             total = (await index.stats()).buckets
@@ -93,8 +87,8 @@ class Compact(Subcommand):
 def _of_buckets(done: Callable[[float], None]) -> Progress:
     """The progress of the buckets alone: pages are read first, and in much less time."""
 
-    def told(what: str, number: int) -> None:
+    def advance(what: str, number: int) -> None:
         if what == "buckets":
             done(number)
 
-    return told
+    return advance

@@ -10,13 +10,16 @@ from pathlib import Path
 from dedup_middleware.evaluation.commandline import (
     Experiment,
     add_all,
+    check,
     common_arguments,
     document_arguments,
     exit_code,
+    lines,
     measure,
     measure_all,
     positive,
     share,
+    write_report,
 )
 
 
@@ -87,11 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all(parsed: argparse.Namespace) -> None:
-    from dedup_middleware.evaluation import everything
-
-    out = everything.check(parsed)
-    measure_all(everything.lines(parsed, parsed.pairs, parsed.documents), run)
-    print(f"report: {everything.write_report(out)}")
+    out = check(parsed)
+    measure_all(lines(parsed, parsed.pairs, parsed.documents), run)
+    print(f"report: {write_report(out)}")
 
 
 if __name__ == "__main__":

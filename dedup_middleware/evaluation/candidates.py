@@ -1,9 +1,9 @@
 """How often the tables find a near-duplicate at all, before any rule judges it.
 
 Pairs of random sets with a known Jaccard index go through the method's own slots and the scan of
-the buckets, so what is measured is what an index does. Beside it stand the formula of the MinHash
-bands, ``1 - (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter 3.4),
-and what datasketch's optimiser would choose in place of (B, R).
+the buckets, so what is measured is what an index does. It is compared with the formula of the
+MinHash bands, ``1 - (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter
+3.4), and with what datasketch's optimiser would choose in place of (B, R).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
 
 
 def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> int:
-    """Bit mask of the tables in which a new page meets a stored one; 0: it is no candidate."""
+    """Bit mask of the tables in which a new page finds a stored one; 0: it is no candidate."""
     # The first slot is the document's key.
     held = {slot.bucket: record(slot, 1) for slot in method.slots(stored)[1:]}
     slots = (*method.slots(new)[1:], *method.probes(new))

@@ -1,4 +1,4 @@
-"""Every method behind one face: two documents in, similarity and verdict out."""
+"""One interface to every method: two documents in, similarity and verdict out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, make_shingler
+from dedup_middleware.fingerprint import (
+    Document,
+    Fingerprint,
+    Fingerprinter,
+    make_shingler,
+    make_signer,
+)
 from dedup_middleware.methods.base import Method, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
-from dedup_middleware.methods.literature import literature
+from dedup_middleware.methods.literature.base import Signature, SignatureMethod
+from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.minhash import MinHashMethod
-from dedup_middleware.methods.reading import Signature, SignatureMethod
-from dedup_middleware.methods.signing import Signer
 from dedup_middleware.methods.simhash import SimHashMethod
 from dedup_middleware.options import METHODS, Options
 
@@ -29,7 +34,7 @@ _STEPS = 95  # thresholds from 0.05 to 1 in hundredths
 
 @attrs.frozen
 class Comparison:
-    """What a method says of a new document, given a stored one.
+    """Verdict of a method on a new document, given a stored one.
 
     ``similarity`` 0 to 1; ``reason`` names the rule that decided.
     """
@@ -78,12 +83,12 @@ class MethodComparer(Comparer):
         self._fingerprinter = Fingerprinter(options, 0)
 
     def sign(self, document: Document) -> SignedPage:
-        """See :class:`Comparer`."""
+        """Sign a document."""
         page = self._fingerprinter(document)
         return SignedPage(page, content_record(page))
 
     def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
-        """See :class:`Comparer`."""
+        """Whether the new document is a near-duplicate of the stored one."""
         return _judged(self._method, new, stored)
 
 
@@ -104,7 +109,7 @@ class ContentComparer(MethodComparer):
         self._methods = [attrs.evolve(method, threshold=t) for t in self._scale]
 
     def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """See :class:`Comparer`; in hundredths."""
+        """The largest threshold at which it is a duplicate, in hundredths; 0: at none."""
         # Sorted: first the thresholds at which it is a duplicate, then those at which it is not.
         place = bisect_right(
             self._methods, 0, key=lambda method: int(not _judged(method, new, stored).duplicate)
@@ -124,7 +129,7 @@ class RuleComparer(MethodComparer):
         self._loosest = loosest
 
     def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """See :class:`Comparer`."""
+        """The largest threshold at which the new document is a duplicate; 0: at none."""
         judged = _judged(self._loosest, new, stored)
         return judged.similarity if judged.duplicate else 0.0
 
@@ -137,13 +142,13 @@ class SymmetricComparer(Comparer):
         """Similarity from 0 to 1."""
 
     def compare(self, new: Any, stored: Any) -> Comparison:
-        """See :class:`Comparer`."""
+        """Whether the new document is a near-duplicate of the stored one."""
         value = self.similarity(new, stored)
         duplicate = value >= self.threshold
         return Comparison(value, duplicate, self.name if duplicate else "too-different")
 
     def score(self, new: Any, stored: Any) -> float:
-        """See :class:`Comparer`."""
+        """The largest threshold at which the new document is a duplicate; 0: at none."""
         return self.similarity(new, stored)
 
 
@@ -155,14 +160,14 @@ class SignatureComparer(SymmetricComparer):
         self.threshold = method.threshold
         self.options = options
         self._method = method
-        self._sign = Signer(method, options, make_shingler(options, 0))
+        self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
-        """See :class:`Comparer`; None for a document with nothing to compare."""
-        return self._sign(document)
+        """Sign a document; None for a document with nothing to compare."""
+        return self._sign(document.title, document.text or "", document.description)
 
     def similarity(self, a: Signature | None, b: Signature | None) -> float:
-        """See :class:`SymmetricComparer`; 0 if there is nothing to compare."""
+        """Similarity from 0 to 1; 0 if there is nothing to compare."""
         return 0.0 if a is None or b is None else self._method.compare(a, b)
 
 
@@ -180,7 +185,7 @@ class JaccardComparer(SymmetricComparer):
         return np.sort(self._shingler(document.text or "").features)
 
     def similarity(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
-        """See :class:`SymmetricComparer`."""
+        """Similarity from 0 to 1."""
         shared = len(np.intersect1d(a, b, assume_unique=True))
         union = len(a) + len(b) - shared
         return shared / union if union else 0.0

@@ -40,7 +40,7 @@ class Pair:
 
     :param key: name of the pair
     :param label: whether they are
-    :param kind: what sort of pair it is, as the file says (``type``)
+    :param kind: what sort of pair it is, as in the file (``type``)
     :param trivial: the texts are equal (``jaccard_char5`` is 1), so that any method finds it
     """
 

@@ -97,7 +97,7 @@ def columns_of(records: Sequence[Record]) -> list[str]:
 
 
 def is_numeric(column: str, records: Sequence[Record]) -> bool:
-    """Whether a column holds numbers, which stand to the right."""
+    """Whether a column holds numbers, which are aligned to the right."""
     return any(isinstance(record.get(column), (int, float, Interval)) for record in records)
 
 

@@ -1,9 +1,9 @@
 """Every method on labelled pairs: how often it is right, how sure that is, and where it is wrong.
 
-A stream meets a pair in one order only, so each is judged in both: ``b`` new after ``a`` was
+A stream has a pair in one order only, so each is judged in both: ``b`` new after ``a`` was
 stored, and ``a`` new after ``b``. ``either`` calls a pair near-duplicates if one order does. Most
 labelled pairs do not say in which order they were seen, so ``either`` is what compares with
-methods that know no order.
+symmetric methods.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EITHER: Final = "either"
 ORDERS: Final = (EITHER, B_NEW, A_NEW)
 #: divisions of the documents into folds, over which cross-validation is summed up
 DIVISIONS: Final = 10
-#: asked of the documents that a threshold is chosen on, so that others keep .90
+#: required on the documents that a threshold is chosen on, so that others keep .90
 RECALL: Final = 0.92
 _AT_RECALL: Final = partial(threshold_at_recall, recall=RECALL)
 
@@ -51,7 +51,7 @@ Progress = Callable[[str, int, int], None]
 
 @attrs.frozen(eq=False)
 class MethodRun:
-    """What one method says of n pairs.
+    """Verdicts of one method on n pairs.
 
     ``said`` bool[n] and ``scores`` float64[n] for each order; ``reasons`` of the pair in the order
     that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a
@@ -149,7 +149,7 @@ def run_all(
 ) -> list[MethodRun]:
     """:func:`run` for each method.
 
-    :param progress: told the name of the method, how many are done and how many there are
+    :param progress: called with the name of the method, how many are done and how many there are
     """
     runs = []
     for i, (name, comparer) in enumerate(comparers.items()):

@@ -18,7 +18,7 @@ _MARKERS: Final = "osD^vPX*"
 
 
 class PlotError(DedupError):
-    """Plots can't be drawn; the message says what to install."""
+    """Plots can't be drawn; the message names what to install."""
 
 
 def require_matplotlib() -> None:
@@ -55,7 +55,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
     """Precision against recall for each method; points are (threshold, precision, recall).
 
-    A method that says yes or no has one point.
+    A method without a graded similarity has one point.
     """
     figure = new_figure(10, 6)
     axes = figure.subplots()
@@ -102,7 +102,7 @@ def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
 def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
     """Recall by kind (rows), intensity (columns) and length (panels).
 
-    Below the line stand the kinds that make another page, of which none should be found.
+    Below the line are the kinds that make another page, of which none should be found.
     """
     kinds = sorted(dict.fromkeys(cell.kind for cell in cells), key=lambda kind: kind in OTHER_PAGE)
     labels = [f"{kind} (0 is right)" if kind in OTHER_PAGE else kind for kind in kinds]

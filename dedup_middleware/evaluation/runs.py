@@ -30,7 +30,7 @@ from dedup_middleware.evaluation.comparers import (
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
 from dedup_middleware.evaluation.edits import KINDS
-from dedup_middleware.methods.literature import LITERATURE
+from dedup_middleware.methods.literature.registry import LITERATURE
 from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Run:
             yield bar
 
     def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:
-        """The methods asked for, else those of the experiment."""
+        """The methods requested, else those of the experiment."""
         return methods_available(self.options, self.arguments.methods or default)
 
     def report(self, name: str, title: str, records: Sequence[output.Record]) -> None:
@@ -95,10 +95,12 @@ def run_pairs(run: Run) -> None:
         with run.progress() as bar:
             task = bar.add_task(title, total=len(comparers))
 
-            def told(method: str, done: int, _: int, bar: Progress = bar, task: Any = task) -> None:
+            def advance(
+                method: str, done: int, _: int, bar: Progress = bar, task: Any = task
+            ) -> None:
                 bar.update(task, completed=done, description=method)
 
-            results = pairs.run_all(comparers, chosen, told)
+            results = pairs.run_all(comparers, chosen, advance)
         rows = pairs.rows(results, chosen, folds=run.arguments.folds)
         main = [row for row in rows if row.order == pairs.EITHER or row.method == "content"]
         summary = [_pair_summary(row) for row in main]
@@ -187,9 +189,9 @@ def run_stream(run: Run) -> None:
         for order in stream.ORDERS:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
             for name, comparer in comparers.items():
-                with _task(bar, f"{name}, {order}", len(ordered)) as told:
+                with _task(bar, f"{name}, {order}", len(ordered)) as advance:
                     decisions, seconds = stream.timed(
-                        partial(stream.decide, comparer, ordered, run.options, told)
+                        partial(stream.decide, comparer, ordered, run.options, advance)
                     )
                 results.append(truth.score(decisions, name, order, 1, seconds))
         results += _by_workers(run, bar, comparers, arrivals, truth)
@@ -266,13 +268,13 @@ def run_candidates(run: Run) -> None:
         fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
         raise OptionsError("DEDUP_METHOD", run.options.method, fix)
     steps = arguments.count * len(candidate_recall.JACCARDS)
-    with run.progress() as bar, _task(bar, "pairs", steps) as told:
+    with run.progress() as bar, _task(bar, "pairs", steps) as advance:
         rows = candidate_recall.measure(
             run.options,
             pairs=arguments.count,
             size=arguments.shingles,
             seed=arguments.seed,
-            progress=told,
+            progress=advance,
         )
     tables = f"{run.options.bands} bands of {run.options.rows} rows"
     records = [attrs.asdict(row, recurse=False) for row in rows]
@@ -287,13 +289,13 @@ def run_surface(run: Run) -> None:
     names = arguments.methods or ["content"]
     for name, comparer in methods_available(run.options, names).items():
         steps = len(KINDS) * len(surface.INTENSITIES) * len(surface.LENGTHS)
-        with run.progress() as bar, _task(bar, name, steps) as told:
+        with run.progress() as bar, _task(bar, name, steps) as advance:
             cells = surface.surface(
                 documents,
                 comparer,
                 per_cell=arguments.per_cell,
                 seed=arguments.seed,
-                progress=told,
+                progress=advance,
             )
         file = f"surface-{name.replace(':', '-')}"
         run.write(f"{file}-cells", [attrs.asdict(cell) for cell in cells])

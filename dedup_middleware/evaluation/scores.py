@@ -35,7 +35,7 @@ class Interval:
 
 @attrs.frozen
 class Counts:
-    """What was said of pairs, against what is true."""
+    """Verdicts on pairs, counted against their labels."""
 
     true_positive: int = 0
     false_positive: int = 0

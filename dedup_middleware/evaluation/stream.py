@@ -3,7 +3,7 @@
 What is kept becomes the reference for what comes later, so mistakes have consequences, unlike on
 pairs. A drop is **right** if a kept document tells the same story, a **loss** if not; a document
 that is kept although its story is there already is an **extra** copy. A loss can't be made good,
-an extra copy only costs room, so the cost is ``extras + 10 * losses``.
+an extra copy only costs space, so the cost is ``extras + 10 * losses``.
 
 Which documents tell one story is known of those that were planted (:func:`planted`) or are
 labelled. Natural duplicates are not labelled: a drop is right also if the kept document that
@@ -191,15 +191,15 @@ class _Kept:
         self._method = choose_method(content)
 
     def places(self, document: Document) -> list[Any]:
-        """Where a document is looked for and put."""
-        # The first slot is the document's key, which says nothing of its content.
+        """Buckets in which a document is searched for and entered."""
+        # The first slot is the document's key, which is independent of its content.
         return [
             (slot.bucket, None if slot.wide else slot.head)
             for slot in self._method.slots(self._fingerprinter(document))[1:]
         ]
 
     def candidates(self, places: Iterable[Any]) -> list[int]:
-        """Numbers of the kept documents at these places, ascending."""
+        """Numbers of the kept documents in these buckets, ascending."""
         return sorted({n for place in places for n in self._places.get(place, ())})
 
     def add(self, places: Iterable[Any], number: int) -> None:

@@ -1,4 +1,4 @@
-"""What every method does: say where a page stands, and which candidates make it a duplicate."""
+"""The interface of all methods: the buckets of a page, and which candidates make it a duplicate."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from dedup_middleware.index.tables import (
 
 @attrs.frozen(eq=False)
 class Judgement:
-    """What a method says of n candidates.
+    """Judgement of a method on n candidates.
 
     ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the
     candidate holds; ``jaccard`` float64[n]; ``reasons`` names the rule that made each a duplicate
     or kept it apart. ``shared`` int64[n] estimates the shingles in common, ``figures`` int64[n]
     counts the places with other figures, ``turned`` int64[n] the parts with a clause that says the
-    opposite; None where the method does not look.
+    opposite; None where the method does not compare these.
     """
 
     duplicate: NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Method(ABC):
     fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
     scan_distance: int
     min_features: int
-    #: similarity from which on a page is a duplicate, unless another rule says no
+    #: similarity from which on a page is a duplicate, unless another rule keeps it
     threshold: float
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Method(ABC):
         """
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
-        """Places of a page: its key; its exact text if it is short, else SimHash and bands."""
+        """Slots of a page: its key; its exact text if it is short, else SimHash and bands."""
         key = narrow_slot(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
             return (key, narrow_slot(EXACT_TABLE, page.exact))
@@ -83,7 +83,7 @@ class Method(ABC):
         return Slots.of(self.slots(page))
 
     def probes(self, page: Fingerprint) -> tuple[Slot, ...]:  # noqa: ARG002 - for subclasses
-        """Further places in which to look for like pages, but not to put this one."""
+        """Further buckets to search for like pages, in which this one is not entered."""
         return ()
 
     def table_name(self, table: int) -> str:
@@ -92,7 +92,7 @@ class Method(ABC):
 
 
 def probe_slots(simhash: int, volatile: Iterable[int]) -> tuple[Slot, ...]:
-    """Places of a SimHash with one bit of a block flipped, in the table that begins with the block.
+    """Slots of a SimHash with one bit of a block flipped, in the table that begins with the block.
 
     A SimHash whose block differs in just that bit has its record there (multi-probe LSH: Q. Lv et
     al., VLDB 2007).

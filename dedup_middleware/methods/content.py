@@ -7,7 +7,7 @@ index J of two sketches (b-bit minwise hashing, Li and Konig 2010) and the numbe
 * **containment** = |A and B| / a, the share of the *new* page's shingles that the stored page
   holds. A stored page that is a part of the new one does not make the new one a duplicate, so
   nothing that was only in the new page is lost.
-* **novelty** asks the same, but what a page may say of its own no longer grows with its size once
+* **novelty** is the same, but what a page may have of its own no longer grows with its size once
   it has 128 shingles: about a sentence, however long the page is.
 * **jaccard** = J, in which both pages count alike: an excerpt of a stored page is kept too.
 
@@ -15,10 +15,10 @@ Each is an estimate, so its standard error is taken off first: of a short page i
 512 bits say little. On a short page a single word can be the news, so below 128 shingles the part
 that may be its own shrinks with the size.
 
-Pages on one template say other things in the same places. So when both pages have a figure, or the
+Pages on one template differ in the same places. So when both pages have a figure, or the
 name of a person, in one place and it is another one, they are different pages, whatever their words
 (see :mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an
-added date line, say nothing against it. The same holds of a clause that one page denies, or turns
+added date line, do not count against it. The same holds of a clause that one page denies, or turns
 into its opposite by a word such as before and after (see :mod:`dedup_middleware.text.clauses`).
 
 What a site writes on all of its pages (toolbars, notices, the words of a template) makes them
@@ -29,7 +29,7 @@ alike without saying the same. On one host, therefore:
 * what three stored pages of the host hold too, although none of them makes the page a duplicate,
   is no evidence: similarity is measured on the rest.
 
-Both only ever keep a page that the plain rule drops, and they look at nothing but the page and
+Both only ever keep a page that the plain rule drops, and they use nothing but the page and
 its candidates in the index, so all processes that share one learn the same.
 """
 
@@ -114,7 +114,7 @@ class Content(Method):
         candidates: NDArray[np.void],
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
-        """See :class:`.Method`."""
+        """Judge a page against candidates by this rule."""
         from dedup_middleware.methods.content_rule import decide
         from dedup_middleware.signature.comparison import compare
 
@@ -157,7 +157,7 @@ class Content(Method):
         return Judgement(codes <= _DUPLICATE, similarity, jaccard, reasons, shared, figures, turned)
 
     def places(self, page: Fingerprint) -> Slots:
-        """See :class:`.Method`."""
+        """The same as :meth:`slots`, as numbers."""
         if page.simhash is None or page.size < self.min_features:
             return Slots.of(self.slots(page))
         from dedup_middleware.index.placing import whole_page  # numba stays lazy
@@ -165,7 +165,7 @@ class Content(Method):
         return Slots(whole_page(page.key_hash, page.simhash, page.bands))
 
     def probes(self, page: Fingerprint) -> tuple[Slot, ...]:
-        """See :class:`.Method`: the SimHash with volatile bits flipped."""
+        """Further buckets to look into: those of the SimHash with volatile bits flipped."""
         if not page.volatile or page.simhash is None or page.size < self.min_features:
             return ()
         return probe_slots(page.simhash, page.volatile)

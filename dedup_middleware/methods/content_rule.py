@@ -12,7 +12,7 @@ from dedup_middleware.kernels import subkernel
 from dedup_middleware.options import SKETCH_BITS
 from dedup_middleware.signature._jit import F64, I64, RI64, kernel
 
-# What is said of a candidate, in the order in which the rules are asked.
+# Codes of the reasons, in the order in which the rules are applied.
 EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = range(8)
 # Shingles from which a page gets the whole allowance of the threshold.
 LONG: Final = 128
@@ -84,13 +84,13 @@ def decide(
     sketch_bits: Any,
     both_alike: Any,
 ) -> None:
-    """Say of each candidate whether it makes the page a duplicate, and why not.
+    """Judge each candidate: whether it makes the page a duplicate, and the reason.
 
     :param jaccards: as estimated; 1 afterwards where the text is equal
     :param figures, turned: what :func:`~dedup_middleware.signature.comparison.compare` gives
     :param similarities, sure, shared, codes: results. Share of the page that each holds; the same
-        in the measure of the method, less its standard error; number of shingles in common; what
-        is said of it
+        in the measure of the method, less its standard error; number of shingles in common; code
+        of the reason
     :param size, host, title, exact, key: of the page
     :param need: similarity that makes a duplicate; ``strict`` the same under another title
     :param both_alike: 1: the measure is the Jaccard index, not containment

@@ -51,7 +51,7 @@ class MinHashMethod(Method):
         candidates: NDArray[np.void],
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
-        """See :class:`.Method`."""
+        """Judge a page against candidates by this rule."""
         from dedup_middleware.signature.sketch import jaccards
 
         exact = is_exact(page, candidates)

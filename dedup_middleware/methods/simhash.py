@@ -54,7 +54,7 @@ class SimHashMethod(Method):
         candidates: NDArray[np.void],
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
-        """See :class:`.Method`."""
+        """Judge a page against candidates by this rule."""
         from dedup_middleware.signature.hamming import distances
 
         exact = is_exact(page, candidates)
@@ -72,8 +72,8 @@ class SimHashMethod(Method):
 def jaccard(bits: NDArray[np.integer]) -> NDArray[np.float64]:
     """Jaccard indexes estimated from Hamming distances of SimHashes, for pages of like size.
 
-    The share of equal bits tells the angle between the two pages (Charikar, STOC 2002), its cosine
-    is the overlap. No sketch is kept for this method, so this is all that is known.
+    The share of equal bits gives the angle between the two pages (Charikar, STOC 2002), its cosine
+    is the overlap. No sketch is kept for this method, so there is no better estimate.
 
     >>> jaccard(np.array([0, 3, 32])).round(3)
     array([1.   , 0.979, 0.   ])

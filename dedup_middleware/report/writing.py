@@ -1,4 +1,4 @@
-"""One HTML file that needs no network: styles, scripts and data stand inside it."""
+"""One HTML file that needs no network: styles, scripts and data are in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from dedup_middleware.errors import DedupError
 from dedup_middleware.newfiles import write_whole
 
-# In the order in which they stand in the page; each builds on those before it.
+# In the order of the page; each builds on those before it.
 SCRIPTS = ("words", "dom", "data", "difference", "charts", "overview", "explorer", "clusters",
            "pair", "review", "start")  # fmt: skip
 

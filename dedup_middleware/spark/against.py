@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.errors import IndexRefusedError
 from dedup_middleware.fingerprint import Fingerprinter
@@ -20,7 +21,17 @@ from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.options import Options
 from dedup_middleware.spark.columns import to_binary, words
 
-_DDL = "order bigint, key_hash bigint, simhash bigint, content binary"
+_STORED = pa.schema(
+    [
+        ("order", pa.int64()),
+        ("key_hash", pa.int64()),
+        ("simhash", pa.int64()),
+        ("content", pa.binary()),
+        ("key", pa.string()),
+        ("slots", pa.list_(pa.int64())),
+        ("payload", pa.binary()),
+    ]
+)
 _ROW = "row"
 _MASK = (1 << 64) - 1
 
@@ -60,9 +71,7 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
     rows = read_portable(path).rows
     names = schema().names
     table = session.read.parquet(path).select(*names, F.col("_metadata.row_index").alias(_ROW))
-    found = table.mapInArrow(
-        _with_content(rows), f"{_DDL}, key string, slots array<bigint>, payload binary"
-    )
+    found = table.mapInArrow(_with_content(rows), from_arrow_schema(_STORED))
     return found.select(
         "*",
         F.col("order").alias("last"),
@@ -86,7 +95,7 @@ def _with_content(rows: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
                     batch.column("slots"),
                     batch.column("payload"),
                 ],
-                names=["order", "key_hash", "simhash", "content", "key", "slots", "payload"],
+                names=_STORED.names,
             )
 
     return work

@@ -1,12 +1,12 @@
 """Pages to blocks, and blocks to pairs, on all machines.
 
 Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit places in the other tables, which are all
+大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit slots of the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
 that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and
-the places that tell whether a pair has a lower block in common. What a method judges by follows
-for those that stand beside each other.
+the slots that decide whether a pair has a lower block in common. What a method judges by follows
+for candidates alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.index.records import REMAINDER_BITS
@@ -37,10 +38,9 @@ from dedup_middleware.spark.pairing import (
 from dedup_middleware.spark.settings import Job
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
-PAIRS_DDL = "page bigint, candidate bigint"
 _NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
 _SALTS = 10
-_ROOM = 1 << 16
+_MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _OF_PAGE = ("order", "last", "simhash", "crowded")  # columns of a record that its page gives
 _PLACES = "array<bigint>"
@@ -74,8 +74,8 @@ def _probes() -> Column:
     return F.coalesce("probes", F.array().cast(_PLACES))
 
 
-def sought() -> Column:
-    """The places where a page looks for others."""
+def searched() -> Column:
+    """The slots in which a page searches for others."""
     return F.concat("slots", _probes())
 
 
@@ -85,7 +85,7 @@ def keyed(pages: DataFrame) -> DataFrame:
     :param pages: with columns order, slots and probes
     """
     slot = F.col("slot")
-    every = pages.select("order", F.explode(sought()).alias("slot"))
+    every = pages.select("order", F.explode(searched()).alias("slot"))
     return every.select("order", "slot", _bucket(slot).alias("bucket"), _key(slot))
 
 
@@ -195,7 +195,7 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
 def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) -> DataFrame:
     """Pages with their candidates (page, candidate), each pair once: from its lowest common block.
 
-    A key is crowded when a page may have more candidates under it than are looked at. Such ones
+    A key is crowded when a page may have more candidates under it than are compared. Such ones
     come behind all others, so that a pair they leave out is found where it can be.
 
     :param pages: with columns order, last, simhash, slots and probes
@@ -209,7 +209,7 @@ def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) 
     )
     chunks = -(-2 * max(hot.values(), default=0) // job.hot)
     most = (job.most, max(1, job.most // max(1, chunks)))
-    return blocks.mapInArrow(_finder(distance, most), PAIRS_DDL)
+    return blocks.mapInArrow(_finder(distance, most), from_arrow_schema(PAIRS))
 
 
 def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], Iterator[Any]]:
@@ -220,7 +220,7 @@ def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], I
             blocks = blocks_of(columns)
             at = (0, 0)
             while at[0] < len(blocks.tables):
-                *found, at = pairs(blocks, distance, most, max(_ROOM, most[0]), at)
+                *found, at = pairs(blocks, distance, most, max(_MOST_PAIRS, most[0]), at)
                 yield pa.RecordBatch.from_arrays([pa.array(one) for one in found], schema=PAIRS)
 
     return work

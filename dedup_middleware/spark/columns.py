@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dedup_middleware.fingerprint import Fingerprint
 from dedup_middleware.index.pages import is_wide, starts_of
 from dedup_middleware.index.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
 from dedup_middleware.index.tables import Slots
-from dedup_middleware.methods.reading import Signature
+from dedup_middleware.methods.literature.base import Signature
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
@@ -66,6 +67,18 @@ def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return starts - starts[0], words(numbers)
 
 
+def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """First and end of each run of equal values.
+
+    >>> list(runs_of(np.array([5, 5, 7])))
+    [(0, 2), (2, 3)]
+    """
+    if not len(values):
+        return
+    firsts = np.flatnonzero(np.diff(values, prepend=values[0] - 1)).tolist()
+    yield from pairwise([*firsts, len(values)])
+
+
 def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
     """The same as the rows of a matrix, those that are shorter than others filled up."""
     starts, numbers = flat(column)
@@ -79,7 +92,7 @@ def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
-    :param payload: what the method keeps beside it
+    :param payload: what the method keeps besides
     """
     record = content[0]
     return Fingerprint(

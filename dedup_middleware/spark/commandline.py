@@ -4,20 +4,99 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import threading
 import time
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import attrs
+from pyspark.sql import SparkSession
 from rich.console import Console
 
+from dedup_middleware.commands.context import progress_bars
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.options import Options
 from dedup_middleware.spark.job import finish, start
 from dedup_middleware.spark.loading import load, with_key_of_index, write_index_file
-from dedup_middleware.spark.progress import SparkProgress
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.session import local_session, submitted_session
-from dedup_middleware.spark.settings import Job, SparkError
+from dedup_middleware.spark.settings import Job, SparkError, local_session, submitted_session
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from typing_extensions import Self
+
+
+STEPS = {
+    "work/pages": "fingerprints",
+    "work/ordered": "order of the pages",
+    "work/groups": "exact copies",
+    "work/single": "exact copies collapsed",
+    "work/pairs": "candidates",
+    "work/edges": "verdicts",
+    "work/settled": "which pages are kept",
+    "work/matches": "best matches",
+    "work/index": "pages for the index",
+    "duplicates": "duplicates",
+    "kept": "kept pages",
+    "clusters": "clusters",
+    "rejects": "rejected rows",
+}
+_SECONDS = 0.5
+
+
+class SparkProgress:
+    """A progress bar for the running step, with its tasks; a context manager.
+
+    :param quiet: show nothing
+    """
+
+    def __init__(self, session: SparkSession, console: Console, *, quiet: bool = False) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._bars = progress_bars(console)
+        self._quiet = quiet
+        self._current = self._bars.add_task("reading", total=None)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.steps: list[str] = []
+
+    def __enter__(self) -> Self:
+        if not self._quiet:
+            self._bars.start()
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._quiet:
+            self._end.set()
+            self._thread.join()
+            self._bars.stop()
+
+    def note(self, step: str) -> None:
+        """A step begins."""
+        self.steps.append(step)
+        self._bars.stop_task(self._current)
+        self._current = self._bars.add_task(STEPS.get(step, step.removeprefix("work/")), total=None)
+
+    def _watch(self) -> None:
+        while not self._end.wait(_SECONDS):
+            done, total = self.tasks()
+            if total:
+                self._bars.update(self._current, completed=done, total=total)
+
+    def tasks(self) -> tuple[int, int]:
+        """Tasks done and in all, of the stages that run at this moment."""
+        done = total = 0
+        for number in self._tracker.getActiveStageIds():
+            stage = self._tracker.getStageInfo(number)
+            if stage is not None:
+                done += stage.numCompletedTasks
+                total += stage.numTasks
+        return done, total
 
 
 async def run(

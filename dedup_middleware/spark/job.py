@@ -12,8 +12,11 @@ import re
 import uuid
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from dedup_middleware.index.portable_read import read_portable
 from dedup_middleware.methods.choose import choose_method
@@ -53,7 +56,7 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :mod:`.signing` asks for, and what names it."""
+    """An input: rows with the columns that :mod:`.signing` reads, and what names it."""
 
     rows: DataFrame
     files: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     """De-duplicate the rows of a table.
 
     Columns are named by the options: ``key_field``, ``text_field``, ``html_field``,
-    ``title_field``. The result is what a crawl decides that meets the pages in the order of the
+    ``title_field``. The result is that of a crawl that fetches the pages in the order of the
     job, and depends on the input and the options alone.
 
     :param df: read from files, or anything else; without ``job.order_by`` its order is that of
@@ -92,7 +95,7 @@ def run(source: Source, options: Options, job: Job, note: Note | None = None) ->
 
 
 def start(source: Source, options: Options, job: Job, note: Note | None = None) -> Steps:
-    """Make the fingerprints of an input; the steps that follow are made when they are asked for."""
+    """Make the fingerprints of an input; the steps that follow are made on demand."""
     options = job_options(options)
     if job.against is not None:
         options = with_key_of(options, job.against)
@@ -102,7 +105,9 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     numbers = {name: i for i, name in enumerate(source.files)}
     task = Task(options, job.keep, job.date_field, numbers, source.counts)
     pages = stages.table(
-        "work/pages", lambda: rows.mapInArrow(sign(task), _ddl(rows)), _adapted(source, job)
+        "work/pages",
+        lambda: rows.mapInArrow(sign(task), _signed_schema(rows)),
+        _adapted(source, job),
     )
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
@@ -141,16 +146,18 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
     return rows.withColumn(signing.BY, F.coalesce(column.cast("bigint"), F.lit(signing.LATEST)))
 
 
-def _ddl(rows: DataFrame) -> str:
+def _signed_schema(rows: DataFrame) -> StructType:
+    """Columns of the input that are kept, then those of :data:`.signing.FIELDS`."""
     kept = [field for field in rows.schema.fields if field.name not in signing.READ]
-    own = [f"`{field.name}` {field.dataType.simpleString()}" for field in kept]
-    return ", ".join([*own, signing.DDL])
+    made = pa.schema([(PREFIX + name, kind) for name, kind in signing.FIELDS])
+    own = [StructField(field.name, field.dataType) for field in kept]
+    return StructType([*own, *from_arrow_schema(made).fields])
 
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
     from dedup_middleware.fingerprint import Fingerprinter
 
-    # Nothing that only says how fast: the result would be the same.
+    # Without what only affects speed: the result would be the same.
     telling = attrs.evolve(job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1)
     stored = "" if job.against is None else read_portable(job.against).checksum
     return fingerprint_of(

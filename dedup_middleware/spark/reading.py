@@ -1,7 +1,7 @@
 """Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``.
 
 Each row has its file and its place in it, so that the order of the input does not depend on how
-Spark cuts it up: files by name, rows as they stand in them.
+Spark cuts it up: files by name, rows in their order.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup_middleware.batch.rows import BatchError, format_of
-from dedup_middleware.batch.warc import read_warc
+from dedup_middleware.batch.rows import BatchError, format_of, read_warc
 from dedup_middleware.options import Options
 from dedup_middleware.spark.job import Source
 from dedup_middleware.spark.settings import Job, SparkError
@@ -41,7 +41,7 @@ def read_files(
 
     :param paths: files, folders or patterns, at any address that Spark can read
     :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
-    :raises SparkError: there are no such files, or their endings say nothing or different things
+    :raises SparkError: there are no such files, or their endings name no format or several
     """
     files = sorted({file for path in paths for file in listed(session, path)})
     if not files:
@@ -121,11 +121,9 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
             (FAULT, pa.string()),
         ]
     )
-    kinds = ("string", "binary", "string", "string", "string", "bigint", "string")
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(schema.names, kinds, strict=True))
     # One task a file: it can only be read from its beginning.
     paths = session.createDataFrame([(name,) for name in names], "path string")
-    return paths.repartition(len(names)).mapInArrow(_pages_of(schema), ddl)
+    return paths.repartition(len(names)).mapInArrow(_pages_of(schema), from_arrow_schema(schema))
 
 
 def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
@@ -151,7 +149,7 @@ def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of a WARC file; where it is damaged, the last one says so."""
+    """Rows of a WARC file; where it is damaged, the last one is an error."""
     number = 0
     with tempfile.TemporaryDirectory() as folder:
         try:

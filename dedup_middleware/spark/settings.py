@@ -1,8 +1,13 @@
-"""What a batch job is told beside the options of the crawl."""
+"""The settings of a job, and the Spark sessions that it runs in."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
+
 import attrs
+from pyspark.sql import SparkSession
 
 from dedup_middleware.errors import DedupError, OptionsError
 from dedup_middleware.options import Options
@@ -73,3 +78,38 @@ def job_options(options: Options) -> Options:
             "DEDUP_METHOD", options.method, f"a batch on Spark runs {', '.join(METHODS)}"
         )
     return attrs.evolve(options, hash_key=options.hash_key or HASH_KEY)
+
+
+_SETTINGS = {
+    "spark.app.name": "dedup-middleware",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) -> SparkSession:
+    """A session on this machine, or the one that is there already.
+
+    :param master: as Spark names it
+    :param settings: further settings of Spark
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = _LOCAL if master.startswith("local") else {}
+    builder = SparkSession.builder.master(master)
+    for name, value in {**_SETTINGS, **local, **settings}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def submitted_session() -> SparkSession:
+    """The session of ``spark-submit``, or one with Spark's own configuration."""
+    builder = SparkSession.builder
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,4 +1,4 @@
-"""Which contested pages are kept: what the crawl would have decided, page after page.
+"""Which contested pages are kept: as the crawl would have decided, page after page.
 
 Whether a page is kept depends on which of its candidates are. Most of it is settled in rounds, for
 all pages at once: a page with a kept candidate that makes it a duplicate whatever else is kept is
@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware.methods.base import Method
-from dedup_middleware.spark.columns import page_of, to_content, words
-from dedup_middleware.spark.judged import COULD, SURE, Candidates
+from dedup_middleware.spark.columns import runs_of, to_content, words
+from dedup_middleware.spark.verdicts import COULD, SURE, Candidates, ranked
 
 Checkpoint = Callable[[DataFrame, str], DataFrame]
 SETTLED_DDL = "page bigint, kept_at bigint"
@@ -66,8 +66,8 @@ def _dropped(page: Open, order: int, method: Method, kept: Mapping[int, int]) ->
     if not (flags & COULD).any():
         return False
     some = page.candidates.chosen(rows)
-    judged = method.judge(page_of(page.own, page.payload), some.content, some.payloads)
-    return bool(judged.duplicate.any())
+    _, ranking = ranked(method, page.own, page.payload, some, named=False)
+    return ranking.match is not None
 
 
 def settled(
@@ -166,9 +166,8 @@ def _opened(rows: Any, copies: Mapping[int, list[int]]) -> tuple[dict[int, Open]
     stored = np.array([value is None for value in rows.column("waiting").to_pylist()], np.bool_)
     stored &= np.asarray(rows.column("candidate").is_valid())
     kept = {order: order for order in orders[stored].tolist()}
-    starts = np.append(np.flatnonzero(np.diff(pages, prepend=pages[0] - 1)), len(pages))
     opened = {}
-    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+    for start, stop in runs_of(pages):
         page, rest = int(pages[start]), slice(start + 1, stop)
         candidates = Candidates(
             orders[rest], np.zeros(stop - start - 1, np.int64), content[rest], payloads[rest]

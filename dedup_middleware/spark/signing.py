@@ -51,22 +51,13 @@ FIELDS = (
     ("probes", pa.list_(pa.int64())),
     ("payload", pa.binary()),
 )
-DDL = ", ".join(
-    f"{PREFIX}{name} {kind}"
-    for name, kind in zip(
-        [name for name, _ in FIELDS],
-        "bigint string string string boolean bigint bigint binary bigint bigint binary "
-        "array<bigint> array<bigint> binary".split(),
-        strict=True,
-    )
-)
 
 
 @attrs.frozen
 class Task:
-    """What a worker needs to know.
+    """The parameters of a worker.
 
-    ``files`` numbers the files of the input; ``counts`` says whether a row's place is counted from
+    ``files`` numbers the files of the input; ``counts``: whether a row's place is counted from
     the beginning of its part of the file, or given.
     """
 
@@ -129,7 +120,7 @@ class Places:
 
 
 def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
-    """Rows with what the signer asks for, and their dates."""
+    """Rows with the fields of the signer, and their dates."""
     options = task.options
     faults = batch.column(FAULT).to_pylist() if FAULT in batch.schema.names else None
     wanted = {
@@ -190,12 +181,12 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
 
 
 def _signed64(value: int) -> int:
-    """The same 64 bits as a signed number, since Spark knows no others."""
+    """The same 64 bits as a signed number, since Spark has no unsigned ones."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def _twin(content: bytes, page: Fingerprint) -> bytes:
-    """Names what a page says, whatever its key: pages with the same are exact copies."""
+    """Hash of the content of a page without its key: exact copies have the same."""
     start = CONTENT.fields["key"][1]  # type: ignore[index]
     keyless = content[:start] + bytes(8) + content[start + 8 :]
     return blake2b(keyless + page.payload, digest_size=16).digest()
@@ -214,7 +205,7 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
 
 
 def moment(date: Any) -> int:
-    """Microseconds since 1970 of a date as it is met in files; the last moment for none.
+    """Microseconds since 1970 of a date as files have it; the last moment for none.
 
     >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
     (86400000000, 1500000, True)
@@ -222,7 +213,7 @@ def moment(date: Any) -> int:
     if isinstance(date, str):
         text = date.strip()
         try:
-            # What Python 3.10 does not know yet.
+            # Python 3.10 does not parse the Z.
             date = datetime.datetime.fromisoformat(
                 text[:-1] + "+00:00" if text[-1:] in "Zz" and text else text
             )

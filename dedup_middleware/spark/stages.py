@@ -93,7 +93,7 @@ def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
 
 
 def exists(session: SparkSession, path: str) -> bool:
-    """Whether there is a file or folder, on any file system that Spark knows."""
+    """Whether there is a file or folder, on any file system that Spark supports."""
     files, found = _file_system(session, path)
     return bool(files.exists(found))
 

@@ -7,18 +7,28 @@ from functools import cached_property, reduce
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup_middleware.fingerprint import EMPTY, REVISIT
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.options import Options
+from dedup_middleware.ranking import is_dropped
 from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.blocks import candidate_pairs, sought
-from dedup_middleware.spark.judged import CANDIDATE, COPY, EDGES_DDL, OWN, judge_pairs
-from dedup_middleware.spark.matching import MATCHES_DDL, match_pages
+from dedup_middleware.spark.blocks import candidate_pairs, searched
 from dedup_middleware.spark.settings import Job
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
 from dedup_middleware.spark.stages import Stages
+from dedup_middleware.spark.verdicts import (
+    CANDIDATE,
+    COPY,
+    EDGES,
+    MATCHES,
+    OWN,
+    judge_pairs,
+    match_pages,
+)
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # in one partition of those that are judged
@@ -141,7 +151,7 @@ class Steps:
 
     @cached_property
     def _pairs(self) -> DataFrame:
-        """Pages with those that stand beside them, see :mod:`.blocks`."""
+        """Pages with their candidates, by :mod:`.blocks`."""
         return self.stages.table(
             "work/pairs",
             lambda: candidate_pairs(
@@ -167,13 +177,13 @@ class Steps:
                 F.col("order").alias("page"),
                 F.lit(OWN).alias("kind"),
                 F.lit(None).cast("bigint").alias("candidate"),
-                sought().alias("places"),
+                searched().alias("places"),
                 *of_page,
             )
-            # Of most pages nobody is beside them.
+            # Most pages have no candidates.
             own = own.join(found.select("page").distinct(), "page", "left_semi")
             together = self._by_page(rows.unionByName(own))
-            return together.mapInArrow(judge_pairs(self.options), EDGES_DDL)
+            return together.mapInArrow(judge_pairs(self.options), from_arrow_schema(EDGES))
 
         return self.stages.table("work/edges", made, _NUMBERS)
 
@@ -201,7 +211,7 @@ class Steps:
 
         def made() -> DataFrame:
             return self._by_page(self._to_match()).mapInArrow(
-                match_pages(self.options), MATCHES_DDL
+                match_pages(self.options), from_arrow_schema(MATCHES)
             )
 
         return self.stages.table("work/matches", made, _NUMBERS)
@@ -266,27 +276,24 @@ class Steps:
         return reduce(DataFrame.unionByName, (own, theirs, copies))
 
     def duplicates(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Dropped pages with their matches; the columns are those of :class:`.Result`."""
 
         def made() -> DataFrame:
-            keys = self.ordered.select("order", "key", "named")
-            names = keys.select("order", "key")
+            keys = names = self.ordered.select("order", "key")
             if self._old is not None:
                 names = names.union(self._old.select("order", "key"))
             names = names.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
-            revisit = F.col("same_key") & F.col("named")
             found = (
                 self.matches.join(keys, "order")
                 .join(names, "match", "left")
                 .select(
                     "order", "key", "match", "match_key",
-                    F.when(revisit, "revisit").otherwise("duplicate").alias("outcome"),
-                    "reason", "similarity", "jaccard", "distance", "tables",
+                    "outcome", "reason", "similarity", "jaccard", "distance", "tables",
                 )
             )  # fmt: skip
-            if self.options.revisit == "keep":
-                found = found.where("outcome != 'revisit'")
-            if self.options.on_empty == "drop":
+            if not is_dropped(REVISIT, self.options):
+                found = found.where(F.col("outcome") != REVISIT)
+            if is_dropped(EMPTY, self.options):
                 found = found.unionByName(self._empty(), allowMissingColumns=True)
             return found
 
@@ -294,11 +301,11 @@ class Steps:
 
     def _empty(self) -> DataFrame:
         return self.ordered.where("size = 0").select(
-            "order", "key", F.lit("empty").alias("outcome"), F.lit("no-text").alias("reason")
+            "order", "key", F.lit(EMPTY).alias("outcome"), F.lit("no-text").alias("reason")
         )
 
     def kept(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Rows of the input that are kept."""
 
         def made() -> DataFrame:
             own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
@@ -319,7 +326,7 @@ class Steps:
         return self.stages.table("kept", made)
 
     def clusters(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Kept pages and all that were dropped for them."""
 
         def made() -> DataFrame:
             dropped = self.stages.table("duplicates", self.duplicates).where("match is not null")
@@ -336,7 +343,7 @@ class Steps:
         return self.stages.table("clusters", made)
 
     def rejects(self) -> DataFrame:
-        """See :class:`.Result`."""
+        """Rows that could not be read, and why."""
 
         def made() -> DataFrame:
             file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []

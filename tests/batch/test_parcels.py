@@ -10,10 +10,9 @@ import attrs
 import pytest
 
 from dedup_middleware import Options
-from dedup_middleware.batch.judging import batch_options
-from dedup_middleware.batch.parcels import pack, raw_rows, sent_row, sign_rows, unpack
 from dedup_middleware.batch.rows import Row
-from dedup_middleware.batch.signing import Signer
+from dedup_middleware.batch.run import batch_options
+from dedup_middleware.batch.signing import Signer, pack, raw_rows, sent_row, sign_rows, unpack
 from tests.texts import article
 
 ROWS = [

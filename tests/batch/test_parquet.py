@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.batch.parquet import read_parquet
-from dedup_middleware.batch.rows import BatchError
+from dedup_middleware.batch.rows import BatchError, read_parquet
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1 << 20
@@ -55,7 +54,7 @@ def test_values(tmp_path: Path, dictionaries: bool, version: str, compression: s
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from dedup_middleware.batch.parquet import read_parquet
+from dedup_middleware.batch.rows import read_parquet
 from dedup_middleware.batch.rows import BatchError
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from dedup_middleware.commands.compare import LONGEST, differences
 from dedup_middleware.commands.dedup import SUBCOMMANDS, load
-from dedup_middleware.commands.differences import LONGEST, differences
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
@@ -198,7 +198,7 @@ def test_explain(settings: dict[str, Any]) -> None:
     assert "https://three.example/x" in people.out
     unknown = dedup("explain", "https://one.example/3", **settings)
     assert unknown.code == 1
-    assert "knows nothing of https://one.example/3" in unknown.err
+    assert "has no entry of https://one.example/3" in unknown.err
 
 
 def test_explain_without_addresses(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_nothing_is_overwritten_and_all_must_be_said(
     done = dedup("restore", "-o", str(out), "--all", **settings)
     assert (done.code, out.read_text()) == (1, "mine")
     assert "name a new file" in done.err
-    assert "say which pages" in dedup("restore", "-o", str(tmp_path / "n"), **settings).err
+    assert "choose pages" in dedup("restore", "-o", str(tmp_path / "n"), **settings).err
     assert dedup("restore", "-o", "x", "--since", "yesterday", **settings).code == 2
 
 

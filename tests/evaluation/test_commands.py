@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.evaluation.__main__ import main
-from dedup_middleware.evaluation.everything import SECTIONS
+from dedup_middleware.evaluation.commandline import SECTIONS
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
 from tests.evaluation.lines import documents, labelled, page, rows, write_lines

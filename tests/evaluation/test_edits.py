@@ -14,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.evaluation.edits import (
+    CHINESE,
     KINDS,
+    LATIN,
     OTHER_PAGE,
+    TRADITIONAL,
     count_of,
     edit,
     split_sentences,
     split_words,
 )
-from dedup_middleware.evaluation.material import CHINESE, LATIN, TRADITIONAL
 from tests.texts import article, english
 
 CHINESE_TEXT = "".join(

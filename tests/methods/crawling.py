@@ -18,7 +18,7 @@ from scrapy.crawler import CrawlerProcess
 
 from dedup_middleware import NearDuplicate
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.methods.charset import level_1
+from dedup_middleware.methods.literature.charset import level_1
 
 TITLE = "水务局改造果园"
 Dropped = dict[str, list[Any]]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.methods.charset import (
+from dedup_middleware.methods.literature.base import SignatureMethod
+from dedup_middleware.methods.literature.charset import (
     FREQUENT_OTHERS,
     SIZE,
     CharacterSet,
@@ -22,8 +23,7 @@ from dedup_middleware.methods.charset import (
     tanimoto,
     unpack,
 )
-from dedup_middleware.methods.reading import SignatureMethod
-from tests.methods.readings import page, reading
+from tests.methods.inputs import method_input, page
 
 METHODS = [CharacterSet(), MachineCode(), MachineCode(encoding="gb2312")]
 
@@ -36,7 +36,7 @@ def varied(seed: int, characters: int = 400) -> str:
 
 def similarity(method: SignatureMethod, a: str, b: str) -> float:
     """Similarity of two texts that have signatures."""
-    first, second = method.sign(reading(a)), method.sign(reading(b))
+    first, second = method.sign(method_input(a)), method.sign(method_input(b))
     assert first is not None
     assert second is not None
     return method.compare(first, second)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.csu import Csu, class_keys
-from dedup_middleware.methods.csu_fingerprint import (
+from dedup_middleware.methods.literature.base import MethodInput, Signature
+from dedup_middleware.methods.literature.csu import (
     FINGERPRINT_SEED,
+    Csu,
+    class_keys,
     fingerprint,
     fold16,
-)
-from dedup_middleware.methods.csu_shingles import (
     page_shingles,
     sample,
     sample_by_hash,
@@ -26,11 +26,10 @@ from dedup_middleware.methods.csu_shingles import (
     sampling_step,
     shingle_hashes,
 )
-from dedup_middleware.methods.csu_simd import equal_positions
-from dedup_middleware.methods.reading import Reading, Signature
+from dedup_middleware.methods.literature.csu_simd import equal_positions
 from dedup_middleware.signature.minhash import permutations
 from dedup_middleware.text.shingle import Shingler
-from tests.methods.readings import is_duplicate, page, reading, share_key
+from tests.methods.inputs import is_duplicate, method_input, page, share_key
 
 
 def tokens(count: int, seed: int = 0) -> list[str]:
@@ -199,8 +198,8 @@ def test_share_of_candidates_is_as_computed() -> None:
 
 def test_unrelated_class_mates_fail_verification() -> None:
     """Pages of a low Jaccard index have similarity 0 however many positions agree."""
-    a = reading("".join(page(1).splitlines(keepends=True)[:3]))
-    b = reading(page(1))
+    a = method_input("".join(page(1).splitlines(keepends=True)[:3]))
+    b = method_input(page(1))
     strict, lenient = Csu(), Csu(verify=0.0)
     first, second = strict.sign(a), strict.sign(b)
     assert first is not None
@@ -212,7 +211,7 @@ def test_unrelated_class_mates_fail_verification() -> None:
 def test_edited_page_is_found() -> None:
     """One word more in a page of 24 sentences leaves it a duplicate in the same class."""
     method = Csu()
-    a, b = method.sign(reading(page(1))), method.sign(reading(page(1) + "补充。"))
+    a, b = method.sign(method_input(page(1))), method.sign(method_input(page(1) + "补充。"))
     assert a is not None
     assert b is not None
     assert share_key(a, b)
@@ -226,7 +225,7 @@ def test_whole_pipeline_from_text() -> None:
 
     def read(title: str, text: str) -> Signature:
         words, title_words = tuple(shingler.tokens(text)), tuple(shingler.tokens(title))
-        found = Csu().sign(Reading(title, text, words, title_words))
+        found = Csu().sign(MethodInput(title, text, words, title_words))
         assert found is not None
         return found
 
@@ -240,7 +239,7 @@ def test_whole_pipeline_from_text() -> None:
 
 def test_one_register_holds_a_fingerprint() -> None:
     """M = 8 positions of 16 bits are 128 bits; the sketch for verification has 512 more."""
-    signature = Csu().sign(reading(page(1)))
+    signature = Csu().sign(method_input(page(1)))
     assert signature is not None
     assert len(signature.payload) == 128 // 8 + 512 // 8
     assert len(signature.keys) == 8

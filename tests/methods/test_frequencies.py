@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.fingerprint import keyed_hash
-from dedup_middleware.methods.frequencies import DocumentFrequencies, background, parse_idf
-from dedup_middleware.methods.idf import Idf, by_rarity, in_lexicon, lexicon_digests, rarest
-from tests.methods.readings import frequencies, is_duplicate, page, reading, share_key
+from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.methods.literature.digests import (
+    Idf,
+    by_rarity,
+    in_lexicon,
+    lexicon_digests,
+    rarest,
+)
+from dedup_middleware.methods.literature.frequencies import (
+    DocumentFrequencies,
+    background,
+    parse_idf,
+)
+from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 token_lists = st.lists(st.lists(st.sampled_from("abcdefgh灯塔"), max_size=8), max_size=12)
 
@@ -95,9 +105,9 @@ def test_order_and_frequency_of_words_do_not_matter() -> None:
     """The string depends on which terms a page has, and of those on the rare ones."""
     table = DocumentFrequencies.of([["的", "了"]] * 50 + [["灯塔", "码头", "桥梁", "果园"]])
     method = Idf(lexicons=0, frequencies=table)
-    a = method.sign(reading("灯塔码头桥梁果园的"))
-    b = method.sign(reading("果园灯塔灯塔桥梁码头了"))
-    c = method.sign(reading("展厅灯塔灯塔桥梁码头了"))
+    a = method.sign(method_input("灯塔码头桥梁果园的"))
+    b = method.sign(method_input("果园灯塔灯塔桥梁码头了"))
+    c = method.sign(method_input("展厅灯塔灯塔桥梁码头了"))
     assert a is not None
     assert b is not None
     assert c is not None
@@ -121,11 +131,11 @@ def test_randomised_lexicons_raise_recall() -> None:
     table = frequencies()
     found = dict.fromkeys((0, 10), 0)
     for seed in range(40):
-        words = reading(page(seed)).tokens
+        words = method_input(page(seed)).tokens
         for lexicons in found:
             method = Idf(lexicons=lexicons, frequencies=table)
             texts = (" ".join(words), " ".join([*words, f"x{seed}x"]))
-            a, b = (method.sign(reading(text)) for text in texts)
+            a, b = (method.sign(method_input(text)) for text in texts)
             assert a is not None
             assert b is not None
             found[lexicons] += is_duplicate(method, a, b) and share_key(a, b)
@@ -139,7 +149,7 @@ def test_digest_of_each_lexicon() -> None:
     assert len(digests) == 21
     empty = [digest for digest in digests if digest == bytes(16)]
     assert 3 < len(empty) < 18
-    signature = Idf(lexicons=20, dropped=0.5, frequencies=frequencies()).sign(reading("灯塔"))
+    signature = Idf(lexicons=20, dropped=0.5, frequencies=frequencies()).sign(method_input("灯塔"))
     assert signature is not None
     assert len(signature.keys) == 21 - len(empty)
 
@@ -147,7 +157,7 @@ def test_digest_of_each_lexicon() -> None:
 def test_missing_strings_are_not_equal() -> None:
     """Two pages of which a lexicon knows nothing are not duplicates for that."""
     method = Idf(lexicons=20, dropped=0.9, frequencies=frequencies())
-    a, b = method.sign(reading("灯塔")), method.sign(reading("码头"))
+    a, b = method.sign(method_input("灯塔")), method.sign(method_input("码头"))
     assert a is not None
     assert b is not None
     assert method.compare(a, b) == 0.0

@@ -10,10 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.digests import md5
-from dedup_middleware.methods.frequencies import DocumentFrequencies
-from dedup_middleware.methods.projection import (
-    BITS,
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.digests import (
+    FeatureList,
+    Rules,
+    TextProfile,
+    cut_bytes,
+    description,
+    feature_list,
+    keywords,
+    md5,
+    quantum,
+    text_profile,
+    weight_distance,
+)
+from dedup_middleware.methods.literature.frequencies import DocumentFrequencies
+from dedup_middleware.methods.literature.hashsets import Segments, segments
+from dedup_middleware.methods.literature.simhashes import (
+    SIGNS,
     RandomProjection,
     block_keys,
     blocks_for,
@@ -21,33 +35,21 @@ from dedup_middleware.methods.projection import (
     sign_bits,
     token_bits,
 )
-from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
-from dedup_middleware.methods.rules import (
-    FeatureList,
-    Rules,
-    cut_bytes,
-    description,
-    feature_list,
-    keywords,
-    weight_distance,
-)
-from dedup_middleware.methods.segments import Segments, segments
-from dedup_middleware.methods.textprofile import TextProfile, quantum, text_profile
-from tests.methods.readings import frequencies, is_duplicate, page, reading, share_key
+from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 FLAT = DocumentFrequencies.of([])  # every term is equally rare
 
 
-def signed(method: SignatureMethod, page_reading: Reading) -> Signature:
+def signed(method: SignatureMethod, page_input: MethodInput) -> Signature:
     """The signature of a page that has one."""
-    signature = method.sign(page_reading)
+    signature = method.sign(page_input)
     assert signature is not None
     return signature
 
 
 def similarity(method: SignatureMethod, a: str, b: str) -> float:
     """Similarity of two texts."""
-    return method.compare(signed(method, reading(a)), signed(method, reading(b)))
+    return method.compare(signed(method, method_input(a)), signed(method, method_input(b)))
 
 
 @given(st.text(max_size=300), st.integers(0, 600))
@@ -71,9 +73,9 @@ def test_cut_of_512_bytes_in_chinese() -> None:
 def test_description_comes_first() -> None:
     """R1 compares the page's own description, and the beginning of the text without one."""
     method = Rules(rule="R1")
-    assert description(reading("正文", description=" 摘要 ")) == "摘要"
-    assert description(reading("灯" * 300)) == "灯" * 170
-    a, b = reading("甲", description="摘要"), reading("乙", description="摘要")
+    assert description(method_input("正文", description=" 摘要 ")) == "摘要"
+    assert description(method_input("灯" * 300)) == "灯" * 170
+    a, b = method_input("甲", description="摘要"), method_input("乙", description="摘要")
     assert method.compare(signed(method, a), signed(method, b)) == 1.0
     assert similarity(method, "灯" * 170 + "甲", "灯" * 170 + "乙") == 1.0
 
@@ -138,7 +140,7 @@ def test_unknown_rule_is_refused() -> None:
 def test_feature_list_is_ordered_by_frequency() -> None:
     """The fingerprint is the MD5 of all words by falling frequency."""
     assert feature_list(["b", "a", "c", "c"]) == ["c", "a", "b"]
-    assert signed(FeatureList(), reading(BASE)).payload == md5("灯塔\n码头\n桥梁")
+    assert signed(FeatureList(), method_input(BASE)).payload == md5("灯塔\n码头\n桥梁")
     assert similarity(FeatureList(), BASE, SWAPPED) == 0.0
 
 
@@ -186,17 +188,17 @@ def test_profile_rounds_down_and_drops() -> None:
 def test_profile_forgives_single_words() -> None:
     """A word that occurs once more or once only leaves the profile, two more of one do not."""
     text = "灯塔" * 4 + "码头" * 2
-    assert signed(TextProfile(), reading(text)).payload == md5("灯塔 4\n码头 2")
+    assert signed(TextProfile(), method_input(text)).payload == md5("灯塔 4\n码头 2")
     assert similarity(TextProfile(), text, text + "码头" + "果园") == 1.0
     assert similarity(TextProfile(), text, text + "码头" * 2) == 0.0
 
 
 def plain_sums(counts: Counter[str], key: int) -> list[int]:
     """The twin of the matrix product: one bit after the other."""
-    sums = [0] * BITS
+    sums = [0] * SIGNS
     for token, count in counts.items():
         number = int.from_bytes(token_bits(token, key), "little")
-        for bit in range(BITS):
+        for bit in range(SIGNS):
             sums[bit] += count if number >> bit & 1 else -count
     return sums
 
@@ -219,7 +221,7 @@ def test_sums_of_many_tokens() -> None:
 def test_vectors_are_balanced() -> None:
     """Half of the components of the tokens' vectors are +1."""
     ones = sum(int.from_bytes(token_bits(str(i), 0), "little").bit_count() for i in range(500))
-    assert ones / (500 * BITS) == pytest.approx(0.5, abs=0.01)
+    assert ones / (500 * SIGNS) == pytest.approx(0.5, abs=0.01)
 
 
 @settings(deadline=None)  # the first comparison loads the kernel
@@ -247,13 +249,13 @@ def test_thirteen_signs_are_too_many() -> None:
 
 def test_low_threshold_has_no_keys() -> None:
     """Blocks of less than 24 bits would be shared by chance: the common candidates serve."""
-    assert len(signed(RandomProjection(threshold=369 / 384), reading(page(1))).keys) == 16
-    assert signed(RandomProjection(threshold=368 / 384), reading(page(1))).keys == ()
+    assert len(signed(RandomProjection(threshold=369 / 384), method_input(page(1))).keys) == 16
+    assert signed(RandomProjection(threshold=368 / 384), method_input(page(1))).keys == ()
 
 
 def test_sign_of_zero_is_no_bit() -> None:
     """Bits are set by positive sums alone, lowest first."""
-    sums = np.zeros(BITS, np.int64)
+    sums = np.zeros(SIGNS, np.int64)
     sums[[0, 9]] = [5, 1]
     sums[1] = -5
     assert sign_bits(sums)[:3] == bytes([1, 2, 0])
@@ -271,6 +273,6 @@ def test_frequencies_are_used() -> None:
     """Which keywords a page has depends on the table."""
     text = page(1)
     assert (
-        signed(Rules(rule="R2", frequencies=FLAT), reading(text)).payload
-        != signed(Rules(rule="R2", frequencies=frequencies()), reading(text)).payload
+        signed(Rules(rule="R2", frequencies=FLAT), method_input(text)).payload
+        != signed(Rules(rule="R2", frequencies=frequencies()), method_input(text)).payload
     )

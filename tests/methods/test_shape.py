@@ -14,18 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.charset import CharacterSet, MachineCode, level_1
-from dedup_middleware.methods.csu import Csu
-from dedup_middleware.methods.idf import Idf
-from dedup_middleware.methods.luogang import Luogang
-from dedup_middleware.methods.projection import RandomProjection
-from dedup_middleware.methods.reading import Signature, SignatureMethod
-from dedup_middleware.methods.rules import RULES, FeatureList, Rules
-from dedup_middleware.methods.segments import Segments
-from dedup_middleware.methods.structure import FeatureString, Md5, StructureTree
-from dedup_middleware.methods.textprofile import TextProfile
-from dedup_middleware.methods.weighted import WeightedSimHash
-from tests.methods.readings import frequencies, is_duplicate, page, reading, share_key
+from dedup_middleware.methods.literature.base import Signature, SignatureMethod
+from dedup_middleware.methods.literature.charset import CharacterSet, MachineCode, level_1
+from dedup_middleware.methods.literature.csu import Csu
+from dedup_middleware.methods.literature.digests import (
+    RULES,
+    FeatureList,
+    Idf,
+    Md5,
+    Rules,
+    TextProfile,
+)
+from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
+from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
+from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 NAMES = {
     "charset",
@@ -49,7 +51,7 @@ NAMES = {
 def methods() -> tuple[SignatureMethod, ...]:
     """Every method, in every variant that signs in its own way."""
     table = frequencies()
-    vocabulary = {word: i for i, word in enumerate(sorted(set(reading(page(0)).tokens)))}
+    vocabulary = {word: i for i, word in enumerate(sorted(set(method_input(page(0)).tokens)))}
     return (
         Csu(),
         Csu(positions=10, sampling="position", any_position=True),
@@ -101,7 +103,7 @@ NASTY = [
 
 def signed(method: SignatureMethod, text: str, title: str = "") -> Signature:
     """The signature of a text that has one."""
-    signature = method.sign(reading(text, title))
+    signature = method.sign(method_input(text, title))
     assert signature is not None
     return signature
 
@@ -137,15 +139,15 @@ def test_other_page_is_no_duplicate(method: SignatureMethod) -> None:
 @every
 def test_page_without_text_has_no_signature(method: SignatureMethod) -> None:
     """An empty page and one of white space have no fingerprint, so they equal nothing."""
-    assert method.sign(reading("")) is None
-    assert method.sign(reading(" \n\t\u3000")) is None
+    assert method.sign(method_input("")) is None
+    assert method.sign(method_input(" \n\t\u3000")) is None
 
 
 @every
 @pytest.mark.parametrize("text", NASTY)
 def test_hostile_text_is_no_error(method: SignatureMethod, text: str) -> None:
     """Whatever the text, a page is signed or not, and equals itself if it is."""
-    signature = method.sign(reading(text, text, text))
+    signature = method.sign(method_input(text, text, text))
     if signature is not None:
         assert method.compare(signature, signature) == 1.0
 
@@ -157,7 +159,7 @@ def test_similarity_is_symmetric_and_between_0_and_1(
     method: SignatureMethod, texts: tuple[str, str]
 ) -> None:
     """For any two texts the order of comparison does not matter."""
-    a, b = (method.sign(reading(text)) for text in texts)
+    a, b = (method.sign(method_input(text)) for text in texts)
     if a is None or b is None:
         return
     similarity = method.compare(a, b)
@@ -209,9 +211,11 @@ def test_hash_key_changes_the_keys(method: SignatureMethod) -> None:
 
 def test_methods_import_nothing_heavy() -> None:
     """Importing all methods loads neither numba nor jieba nor Scrapy."""
-    modules = "csu charset structure luogang weighted segments rules projection textprofile idf"
+    modules = (
+        "base bysignature charset csu digests frequencies hashsets parameters registry simhashes"
+    )
     code = "import sys\n" + "".join(
-        f"import dedup_middleware.methods.{name}\n" for name in modules.split()
+        f"import dedup_middleware.methods.literature.{name}\n" for name in modules.split()
     )
     code += "print([m for m in ('numba', 'jieba', 'scrapy', 'trafilatura') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

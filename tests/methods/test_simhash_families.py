@@ -13,22 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.blocks import (
+from dedup_middleware.methods.literature.simhashes import (
     WITHIN_3_BITS,
-    blocks,
-    hamming_similarity,
-    simhash_of,
-    simhash_signature,
-)
-from dedup_middleware.methods.luogang import (
     Luogang,
+    WeightedSimHash,
+    blocks,
     character_index,
     dictionary_features,
     enumerated_hash,
+    hamming_similarity,
+    length_factor,
+    simhash_of,
+    simhash_signature,
     string_hash,
+    tf_factor,
 )
-from dedup_middleware.methods.weighted import WeightedSimHash, length_factor, tf_factor
-from tests.methods.readings import frequencies, is_duplicate, page, reading, share_key
+from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 fingerprints = st.integers(0, (1 << 64) - 1)
 
@@ -155,10 +155,10 @@ def test_source_hashes_bias_bits() -> None:
 def test_vocabulary_of_the_enumerated_hash() -> None:
     """Words outside the vocabulary are left out; without any known word there is no SimHash."""
     method = Luogang(hash="enumerated", vocabulary={"灯塔": 0, "码头": 1, "桥梁": 2, "果园": 3})
-    signature = method.sign(reading("码头"))
+    signature = method.sign(method_input("码头"))
     assert signature is not None
     assert simhash_of(signature) == enumerated_hash(1, 4)
-    assert method.sign(reading("展厅")) is None
+    assert method.sign(method_input("展厅")) is None
 
 
 def test_default_vocabulary_is_the_dictionary() -> None:
@@ -166,18 +166,18 @@ def test_default_vocabulary_is_the_dictionary() -> None:
     known = dictionary_features()
     assert sorted(known.values()) == list(range(len(known)))
     assert (len(known) - 1).bit_length() == 19
-    signature = Luogang(hash="enumerated").sign(reading("灯塔"))
+    signature = Luogang(hash="enumerated").sign(method_input("灯塔"))
     assert signature is not None
     assert simhash_of(signature) == enumerated_hash(known["灯塔"], len(known))
 
 
 def test_source_hashes_take_different_pages_for_one() -> None:
     """Of 30 made-up pages the keyed hash keeps all apart, the lecture's own hashes do not."""
-    vocabulary = {word: i for i, word in enumerate(sorted(set(reading(page(0)).tokens)))}
+    vocabulary = {word: i for i, word in enumerate(sorted(set(method_input(page(0)).tokens)))}
     flagged = {}
     for variant in ("keyed", "string", "enumerated"):
         method = Luogang(hash=variant, vocabulary=vocabulary)
-        signatures = [method.sign(reading(page(seed))) for seed in range(30)]
+        signatures = [method.sign(method_input(page(seed))) for seed in range(30)]
         known = [signature for signature in signatures if signature is not None]
         assert len(known) == 30
         flagged[variant] = sum(is_duplicate(method, a, b) for a, b in combinations(known, 2))
@@ -189,11 +189,11 @@ def test_source_hashes_take_different_pages_for_one() -> None:
 @pytest.mark.parametrize("variant", ["keyed", "string", "enumerated"])
 def test_single_word_has_the_hash_of_its_feature(variant: str) -> None:
     """The SimHash of one word is the word's hash."""
-    signature = Luogang(hash=variant).sign(reading("图书馆"))
+    signature = Luogang(hash=variant).sign(method_input("图书馆"))
     assert signature is not None
     if variant == "string":
         assert simhash_of(signature) == string_hash("图书馆")
-    repeated = Luogang(hash=variant).sign(reading("图书馆图书馆"))
+    repeated = Luogang(hash=variant).sign(method_input("图书馆图书馆"))
     assert repeated is not None
     assert simhash_of(repeated) == simhash_of(signature)
 
@@ -235,11 +235,11 @@ def test_length_factor_ends_at_eight_characters() -> None:
 def test_title_words_pull_the_fingerprint() -> None:
     """With a large boost the SimHash comes closer to that of the title's word alone."""
     table = frequencies()
-    alone = WeightedSimHash(frequencies=table).sign(reading("灯塔"))
+    alone = WeightedSimHash(frequencies=table).sign(method_input("灯塔"))
     similarities = []
     for boost in (1.0, 100.0):
         method = WeightedSimHash(frequencies=table, title_boost=boost)
-        signature = method.sign(reading(page(1) + "灯塔", "灯塔"))
+        signature = method.sign(method_input(page(1) + "灯塔", "灯塔"))
         assert signature is not None
         assert alone is not None
         similarities.append(hamming_similarity(alone, signature))

@@ -10,22 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.hashsets import LIMIT, jaccard, smallest
-from dedup_middleware.methods.reading import SignatureMethod
-from dedup_middleware.methods.sentences import sentences
-from dedup_middleware.methods.structure import (
+from dedup_middleware.methods.literature.base import SignatureMethod
+from dedup_middleware.methods.literature.digests import Md5
+from dedup_middleware.methods.literature.hashsets import (
+    LIMIT,
     FeatureString,
-    Md5,
     StructureTree,
     feature_strings,
+    jaccard,
+    sentences,
+    smallest,
     structure_leaves,
 )
-from tests.methods.readings import page, reading
+from tests.methods.inputs import method_input, page
 
 
 def similarity(method: SignatureMethod, a: str, b: str) -> float:
     """Similarity of two texts that have signatures."""
-    first, second = method.sign(reading(a)), method.sign(reading(b))
+    first, second = method.sign(method_input(a)), method.sign(method_input(b))
     assert first is not None
     assert second is not None
     return method.compare(first, second)
@@ -33,7 +35,7 @@ def similarity(method: SignatureMethod, a: str, b: str) -> float:
 
 def test_md5_is_that_of_the_body() -> None:
     """The payload is the MD5 of the text in UTF-8; one character more is another page."""
-    signature = Md5().sign(reading("正文。"))
+    signature = Md5().sign(method_input("正文。"))
     assert signature is not None
     assert signature.payload == hashlib.md5("正文。".encode()).digest()
     assert similarity(Md5(), "正文。", "正文！") == 0.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.evaluation.plots import save
-from research.plots import seconds_by_pages
+from research.runs import seconds_by_pages
 
 pytest.importorskip("matplotlib")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dedup_middleware import Options
 from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.tables import KEY_TABLE
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.spark.judged import COULD, SURE, Candidates
 from dedup_middleware.spark.settling import Open, settle
 from dedup_middleware.spark.signing import LATEST, moment
+from dedup_middleware.spark.verdicts import COULD, SURE, Candidates, Page, matches
 
 METHOD = choose_method(Options(method="simhash"))
 
@@ -49,3 +51,18 @@ def test_dates_as_they_are_met() -> None:
     assert moment("1970-01-02T08:00:00+08:00") == moment(86_400.0) == day
     for none in ("", "Z", "soon", None, float("nan"), float("inf"), [], "0000-00-00", 1e300):
         assert moment(none) == LATEST
+
+
+@pytest.mark.parametrize(
+    ("named", "verdict"),
+    [(True, ("revisit", "unchanged")), (False, ("duplicate", "exact-copy"))],
+)
+def test_copies_are_ranked_as_in_a_crawl(named: bool, verdict: tuple[str, str]) -> None:
+    """A copy under the same key is a revisit, but not under a key that was made of its content."""
+    own = np.zeros(1, CONTENT)
+    own["size"] = 50
+    nothing = np.empty(0, np.int64)
+    alone = Candidates(nothing, nothing, own[:0], [])
+    page = Page(1, own, b"", 1 << KEY_TABLE, named, 1, alone, np.array([2]), np.array([True]))
+    (row,) = matches(METHOD, page)
+    assert row[:4] == (2, 1, *verdict)

@@ -16,10 +16,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods import parameters
-from dedup_middleware.methods.digests import md5
-from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
-from dedup_middleware.methods.sentences import bare
+from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.digests import md5
+from dedup_middleware.methods.literature.hashsets import bare
 
 SIZE: Final = 3764
 KEY_BITS: Final = 16
@@ -169,15 +169,15 @@ class CharacterSet(SignatureMethod):
 
     @property
     def has_keys(self) -> bool:
-        """See :class:`.SignatureMethod`: frequencies can only be compared."""
+        """False: frequencies have no keys, so the common candidates are compared."""
         return False
 
-    def sign(self, reading: Reading) -> Signature | None:
-        """See :class:`.SignatureMethod`; None for a page of white space."""
-        return _sign(character_set_vector(reading.text), reading.text)
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page of white space."""
+        return _sign(character_set_vector(page.text), page.text)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """See :class:`.SignatureMethod`."""
+        """Similarity of two pages, 0 to 1."""
         return _compare(a, b)
 
 
@@ -197,13 +197,13 @@ class MachineCode(SignatureMethod):
 
     @property
     def has_keys(self) -> bool:
-        """See :class:`.SignatureMethod`: frequencies can only be compared."""
+        """False: frequencies have no keys, so the common candidates are compared."""
         return False
 
-    def sign(self, reading: Reading) -> Signature | None:
-        """See :class:`.SignatureMethod`; None for a page of white space."""
-        return _sign(machine_code_vector(reading.text, self.encoding), reading.text)
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page of white space."""
+        return _sign(machine_code_vector(page.text, self.encoding), page.text)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """See :class:`.SignatureMethod`."""
+        """Similarity of two pages, 0 to 1."""
         return _compare(a, b)

@@ -1,12 +1,12 @@
-"""Readings for the tests of methods: made up, as the shingler would give them."""
+"""Inputs for the tests of methods: made up, as the shingler would give them."""
 
 from __future__ import annotations
 
 import random
 import re
 
-from dedup_middleware.methods.frequencies import DocumentFrequencies
-from dedup_middleware.methods.reading import Reading, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.frequencies import DocumentFrequencies
 from tests.texts import OBJECTS, SUBJECTS, TAILS, VERBS, article
 
 _WORD = re.compile("|".join([*SUBJECTS, *VERBS, *OBJECTS, *TAILS, "[a-z0-9]+", r"\w"]))
@@ -17,10 +17,10 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.lower()))
 
 
-def reading(text: str, title: str = "", description: str = "") -> Reading:
+def method_input(text: str, title: str = "", description: str = "") -> MethodInput:
     """A page with this body."""
     tokens = words(text)
-    return Reading(
+    return MethodInput(
         title=title,
         text=text,
         tokens=tokens,

@@ -18,7 +18,7 @@ from dedup_middleware.index.tables import (
     simhash_slots,
 )
 from dedup_middleware.methods.base import Judgement, Method
-from dedup_middleware.methods.reading import Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import Signature, SignatureMethod
 
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"
@@ -84,9 +84,10 @@ class BySignature(Method):
         return (own, *key_slots(signature))
 
     def table_name(self, table: int) -> str:
-        """See :class:`.Method`; a group of keys is called after the method.
+        """Name of a table; a group of keys is called after the method.
 
-        >>> from dedup_middleware.methods.structure import Md5
+        >>> from dedup_middleware.methods.literature.digests import Md5
+
         >>> method = BySignature(Md5(), 22, 8)
         >>> [method.table_name(table) for table in (0, 6)]
         ['key', 'md5/0']
@@ -98,7 +99,7 @@ class BySignature(Method):
     def judge(
         self, page: Fingerprint, candidates: NDArray[np.void], payloads: Sequence[bytes] = ()
     ) -> Judgement:
-        """See :class:`.Method`."""
+        """Judge a page against candidates by this rule."""
         from dedup_middleware.signature.sketch import jaccards
 
         similarity = np.array(

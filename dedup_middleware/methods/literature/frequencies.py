@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import keyed_hash
+from dedup_middleware.keyedhash import keyed_hash
 
 _FORMAT = 1
 
@@ -71,7 +71,7 @@ class DocumentFrequencies:
     def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """Inverse document frequency of each term, ``1 + ln((N + 1) / (df + 1))``.
 
-        It is never 0, so a term that stands everywhere still counts, and finite for unknown terms.
+        It is never 0, so a term of every document still counts, and finite for unknown terms.
         """
         counts = self.document_frequencies(terms)
         return np.asarray(1.0 + np.log((self.documents + 1.0) / (counts + 1.0)), np.float64)
@@ -127,7 +127,7 @@ def _jieba_table() -> Path:
 def parse_idf(lines: Iterable[str]) -> DocumentFrequencies:
     """A table from lines ``term idf``, where idf = ln(N / df).
 
-    The rarest term is taken to stand in one document, which gives N.
+    The rarest term is taken to occur in one document, which gives N.
 
     :raises ValueError: a line of another form, or none at all
 

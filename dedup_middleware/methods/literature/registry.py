@@ -1,28 +1,27 @@
-"""The methods of the literature by name, made from settings."""
+"""The methods of the literature by name, made from settings, and the signatures of documents."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.charset import CharacterSet, MachineCode
-from dedup_middleware.methods.csu import Csu
-from dedup_middleware.methods.frequencies import background
-from dedup_middleware.methods.idf import Idf
-from dedup_middleware.methods.luogang import Luogang
-from dedup_middleware.methods.projection import RandomProjection
-from dedup_middleware.methods.reading import SignatureMethod
-from dedup_middleware.methods.rules import FeatureList, Rules
-from dedup_middleware.methods.segments import Segments
-from dedup_middleware.methods.structure import FeatureString, Md5, StructureTree
-from dedup_middleware.methods.textprofile import TextProfile
-from dedup_middleware.methods.weighted import WeightedSimHash
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.charset import CharacterSet, MachineCode
+from dedup_middleware.methods.literature.csu import Csu
+from dedup_middleware.methods.literature.digests import FeatureList, Idf, Md5, Rules, TextProfile
+from dedup_middleware.methods.literature.frequencies import background
+from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
+from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
 from dedup_middleware.options import Options
 from dedup_middleware.settingfields import setting_name, to_bool, to_int
+
+if TYPE_CHECKING:
+    from dedup_middleware.text.shingle import Shingler
+
 
 LITERATURE: Final[Mapping[str, type[SignatureMethod]]] = {
     method.name: method
@@ -139,3 +138,41 @@ def describe(method: SignatureMethod) -> str:
         values["frequencies"] = table.digest
     parts = [f"{name}={value}" for name, value in sorted(values.items())]
     return f"{method.name}({', '.join(parts)})"
+
+
+class Signer:
+    """Signs documents by one method; thread-safe once built.
+
+    :param max_chars: how much of a text is read
+    :param shingler: segments text as the method prescribes
+    :param segmentation: fingerprint of the shingler, if the method has one of its own
+    """
+
+    def __init__(
+        self, method: SignatureMethod, max_chars: int, shingler: Shingler, segmentation: str = ""
+    ) -> None:
+        self.method = method
+        self._max_chars = max_chars
+        self._shingler = shingler
+        self._segmentation = segmentation
+
+    @property
+    def parameters(self) -> str:
+        """The method and all that must be equal for two signatures to be comparable."""
+        return f"{describe(self.method)} {self._segmentation}".rstrip()
+
+    def __call__(self, title: str, text: str, description: str = "") -> Signature | None:
+        """The signature of a page, or None if there is nothing to compare."""
+
+        def tokens(part: str) -> tuple[str, ...]:
+            return tuple(self._shingler.tokens(part)) if self.method.reads_tokens else ()
+
+        return self.method.sign(
+            MethodInput(
+                title=title,
+                text=text[: self._max_chars],
+                tokens=tokens(text),
+                title_tokens=tokens(title),
+                description=description,
+            )
+        )

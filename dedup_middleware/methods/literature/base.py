@@ -1,7 +1,7 @@
-"""What a method of the literature reads of a page, what it keeps, and what it answers.
+"""What a method of the literature reads of a page, what it keeps, and what it returns.
 
 Every such method is a frozen class without state: ``sign`` turns a page into a signature,
-``compare`` gives the similarity of two signatures. Nothing else is asked of it.
+``compare`` gives the similarity of two signatures.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import attrs
 
 
 @attrs.frozen(eq=False)
-class Reading:
-    """What a method may look at.
+class MethodInput:
+    """What a method may use of a page.
 
     :param title: title of the page
-    :param text: its body text, as long as it is looked at
+    :param text: its body text, cut to ``DEDUP_MAX_CHARS``
     :param tokens: body text segmented, normalised, without stop words
     :param title_tokens: the title, treated like ``tokens``
     :param description: the page's own summary (meta description), if it has one
@@ -50,9 +50,9 @@ class SignatureMethod(ABC):
     name: ClassVar[str]
     #: segmenter that the source prescribes; None: any
     segmenter: ClassVar[str | None] = None
-    #: whether it looks at tokens; if not, a reading need not have any
+    #: whether it uses tokens; if not, its input has none
     reads_tokens: ClassVar[bool] = True
-    #: whether a signature is one SimHash (see :mod:`.blocks`), so that its tables can be scanned
+    #: whether a signature is one SimHash, so that its tables can be scanned
     is_simhash: ClassVar[bool] = False
     #: fields that only ``compare`` uses: signatures made with other values can be compared
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold"})
@@ -65,7 +65,7 @@ class SignatureMethod(ABC):
         return True
 
     @abstractmethod
-    def sign(self, reading: Reading) -> Signature | None:
+    def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page, None if it has nothing to compare: it then equals no page."""
 
     @abstractmethod

@@ -1,0 +1,236 @@
+"""The patent's pipeline: shingles, sample, min-wise fingerprint, classes, SIMD comparison.
+
+龙军, 张祖平, 袁鑫攀, 罗跃逸: patent CN102024065, 基于SIMD优化的网页去重并行方法 (2011).
+
+1. Title and body, segmented by forward maximum matching, without stop words, become shingles of
+   w tokens.
+2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one
+   SIMD register.
+3. Pages that have a value in common form a class; only inside a class pages are compared.
+4. The comparison counts the equal values (:mod:`.csu_simd`): similarity = equal / M.
+
+The patent names neither n nor the threshold, and calls pages of one class alike. Ours: n = 1024,
+so that nearly all pages are compared by all of their shingles; half of the values must agree;
+and because eight values tell Jaccard indexes of 0.6 and 0.8 apart badly, the Jaccard index of all
+shingles, estimated from 512 more minima, must be at least 0.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+
+if TYPE_CHECKING:
+    from dedup_middleware.signature.minhash import MinHasher
+
+
+# Shingles, and the two ways to sample them.
+
+HASH: Final = "hash"
+POSITION: Final = "position"
+
+_BASE: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finalizer, a permutation of the 64-bit numbers, element by element."""
+    values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(values ^ values >> np.uint64(31), np.uint64)
+
+
+def token_hashes(tokens: Iterable[str], hash_key: int) -> NDArray[np.uint64]:
+    """Keyed 64-bit hash of each token, in order."""
+    known: dict[str, int] = {}
+    hashes = []
+    for token in tokens:
+        if token not in known:
+            known[token] = keyed_hash(token, hash_key)
+        hashes.append(known[token])
+    return np.array(hashes, np.uint64)
+
+
+def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[np.uint64]:
+    """Hash of each run of ``width`` tokens, in order, repetitions included.
+
+    Fewer tokens than that are one shingle; no token gives none.
+    """
+    if not tokens:
+        return np.empty(0, np.uint64)
+    values = token_hashes(tokens, hash_key)
+    width = min(width, len(values))
+    rolled = np.zeros(len(values) - width + 1, np.uint64)
+    for i in range(width):
+        rolled = rolled * _BASE + values[i : i + len(rolled)]
+    return mix64(rolled)
+
+
+def page_shingles(
+    title: Sequence[str], body: Sequence[str], width: int, hash_key: int
+) -> NDArray[np.uint64]:
+    """Shingles of title and body; the separator between them is in none."""
+    parts = [shingle_hashes(part, width, hash_key) for part in (title, body)]
+    return np.concatenate(parts)
+
+
+def sampling_step(shingles: int, wanted: int) -> int:
+    """Step L / n that takes about ``wanted`` of L shingles, at least 1.
+
+    >>> sampling_step(1000, 300), sampling_step(10, 300)
+    (3, 1)
+    """
+    return max(1, shingles // wanted)
+
+
+def sample_by_position(shingles: NDArray[np.uint64], wanted: int) -> NDArray[np.uint64]:
+    """Every L/n-th shingle, as the patent puts it.
+
+    One token more at the front moves all positions: pages that have 99.7 % of their shingles in
+    common then have none of their samples in common.
+    """
+    return shingles[:: sampling_step(len(shingles), wanted)]
+
+
+def sample_by_hash(shingles: NDArray[np.uint64], wanted: int) -> NDArray[np.uint64]:
+    """The shingles whose hash is a multiple of the step L/n (our resolution).
+
+    Text before a shingle has no influence, so that the samples are as alike as the pages,
+    unless L lies on two sides of a multiple of n: the steps then differ, and with them the
+    samples. The smallest hash represents a page that has no such shingle.
+    """
+    if not len(shingles):
+        return shingles
+    step = np.uint64(sampling_step(len(shingles), wanted))
+    chosen = shingles[shingles % step == 0]
+    return chosen if len(chosen) else np.sort(shingles)[:1]
+
+
+def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.uint64]:
+    """About ``wanted`` shingles, chosen by ``position`` or ``hash``."""
+    if mode == POSITION:
+        return sample_by_position(shingles, wanted)
+    return sample_by_hash(shingles, wanted)
+
+
+# Min-wise fingerprints, 16 bits a position.
+
+POSITION_BITS: Final = 16
+FINGERPRINT_SEED: Final = 1
+VERIFICATION_SEED: Final = 2
+VERIFICATION_MINIMA: Final = 512
+
+
+def fold16(minima: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """16 bits of each 32-bit minimum.
+
+    Minima are small numbers and their lowest bits go together over the positions, so they are
+    mixed first (MurmurHash3's finalizer, bit for bit) and the high half is kept.
+    """
+    values = (minima ^ minima >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    values = (values ^ values >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    # Of `values ^ values >> 16` the high half is that of `values`.
+    return np.asarray(values >> np.uint32(16), np.uint16)
+
+
+@lru_cache(maxsize=8)
+def _hasher(minima: int, seed: int) -> MinHasher:
+    from dedup_middleware.signature.minhash import MinHasher
+
+    return MinHasher(minima, seed)
+
+
+def fingerprint(sample: NDArray[np.uint64], positions: int) -> NDArray[np.uint16]:
+    """Fingerprint of M positions of a sample that is not empty, uint16[M].
+
+    The permutations are those of the package's MinHash.
+    """
+    return fold16(_hasher(positions, FINGERPRINT_SEED).of_features(sample))
+
+
+def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sketch of all shingles, uint64[8], from which the Jaccard index is estimated.
+
+    Its permutations are other ones than those of the fingerprint, so it verifies independently.
+    """
+    from dedup_middleware.signature.sketch import sketch
+
+    return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
+
+
+# The method.
+
+
+def class_keys(
+    values: NDArray[np.uint16], any_position: bool = False
+) -> tuple[tuple[int, int], ...]:
+    """The classes of a fingerprint: pages are in one class when they share one of these keys.
+
+    Values at different positions come from different permutations, so an equal value at another
+    position, which the patent's text allows (``any_position``), is chance.
+    """
+    pairs = {
+        (0 if any_position else j, value << 64 - POSITION_BITS)
+        for j, value in enumerate(values.tolist())
+    }
+    return tuple(sorted(pairs))
+
+
+@attrs.frozen
+class Csu(SignatureMethod):
+    """Equal positions of two min-wise fingerprints, verified by the Jaccard index.
+
+    The similarity is equal / M for pages whose estimated Jaccard index is at least ``verify``, and
+    0 for others. Payload: M values ``<u2``, then the sketch, 8 words ``<u8``.
+
+    :param threshold: share of the positions that must be equal
+    :param verify: Jaccard index of the shingles that a duplicate must have; 0: no verification
+    :param positions: M, 7 to 10
+    :param width: tokens in a shingle, 2 to 4
+    :param samples: n, shingles that are sampled, about
+    :param sampling: ``hash``, or the patent's ``position``
+    :param any_position: pages with equal values at different positions are in one class too
+    :param hash_key: key of all hashes
+    """
+
+    name: ClassVar[str] = "csu"
+    used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "verify"})
+    segmenter: ClassVar[str | None] = "fmm"
+    threshold: float = attrs.field(default=0.5, validator=parameters.share)
+    verify: float = attrs.field(default=0.7, validator=parameters.share)
+    positions: int = attrs.field(default=8, validator=parameters.whole(7, 10, " positions"))
+    width: int = attrs.field(default=3, validator=parameters.whole(2, 4, " tokens"))
+    samples: int = attrs.field(default=1024, validator=parameters.whole(1, 1 << 30, " shingles"))
+    sampling: str = attrs.field(default=HASH, validator=parameters.one_of(HASH, POSITION))
+    any_position: bool = False
+    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        shingles = page_shingles(page.title_tokens, page.tokens, self.width, self.hash_key)
+        if not len(shingles):
+            return None
+        values = fingerprint(sample(shingles, self.samples, self.sampling), self.positions)
+        sketch = verification_sketch(shingles)
+        payload = values.astype("<u2").tobytes() + sketch.astype("<u8").tobytes()
+        return Signature(class_keys(values, self.any_position), payload)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        from dedup_middleware.methods.literature.csu_simd import equal_positions
+        from dedup_middleware.signature.sketch import jaccard
+
+        pair = np.frombuffer(a.payload + b.payload, np.uint8).reshape(2, -1)
+        values = np.ascontiguousarray(pair[:, : 2 * self.positions]).view("<u2")
+        sketches = np.ascontiguousarray(pair[:, 2 * self.positions :]).view("<u8")
+        if jaccard(sketches[0].astype(np.uint64), sketches[1].astype(np.uint64)) < self.verify:
+            return 0.0
+        return int(equal_positions(values[:1].astype(np.uint16), values[1])[0]) / self.positions

@@ -1,0 +1,349 @@
+"""Methods whose signature is a digest: two pages are duplicates when one digest is equal.
+
+MD5 of the body (a method that the paper on character sets compares with), text profiles, feature
+lists, rules over keywords, and I-Match. Most are described in 網頁排重演算法, a survey of
+fingerprint rules (2009).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.csu import mix64
+from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
+
+DIGEST_BYTES = 16
+
+
+def md5(text: str) -> bytes:
+    """MD5 of the text in UTF-8, 16 bytes; lone surrogates are no error."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def digest_key(digest: bytes, hash_key: int) -> int:
+    """64-bit key of a digest; without ``hash_key`` no one can aim at a bucket."""
+    return keyed_hash(digest.hex(), hash_key)
+
+
+def digest_signature(digest: bytes, hash_key: int, rest: bytes = b"") -> Signature:
+    """One key in group 0; payload: the digest (16 bytes), then ``rest``."""
+    return Signature(((0, digest_key(digest, hash_key)),), digest + rest)
+
+
+def same_digest(a: Signature, b: Signature) -> float:
+    """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
+    return float(a.payload[:DIGEST_BYTES] == b.payload[:DIGEST_BYTES])
+
+
+@attrs.frozen(kw_only=True)
+class DigestMethod(SignatureMethod):
+    """A method whose signature is one digest: similarity 1 if it is equal, else 0.
+
+    :param hash_key: key of the hashes that name buckets
+    """
+
+    threshold: float = attrs.field(default=1.0, validator=parameters.share)
+    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        return same_digest(a, b)
+
+
+@attrs.frozen(kw_only=True)
+class Md5(DigestMethod):
+    """MD5 of the body, letter for letter. Payload: the digest, 16 bytes. Similarity 1 or 0."""
+
+    name: ClassVar[str] = "md5"
+    reads_tokens: ClassVar[bool] = False
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page of white space."""
+        if not page.text.strip():
+            return None
+        return digest_signature(md5(page.text), self.hash_key)
+
+
+# Fuzzy feature vector and MD5, in the shape of Apache Nutch's TextProfileSignature.
+#
+# 網頁排重演算法, a survey of fingerprint rules (2009). Counts are rounded down to multiples of a
+# quantum, so that a word more or less changes few of them; what is below the quantum is left out.
+
+
+def quantum(most: int, rate: float = 0.01) -> int:
+    """QUANT = round(rate * most), at least 2 when the most frequent word occurs more than once.
+
+    >>> quantum(1), quantum(2), quantum(249), quantum(250)
+    (1, 2, 2, 3)
+    """
+    # Java's Math.round: halves go up.
+    return max(math.floor(rate * most + 0.5), 2 if most > 1 else 1)
+
+
+def text_profile(tokens: Iterable[str], rate: float = 0.01) -> list[tuple[str, int]]:
+    """Words and their quantised counts, by falling count, then by code point.
+
+    >>> text_profile("a b a c a c b b b d".split())
+    [('b', 4), ('a', 2), ('c', 2)]
+    """
+    counts = Counter(tokens)
+    step = quantum(max(counts.values(), default=0), rate)
+    profile = [(word, count - count % step) for word, count in counts.items() if count >= step]
+    return sorted(profile, key=lambda entry: (-entry[1], entry[0]))
+
+
+@attrs.frozen(kw_only=True)
+class TextProfile(DigestMethod):
+    """MD5 of the profile, a line ``word count`` each. Payload: the digest. Similarity 1 or 0.
+
+    :param rate: quantum as a share of the largest count
+    """
+
+    name: ClassVar[str] = "text-profile"
+    rate: float = attrs.field(default=0.01, validator=parameters.share)
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        profile = text_profile(page.tokens, self.rate)
+        if not profile:
+            return None
+        lines = (f"{word} {count}" for word, count in profile)
+        return digest_signature(md5("\n".join(lines)), self.hash_key)
+
+
+# Rules over the description, the keywords and their weights.
+#
+# 網頁排重演算法, a survey of fingerprint rules (2009). Des is the page's description, else the
+# first 512 bytes of its text; T are its N = 10 heaviest keywords, W their weights; D is the
+# distance of two lists of weights, ``|Wi - Wj|**2 / (|Wi|**2 + |Wj|**2)``. Two pages are duplicates
+# if
+#
+# * R1: md5(Des) is equal,
+# * R2: md5(T in order of weight) is equal,
+# * R3: md5(T sorted) is equal,
+# * R4: R2 holds and D < a,
+# * R5: R3 holds and D < a.
+#
+# The survey does not say how keywords are weighed. Ours: tf * idf, ties in the order of code
+# points. Its first rule, MD5 of the list of all features by frequency, is :class:`FeatureList`.
+
+RULES: Final = ("R1", "R2", "R3", "R4", "R5")
+DESCRIPTION_BYTES: Final = 512
+_SORTED: Final = ("R3", "R5")
+_WEIGHED: Final = ("R4", "R5")
+
+
+def cut_bytes(text: str, limit: int) -> str:
+    """The longest beginning of a text that has at most ``limit`` bytes in UTF-8.
+
+    >>> cut_bytes("a排重", 6)
+    'a排'
+    """
+    # No character has less than a byte, so this much is enough and the rest need not be encoded.
+    data = text[: limit + 1].encode("utf-8", "surrogatepass")
+    end = min(limit, len(data))
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass")
+
+
+def description(page: MethodInput) -> str:
+    """Des: the page's description, else the first 512 bytes of its text, cut at a character."""
+    return page.description.strip() or cut_bytes(page.text.strip(), DESCRIPTION_BYTES)
+
+
+def keywords(
+    tokens: Sequence[str], frequencies: DocumentFrequencies, count: int
+) -> list[tuple[str, float]]:
+    """T and W: the ``count`` heaviest terms with their weights tf * idf, heaviest first."""
+    terms = Counter(tokens)
+    idf = frequencies.idf(list(terms)).tolist()
+    weighed = [(term, tf * rarity) for (term, tf), rarity in zip(terms.items(), idf, strict=True)]
+    return sorted(weighed, key=lambda entry: (-entry[1], entry[0]))[:count]
+
+
+def weight_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """D of two lists of weights, 0 for equal ones.
+
+    >>> weight_distance(np.array([3.0, 1.0]), np.array([1.0, 1.0]))
+    0.3333333333333333
+    """
+    total = float(a @ a + b @ b)
+    difference = a - b
+    return float(difference @ difference) / total if total else 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Rules(DigestMethod):
+    """One of the five rules; similarity 1 if it holds, else 0.
+
+    Payload: the MD5, 16 bytes; for R4 and R5 then the weights, ``<f4`` each, in the order in which
+    the keywords were hashed.
+
+    :param rule: ``R1`` to ``R5``
+    :param keyword_count: N
+    :param distance: a, for R4 and R5
+    :param frequencies: table for the weights; None: :func:`.background`
+    """
+
+    name: ClassVar[str] = "rules"
+    used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "distance"})
+    rule: str = attrs.field(default="R5", validator=parameters.one_of(*RULES))
+    keyword_count: int = attrs.field(default=10, validator=parameters.whole(1, 1000, " keywords"))
+    distance: float = attrs.field(default=0.1, validator=parameters.share)
+    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without text (R1) or tokens (others)."""
+        if self.rule == "R1":
+            des = description(page)
+            return digest_signature(md5(des), self.hash_key) if des else None
+        if not page.tokens:
+            return None
+        table = background() if self.frequencies is None else self.frequencies
+        found = keywords(page.tokens, table, self.keyword_count)
+        if self.rule in _SORTED:
+            found.sort()
+        weights = b""
+        if self.rule in _WEIGHED:
+            weights = np.array([weight for _, weight in found], "<f4").tobytes()
+        return digest_signature(md5("\n".join(t for t, _ in found)), self.hash_key, weights)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        if not same_digest(a, b) or self.rule not in _WEIGHED:
+            return same_digest(a, b)
+        first, second = (
+            np.frombuffer(s.payload, "<f4", offset=DIGEST_BYTES).astype(np.float64) for s in (a, b)
+        )
+        return float(weight_distance(first, second) < self.distance)
+
+
+def feature_list(tokens: Sequence[str]) -> list[str]:
+    """The distinct words by falling frequency, ties in the order of code points."""
+    counts = Counter(tokens)
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
+@attrs.frozen(kw_only=True)
+class FeatureList(DigestMethod):
+    """MD5 of the feature list. Payload: the digest, 16 bytes. Similarity 1 or 0."""
+
+    name: ClassVar[str] = "feature-list"
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        if not page.tokens:
+            return None
+        return digest_signature(md5("\n".join(feature_list(page.tokens))), self.hash_key)
+
+
+# I-Match: the terms of a page that are rare elsewhere, hashed as one string.
+#
+# 網頁排重演算法, a survey of fingerprint rules (2009): keep the 70 % of the terms with the largest
+# IDF, in falling order. A. Chowdhury et al.: Collection statistics for fast duplicate document
+# detection, ACM TOIS 20(2), 2002. One more rare word changes the string; so, after A. Kołcz,
+# A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection via
+# lexicon randomization, KDD 2004, further strings are made with lexicons that lack a random part of
+# all terms, and one equal string of any lexicon is enough.
+
+NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that has none of the page's terms
+
+
+def by_rarity(terms: Sequence[str], frequencies: DocumentFrequencies) -> list[str]:
+    """The distinct terms by falling IDF, ties in the order of code points."""
+    distinct = sorted(set(terms))
+    order = np.argsort(-frequencies.idf(distinct), kind="stable")
+    return [distinct[i] for i in order.tolist()]
+
+
+def rarest(ordered: Sequence[str], share: float) -> Sequence[str]:
+    """The first ``share`` of the terms, rounded up, at least one of them.
+
+    >>> rarest(["a", "b", "c", "d"], 0.7)
+    ['a', 'b', 'c']
+    """
+    # A hair less, so that 0.7 * 10 does not become 8.
+    return ordered[: max(1, math.ceil(share * len(ordered) - 1e-9))]
+
+
+def in_lexicon(hashes: NDArray[np.uint64], lexicon: int, dropped: float) -> NDArray[np.bool_]:
+    """Which terms a lexicon knows; lexicon 0 knows all, others lack ``dropped`` of all terms.
+
+    :param hashes: keyed 64-bit hashes of the terms
+    """
+    if lexicon == 0:
+        return np.ones(len(hashes), np.bool_)
+    drawn = mix64(hashes + np.uint64(lexicon)) >> np.uint64(11)
+    return np.asarray(drawn >= np.uint64(dropped * (1 << 53)), np.bool_)
+
+
+def lexicon_digests(
+    ordered: Sequence[str], hash_key: int, lexicons: int, dropped: float, share: float
+) -> list[bytes]:
+    """MD5 of the string of each lexicon, that of the whole lexicon first.
+
+    :param ordered: the page's terms by falling IDF
+    :param lexicons: K, randomised lexicons in addition to the whole one
+    """
+    hashes = np.fromiter((keyed_hash(t, hash_key) for t in ordered), np.uint64, len(ordered))
+    digests = []
+    for lexicon in range(lexicons + 1):
+        known = np.flatnonzero(in_lexicon(hashes, lexicon, dropped)).tolist()
+        kept = rarest([ordered[i] for i in known], share)
+        digests.append(md5(" ".join(kept)) if kept else NO_STRING)
+    return digests
+
+
+@attrs.frozen(kw_only=True)
+class Idf(DigestMethod):
+    """Whether a lexicon gives two pages the same string; similarity 1 or 0.
+
+    Lexicon k is group k. Payload: for each lexicon the MD5 of its string, 16 bytes, which
+    replaces the string in the second comparison; zeros where the lexicon knows no term of the page.
+
+    :param share: part of the terms that is kept, those with the largest IDF
+    :param lexicons: K, randomised lexicons in addition to the whole one
+    :param dropped: part of all terms that a randomised lexicon lacks
+    :param frequencies: table of document frequencies; None: :func:`.background`
+    """
+
+    name: ClassVar[str] = "idf"
+    share: float = attrs.field(default=0.7, validator=parameters.between(0.01, 1.0))
+    lexicons: int = attrs.field(default=10, validator=parameters.whole(0, 32, " lexicons"))
+    dropped: float = attrs.field(default=0.33, validator=parameters.between(0.0, 0.99))
+    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        if not page.tokens:
+            return None
+        table = background() if self.frequencies is None else self.frequencies
+        ordered = by_rarity(page.tokens, table)
+        digests = lexicon_digests(ordered, self.hash_key, self.lexicons, self.dropped, self.share)
+        keys = (
+            (lexicon, digest_key(digest, self.hash_key))
+            for lexicon, digest in enumerate(digests)
+            if digest != NO_STRING
+        )
+        return Signature(tuple(keys), b"".join(digests))
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        for i in range(0, len(a.payload), DIGEST_BYTES):
+            digest = a.payload[i : i + DIGEST_BYTES]
+            if digest != NO_STRING and digest == b.payload[i : i + DIGEST_BYTES]:
+                return 1.0
+        return 0.0

@@ -1,0 +1,414 @@
+"""Methods whose signature is the signs of a sum of random vectors: SimHash and random projection.
+
+M. Charikar: Similarity estimation techniques from rounding algorithms, STOC 2002; G. Manku,
+A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice, pairwise
+from typing import Any, ClassVar, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.errors import OptionsError
+from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
+from dedup_middleware.text.dictionary import jieba_dictionary
+
+# Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison.
+#
+# Two fingerprints that differ in at most three of 64 bits have one of four blocks in common
+# (G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007). The keys
+# are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C, 11D``, the
+# number of a block and the block.
+
+BITS: Final = 64
+BLOCKS: Final = 4
+BLOCK_BITS: Final = BITS // BLOCKS
+#: similarity of two fingerprints that differ in three bits
+WITHIN_3_BITS: Final = 1 - 3 / BITS
+
+
+def blocks(simhash: int) -> tuple[int, ...]:
+    """The four 16-bit blocks of a fingerprint, highest bits first.
+
+    >>> [hex(block) for block in blocks(0x0001_0002_0003_0004)]
+    ['0x1', '0x2', '0x3', '0x4']
+    """
+    return tuple(simhash >> BITS - BLOCK_BITS * (i + 1) & 0xFFFF for i in range(BLOCKS))
+
+
+def simhash_signature(simhash: int) -> Signature:
+    """Keys: block i, in the high bits, in group i; payload: the fingerprint, 8 bytes."""
+    keys = enumerate(block << BITS - BLOCK_BITS for block in blocks(simhash))
+    return Signature(tuple(keys), simhash.to_bytes(8, "little"))
+
+
+def simhash_of(signature: Signature) -> int:
+    """The fingerprint that a signature was made of."""
+    return int.from_bytes(signature.payload, "little")
+
+
+def hamming_similarity(a: Signature, b: Signature) -> float:
+    """``1 - hamming / 64``."""
+    return 1 - int.bit_count(simhash_of(a) ^ simhash_of(b)) / BITS
+
+
+# SimHash of words with the feature hashes of the lecture.
+#
+# 罗刚: 搜索引擎开发实践, lecture 13, 文档排重; G. Manku, A. Jain, A. Das Sarma: Detecting
+# near-duplicates for web crawling, WWW 2007.
+#
+# The lecture's own two feature hashes are here for fidelity. Both bias bits: ordinals leave the
+# highest bits empty and repeat themselves, the string hash of a short word is the word's few bits
+# repeated. The keyed hash is the default. Where the lecture shifts an ``int`` (``1 << c``), only 32
+# bits of the histogram are ever counted; all shifts here have 64 bits.
+
+KEYED: Final = "keyed"
+ENUMERATED: Final = "enumerated"
+STRING: Final = "string"
+
+HAN_CODES: Final = 72 * 94  # rows 16 to 87 of GB2312
+BASE: Final = 6885
+CODE_BITS: Final = 13  # 2**13 > 6885
+_MASK: Final = (1 << BITS) - 1
+
+
+def enumerated_hash(ordinal: int, features: int) -> int:
+    """Hash of the feature with a number, of ``features`` there are.
+
+    The ordinal has b = ceil(log2 n) bits and is repeated 64 / b times from the lowest bit on; the
+    bits that are left over are 0.
+
+    :raises ValueError: an ordinal out of range
+
+    >>> hex(enumerated_hash(3, 16))
+    '0x3333333333333333'
+    """
+    if not 0 <= ordinal < features <= 1 << BITS:
+        raise ValueError(f"ordinal={ordinal} must lie in 0..{features - 1}, at most 2**64 features")
+    bits = max(1, (features - 1).bit_length())
+    return sum(ordinal << i * bits for i in range(BITS // bits))
+
+
+def character_index(character: str) -> int | None:
+    """Index of a character below 6885: ``(b0 - 176) * 94 + (b1 - 161)`` for the Han characters of
+    GB2312, ``b - 9 + 6768`` for a single byte b.
+
+    None for what the formula has no place for (ours): other rows of GB2312, characters it lacks,
+    and single bytes outside 9..125.
+
+    >>> character_index("啊"), character_index("阿"), character_index("A"), character_index("，")
+    (0, 1, 6824, None)
+    """
+    code = character.encode("gb2312", "ignore")
+    if len(code) == 1:
+        index = code[0] - 9 + HAN_CODES
+        return index if HAN_CODES <= index < BASE else None
+    if len(code) == 2 and code[0] >= 176:
+        return (code[0] - 176) * 94 + (code[1] - 161)
+    return None
+
+
+def string_hash(word: str) -> int | None:
+    """The lecture's hash of a Chinese string; None if no character of it has an index.
+
+    Horner's rule in base 6885 gives ``original``; then, for i from 0 to 64 / maxBit inclusive,
+    ``h = (h << (maxBit & 63)) + original`` with maxBit = 13 * length, all mod 2**64. Characters
+    without an index are left out, of the length too.
+
+    >>> string_hash("阿") == 1 + (1 << 13) + (1 << 26) + (1 << 39) + (1 << 52)
+    True
+    """
+    indexes = [index for index in map(character_index, word) if index is not None]
+    if not indexes:
+        return None
+    original = 0
+    for index in indexes:
+        original = original * BASE + index & _MASK
+    most_bits = CODE_BITS * len(indexes)
+    value = original
+    for _ in range(BITS // most_bits + 1):
+        value = (value << (most_bits & 63)) + original & _MASK
+    return value
+
+
+@lru_cache(maxsize=1)
+def dictionary_features() -> Mapping[str, int]:
+    """The words of jieba's dictionary and their ordinals: the order of the lines."""
+    lines = jieba_dictionary().read_text("utf-8").splitlines()
+    # A word that occurs twice has one ordinal, so that they end at the number of words.
+    words = dict.fromkeys(line.split(" ", 1)[0] for line in lines)
+    return {word: ordinal for ordinal, word in enumerate(words)}
+
+
+def _check_vocabulary(
+    instance: Any, _: attrs.Attribute[Any], value: Mapping[str, int] | None
+) -> None:
+    if value is None:
+        return
+    wrong = next((o for o in value.values() if not 0 <= o < len(value)), None)
+    if wrong is not None:
+        fix = f"give the {len(value)} words ordinals from 0 to {len(value) - 1}"
+        raise OptionsError(f"{instance.name}.vocabulary", wrong, fix)
+
+
+@attrs.frozen
+class Luogang(SignatureMethod):
+    """SimHash of the words of a page, each as heavy as it is frequent.
+
+    Keys and payload: :func:`simhash_signature`. With a threshold below the default, 3 bits, the
+    four tables no longer find every page.
+
+    :param hash: ``keyed``, ``enumerated`` or ``string``
+    :param vocabulary: ordinals of the features for ``enumerated``, 0 to n - 1; words it lacks are
+        left out; None: jieba's dictionary
+    :param hash_key: key of the ``keyed`` hash
+    """
+
+    name: ClassVar[str] = "luogang"
+    is_simhash: ClassVar[bool] = True
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=parameters.share)
+    hash: str = attrs.field(default=KEYED, validator=parameters.one_of(KEYED, ENUMERATED, STRING))
+    vocabulary: Mapping[str, int] | None = attrs.field(
+        default=None, validator=_check_vocabulary, repr=False, eq=False
+    )
+    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    def _feature_hash(self) -> Callable[[str], int | None]:
+        if self.hash == STRING:
+            return string_hash
+        if self.hash == KEYED:
+            return lambda word: keyed_hash(word, self.hash_key)
+        known = dictionary_features() if self.vocabulary is None else self.vocabulary
+        return lambda word: enumerated_hash(known[word], len(known)) if word in known else None
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without a feature."""
+        from dedup_middleware.signature.simhash import simhash
+
+        hash_of = self._feature_hash()
+        counts = Counter(page.tokens)
+        hashed = [(hash_of(word), count) for word, count in counts.items()]
+        known = [(value, count) for value, count in hashed if value is not None]
+        signed = simhash(
+            np.array([value for value, _ in known], np.uint64),
+            np.array([count for _, count in known], np.uint32),
+        )
+        return None if signed is None else simhash_signature(signed.value)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages: ``1 - hamming / 64``."""
+        return hamming_similarity(a, b)
+
+
+# Weighted SimHash: words count by how informative they are.
+#
+# 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). The paper improves the weight of a word but
+# does not print the formula. Ours:
+#
+#     w = (1 + ln tf) * idf * length factor * title factor
+#
+# with idf = 1 + ln((N + 1) / (df + 1)), length factor = 1 + ln(min(characters, 8)), because longer
+# words mean less things, and title factor = ``title_boost`` for the words of the title, 1 for
+# others. Each factor can be switched off.
+
+LONGEST: Final = 8  # characters; longer words are no rarer in meaning
+
+
+def tf_factor(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``1 + ln tf`` of words that occur ``tf`` times."""
+    return np.asarray(1.0 + np.log(counts), np.float64)
+
+
+def length_factor(words: Collection[str]) -> NDArray[np.float64]:
+    """``1 + ln(min(characters, 8))`` of each word."""
+    lengths = np.fromiter(
+        (min(max(len(word), 1), LONGEST) for word in words), np.float64, len(words)
+    )
+    return np.asarray(1.0 + np.log(lengths), np.float64)
+
+
+def title_factor(
+    words: Collection[str], title: Collection[str], boost: float
+) -> NDArray[np.float64]:
+    """``boost`` for words of the title, 1 for others."""
+    known = frozenset(title)
+    factors = (boost if word in known else 1.0 for word in words)
+    return np.fromiter(factors, np.float64, len(words))
+
+
+@attrs.frozen
+class WeightedSimHash(SignatureMethod):
+    """SimHash of the words of a page, each with the weight above; a duplicate within 3 bits.
+
+    Keys and payload: :func:`simhash_signature`. With a threshold below the default the four
+    tables no longer find every page.
+
+    :param tf: weigh by frequency in the page; off: each word once
+    :param idf: weigh by rarity
+    :param length: weigh by length
+    :param title: weigh by occurrence in the title
+    :param title_boost: weight of a word of the title
+    :param frequencies: table for ``idf``; None: :func:`.background`
+    :param hash_key: key of the feature hashes
+    """
+
+    name: ClassVar[str] = "weighted-simhash"
+    is_simhash: ClassVar[bool] = True
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=parameters.share)
+    tf: bool = True
+    idf: bool = True
+    length: bool = True
+    title: bool = True
+    title_boost: float = attrs.field(default=2.0, validator=parameters.between(1.0, 100.0))
+    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
+    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
+        """Weight of each word, in the order of ``counts``.
+
+        :param counts: how often each word occurs
+        :param title: words of the title
+        """
+        words = list(counts)
+        weights = np.ones(len(words), np.float64)
+        if self.tf:
+            weights *= tf_factor(np.fromiter(counts.values(), np.int64, len(words)))
+        if self.idf:
+            table = background() if self.frequencies is None else self.frequencies
+            weights *= table.idf(words)
+        if self.length:
+            weights *= length_factor(words)
+        if self.title:
+            weights *= title_factor(words, title, self.title_boost)
+        return weights
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        from dedup_middleware.signature.simhash import simhash
+
+        counts = Counter(page.tokens)
+        hashes = (keyed_hash(word, self.hash_key) for word in counts)
+        features = np.fromiter(hashes, np.uint64, len(counts))
+        signed = simhash(features, self.weights(counts, page.title_tokens))
+        return None if signed is None else simhash_signature(signed.value)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages: ``1 - hamming / 64``."""
+        return hamming_similarity(a, b)
+
+
+# Random projection: a random vector of +1 and -1 for each token, summed up; its signs are kept.
+#
+# 網頁排重演算法, a survey of fingerprint rules (2009), after M. Charikar: Similarity estimation
+# techniques from rounding algorithms, STOC 2002. The vectors are the bits of a keyed hash of the
+# token, so none is kept in memory and every process has the same.
+
+SIGNS: Final = 384
+SIGN_BYTES: Final = SIGNS // 8
+WORDS: Final = SIGNS // 64
+MOST_BLOCKS: Final = 16
+_CHUNK: Final = 4096  # tokens at a time: 12 MB of sums' addends however large the page is
+
+
+def token_bits(token: str, hash_key: int) -> bytes:
+    """The random vector of a token, 384 bits: 1 stands for +1, 0 for -1."""
+    key = hash_key.to_bytes(8, "little")
+    return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=SIGN_BYTES, key=key).digest()
+
+
+def _chunks(counts: Mapping[str, int]) -> Iterator[list[tuple[str, int]]]:
+    entries = iter(counts.items())
+    while chunk := list(islice(entries, _CHUNK)):
+        yield chunk
+
+
+def projection_sums(counts: Mapping[str, int], hash_key: int) -> NDArray[np.int64]:
+    """Sum of the tokens' vectors, each as often as the token occurs, int64[384]."""
+    positive = np.zeros(SIGNS)
+    for chunk in _chunks(counts):
+        raw = b"".join(token_bits(token, hash_key) for token, _ in chunk)
+        bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little").reshape(-1, SIGNS)
+        # Whole numbers below 2**53: doubles add them without error, and BLAS knows doubles.
+        positive += np.array([count for _, count in chunk], np.float64) @ bits.astype(np.float64)
+    return 2 * positive.astype(np.int64) - sum(counts.values())
+
+
+def sign_bits(sums: NDArray[np.int64]) -> bytes:
+    """One bit a sum, lowest first: 1 if it is positive."""
+    return np.packbits(sums > 0, bitorder="little").tobytes()
+
+
+def blocks_for(threshold: float) -> int:
+    """Blocks of which one is equal whenever the similarity reaches the threshold.
+
+    >>> blocks_for(372 / 384)
+    13
+    """
+    return SIGNS - math.ceil(threshold * SIGNS) + 1
+
+
+def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
+    """The signs cut into ``count`` blocks, one group each; none if blocks would be too short.
+
+    By the pigeonhole principle ``count`` blocks find every page that differs in less than
+    ``count`` bits. More than 16 would be shorter than 24 bits, and shared by chance.
+    """
+    if count > MOST_BLOCKS:
+        return ()
+    number = int.from_bytes(signs, "little")
+    bounds = [i * SIGNS // count for i in range(count + 1)]
+    keys = []
+    for i, (first, last) in enumerate(pairwise(bounds)):
+        block = number >> first & (1 << last - first) - 1
+        width = min(last - first, 64)
+        keys.append((i, (block & (1 << width) - 1) << 64 - width))
+    return tuple(keys)
+
+
+@attrs.frozen
+class RandomProjection(SignatureMethod):
+    """Share of equal signs; similar when 372 of 384 agree.
+
+    Payload: the signs, 48 bytes. With a threshold below 369 / 384 the keys would not find every
+    page, and there are none: the common candidates are compared.
+
+    :param hash_key: key of the vectors
+    """
+
+    name: ClassVar[str] = "random-projection"
+    # The threshold sets the number of blocks, and so the keys.
+    used_to_compare: ClassVar[frozenset[str]] = frozenset()
+    threshold: float = attrs.field(default=372 / SIGNS, validator=parameters.share)
+    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether signatures have keys: not below the threshold that 16 blocks allow."""
+        return blocks_for(self.threshold) <= MOST_BLOCKS
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page without tokens."""
+        if not page.tokens:
+            return None
+        signs = sign_bits(projection_sums(Counter(page.tokens), self.hash_key))
+        return Signature(block_keys(signs, blocks_for(self.threshold)), signs)
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        from dedup_middleware.signature.hamming import distances
+
+        rows = np.frombuffer(a.payload, "<u8").reshape(1, WORDS).astype(np.uint64)
+        query = np.frombuffer(b.payload, "<u8").astype(np.uint64)
+        return 1 - int(distances(rows, query)[0]) / SIGNS

@@ -1,0 +1,325 @@
+"""Verdicts of the method: which candidates of a page matter, and which kept page each match is.
+
+First all candidates of a page are judged together. Which of them are kept is not known yet: most
+pages have none that could make them duplicates, whatever is kept, and are done; the others are
+contested, and their edges go on. Once it is settled which pages are kept, the candidates that were
+kept before a page are ranked as in a crawl (:func:`~dedup_middleware.ranking.rank`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dedup_middleware.index.records import State
+from dedup_middleware.index.tables import KEY_TABLE
+from dedup_middleware.judging import bits
+from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content import COMMON, Content
+from dedup_middleware.options import Options
+from dedup_middleware.ranking import Ranking, rank
+from dedup_middleware.spark.columns import flat, page_of, runs_of, to_binary, to_content, words
+from dedup_middleware.spark.pairing import common_tables
+
+OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
+COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
+
+EDGES = pa.schema(
+    [
+        ("page", pa.int64()),
+        ("candidate", pa.int64()),
+        ("tables", pa.int64()),
+        ("flags", pa.int64()),
+        ("similarity", pa.float64()),
+        ("content", pa.binary()),
+        ("payload", pa.binary()),
+    ]
+)
+
+
+@attrs.frozen(eq=False)
+class Candidates:
+    """Candidates of one page, n of them: what is known of each, by ascending order.
+
+    ``orders`` and ``tables`` int64[n], ``content`` CONTENT[n], and n ``payloads``.
+    """
+
+    orders: NDArray[np.int64]
+    tables: NDArray[np.int64]
+    content: NDArray[np.void]
+    payloads: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def chosen(self, rows: NDArray[np.integer]) -> Candidates:
+        """Some of them, in the order of ``rows``."""
+        return Candidates(
+            self.orders[rows],
+            self.tables[rows],
+            self.content[rows],
+            [self.payloads[i] for i in rows.tolist()],
+        )
+
+
+def edge_flags(
+    method: Method, own: NDArray[np.void], payload: bytes, candidates: Candidates
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Flags int64[n] and similarities of edges to the candidates that matter; 0: it does not.
+
+    A candidate that could never make the page a duplicate still matters if it may keep another
+    one from it: in the rule ``content``, a page of the same host.
+    """
+    judged = method.judge(page_of(own, payload), candidates.content, candidates.payloads)
+    sure = judged.duplicate
+    # All candidates were judged, kept or not: with fewer it can only become sure.
+    could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
+    return could * COULD + sure * SURE, judged.similarity
+
+
+def has_context(method: Method, own: NDArray[np.void], content: NDArray[np.void]) -> Any:
+    """Which candidates, bool[n], may influence the verdict on other candidates."""
+    if not isinstance(method, Content) or not own["host"][0]:
+        return np.zeros(len(content), np.bool_)
+    return content["host"] == own["host"][0]
+
+
+def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` over rows (page, kind, candidate, places, content, payload).
+
+    Rows are sorted by page, kind and candidate; a page's own row comes first, and its places are
+    those where it looks for others. Of contested pages the edges are returned, and a row of their
+    own without a candidate.
+    """
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        method = choose_method(options)
+        for rows in whole_pages(batches):
+            content = to_content(rows.column("content"))
+            tables = _tables(rows, content, method.scan_distance)
+            parts = [_edges(method, *page) for page in _with_candidates(rows, content, tables)]
+            found = [part for part in parts if part is not None]
+            if found:
+                columns = list(zip(*found, strict=True))
+                arrays: list[Any] = [pa.array(np.concatenate(column)) for column in columns[:5]]
+                arrays[1] = pa.array(
+                    np.concatenate(columns[1]), mask=np.concatenate(columns[1]) == _NO_CANDIDATE
+                )
+                arrays.append(to_binary(np.concatenate(columns[5])))
+                payloads = [payload for part in columns[6] for payload in part]
+                arrays.append(pa.array(payloads, pa.binary()))
+                yield pa.RecordBatch.from_arrays(arrays, schema=EDGES)
+
+    return work
+
+
+_NO_CANDIDATE = -(1 << 63)
+
+
+def _edges(
+    method: Method, order: int, own: NDArray[np.void], payload: bytes, found: Candidates
+) -> tuple[Any, ...] | None:
+    if not len(found):
+        return None
+    flags, similarity = edge_flags(method, own, payload, found)
+    could = (flags & COULD) != 0
+    # Candidates behind the page itself matter to its exact copies, if it is not kept itself.
+    if not (could & (found.orders < order)).any():
+        return None
+    rows = np.flatnonzero(could | has_context(method, own, found.content))
+    edges = found.chosen(rows)
+    return (
+        np.full(len(rows) + 1, order),
+        np.append(_NO_CANDIDATE, edges.orders),
+        np.append(0, edges.tables),
+        np.append(0, flags[rows]),
+        np.append(0.0, similarity[rows]),
+        np.concatenate((own, edges.content)),
+        [payload, *edges.payloads],
+    )
+
+
+def whole_pages(batches: Iterable[Any]) -> Iterator[Any]:
+    """Tables of sorted batches, cut so that no page is in two of them."""
+    kept = None
+    for batch in batches:
+        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
+        pages = words(rows.column("page"))
+        last = int(np.searchsorted(pages, pages[-1])) if len(pages) else 0
+        if last:
+            yield rows.slice(0, last).combine_chunks()
+        kept = rows.slice(last)
+    if kept is not None and kept.num_rows:
+        yield kept.combine_chunks()
+
+
+def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.int64]:
+    pages = words(rows.column("page"))
+    firsts = np.diff(pages, prepend=pages[0] - 1) != 0
+    owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
+    starts, places = flat(rows.column("places"))
+    simhashes = np.ascontiguousarray(content["simhash"])
+    return common_tables(owners, starts, places, simhashes, distance)
+
+
+def _with_candidates(
+    rows: Any, content: NDArray[np.void], tables: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
+    """Pages, each with its candidates."""
+    pages = words(rows.column("page"))
+    orders = words(rows.column("candidate").fill_null(0))
+    payloads = rows.column("payload").to_pylist()
+    for start, end in runs_of(pages):
+        rest = slice(start + 1, end)
+        yield (
+            int(pages[start]),
+            content[start : start + 1],
+            payloads[start],
+            Candidates(orders[rest], tables[rest], content[rest], payloads[rest]),
+        )
+
+
+MATCHES = pa.schema(
+    [
+        ("order", pa.int64()),
+        ("match", pa.int64()),
+        ("outcome", pa.string()),
+        ("reason", pa.string()),
+        ("similarity", pa.float64()),
+        ("jaccard", pa.float64()),
+        ("distance", pa.int64()),
+        ("tables", pa.list_(pa.string())),
+    ]
+)
+_ROWS = 10_000  # of one batch: a page may have any number of copies
+
+
+@attrs.frozen(eq=False)
+class Page:
+    """A page with exact copies or kept candidates.
+
+    ``tables``: mask of its tables; ``kept_at``: when it, or a copy, was kept, None: never;
+    ``copies`` and ``same``: orders int64[m] of its exact copies, and which have its very key.
+    """
+
+    order: int
+    own: NDArray[np.void]
+    payload: bytes
+    tables: int
+    named: bool
+    kept_at: int | None
+    candidates: Candidates
+    copies: NDArray[np.int64]
+    same: NDArray[np.bool_]
+
+
+def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` over rows of pages, sorted by page, kind and candidate.
+
+    Of a page itself ``tables``, ``flags`` (whether its key names it) and ``kept_at``; of a
+    candidate its ``kept_at`` in ``candidate``; of a copy in ``flags`` whether it has the same key.
+    """
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        method = choose_method(options)
+        for rows in whole_pages(batches):
+            found = (one for page in _pages(rows) for one in matches(method, page))
+            while some := list(islice(found, _ROWS)):
+                arrays = [
+                    pa.array(list(values), field.type)
+                    for values, field in zip(zip(*some, strict=True), MATCHES, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=MATCHES)
+
+    return work
+
+
+def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
+    """Rows of :data:`MATCHES`: the page, unless it is kept, and its copies.
+
+    A page whose copy is kept already has no better match than that.
+
+    :raises RuntimeError: a page was dropped, and nothing kept before makes it a duplicate
+    """
+    known: dict[int, tuple[Any, ...]] = {}
+    copied: dict[bool, tuple[Any, ...]] = {}
+    orders = np.append(page.order, page.copies)
+    same = np.append(False, page.same)
+    for order, same_key in zip(orders.tolist(), same.tolist(), strict=True):
+        if page.kept_at is not None and order >= page.kept_at:
+            if order > page.kept_at:
+                if same_key not in copied:
+                    copied[same_key] = _copy(method, page, same_key)
+                yield (order, *copied[same_key])
+            continue
+        before = int(np.searchsorted(page.candidates.orders, order))
+        if before not in known:
+            known[before] = _best(method, page, page.candidates.chosen(np.arange(before)))
+        yield (order, *known[before])
+
+
+def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
+    tables = page.tables & ~(1 << KEY_TABLE) | same_key << KEY_TABLE
+    own = Candidates(np.array([page.kept_at]), np.array([tables]), page.own, [page.payload])
+    return _best(method, page, own)
+
+
+def ranked(
+    method: Method, own: NDArray[np.void], payload: bytes, kept: Candidates, named: bool
+) -> tuple[Judgement, Ranking]:
+    """What kept candidates make of a page, by the ranking of the crawl.
+
+    :param named: whether the key of the page names it, instead of its content
+    """
+    judged = method.judge(page_of(own, payload), kept.content, kept.payloads)
+    same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
+    return judged, rank(judged, [int(State.COMMITTED)] * len(kept), same_key.tolist())
+
+
+def _best(method: Method, page: Page, kept: Candidates) -> tuple[Any, ...]:
+    """Values of :data:`MATCHES` behind the order: the match of a page among those kept."""
+    judged, ranking = ranked(method, page.own, page.payload, kept, page.named)
+    best = ranking.match
+    if best is None:
+        raise RuntimeError(f"page {page.order} was dropped, but no kept page is like it")
+    mask = int(kept.tables[best])
+    return (
+        int(kept.orders[best]),
+        ranking.outcome,
+        ranking.reason,
+        float(judged.similarity[best]),
+        float(judged.jaccard[best]),
+        int(page.own["simhash"][0] ^ kept.content["simhash"][best]).bit_count(),
+        [method.table_name(table) for table in bits(mask)],
+    )
+
+
+def _pages(rows: Any) -> Iterator[Page]:
+    pages, kinds = words(rows.column("page")), words(rows.column("kind"))
+    orders = words(rows.column("candidate").fill_null(0))
+    tables, flags = words(rows.column("tables")), words(rows.column("flags"))
+    content = to_content(rows.column("content"))
+    payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
+    times = rows.column("kept_at").to_pylist()
+    for start, stop in runs_of(pages):
+        assert kinds[start] == OWN
+        first, end = start + np.searchsorted(kinds[start:stop], (CANDIDATE, COPY))
+        rest = slice(int(first), int(end))
+        yield Page(
+            int(pages[start]),
+            content[start : start + 1],
+            payloads[start],
+            int(tables[start]),
+            bool(flags[start]),
+            times[start],
+            Candidates(orders[rest], tables[rest], content[rest], payloads[rest]),
+            orders[end:stop],
+            flags[end:stop] != 0,
+        )
