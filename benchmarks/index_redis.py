@@ -35,7 +35,7 @@ KINDS = ("unique", "mixed", "copy", "exact copy")
 OURS, *PEERS = WHO = ["ours", "query + insert", "query, insert if new", "the same, verified"]
 ALWAYS, VERIFIED = PEERS[0], PEERS[-1]
 _PARAMETERS = {"bands": "8"}
-_PART = 50_000  # pages loaded at a time
+PART = 50_000  # pages loaded at a time
 _WARM = 64
 
 
@@ -52,15 +52,15 @@ def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
         parts = [sample("unique", seed + 500_000, count - count // 2, size)]
         parts += [sample(one, seed, count // 4, size) for one in ("copy", "exact copy")]
         return mixed(parts, seed)
-    stored = indexed(0, min(size, _PART))
+    stored = indexed(0, min(size, PART))
     which = [(i * 7919 + seed) % len(stored) for i in range(count)]
     return (exact_copies if kind == "exact copy" else copies)(stored, which, seed)
 
 
 async def fill(index: Index, size: int, tick: Callable[[int], None], loaded: int = 0) -> None:
     """Load pages up to a size, a part at a time."""
-    for start in range(loaded, size, _PART):
-        part = indexed(start, min(_PART, size - start))
+    for start in range(loaded, size, PART):
+        part = indexed(start, min(PART, size - start))
         await index.load(part.pages())
         tick(len(part))
 
@@ -331,14 +331,14 @@ def _fill_peers(server: RedisServer, size: int, progress: Progress) -> float:
     client: Any = server.client()
     before = client.info("memory")["used_memory"]
     job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=2 * size)
-    parts = range(0, size, _PART)
+    parts = range(0, size, PART)
     for start in parts:
-        part = indexed(start, min(_PART, size - start))
+        part = indexed(start, min(PART, size - start))
         deciding.datasketch_index(part, server.port)
         progress.advance(job, len(part))
     memory = float(client.info("memory")["used_memory"] - before) / size
     for start in parts:
-        part = indexed(start, min(_PART, size - start))
+        part = indexed(start, min(PART, size - start))
         names = [part.address(i) for i in range(len(part))]
         deciding.Minima(server.port).keep(names, part.minhashes())
         progress.advance(job, len(part))

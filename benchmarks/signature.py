@@ -1,6 +1,6 @@
-"""Signatures and Hamming searches against their peers, in one process and one run.
+"""Signatures, and scans of the memory index, against their peers in one process and one run.
 
-Usage: ``python benchmarks/signature.py [--quick] [--rounds N]``
+Usage: ``python -m benchmarks.signature [--pages N ...] [--scans] [--rounds N]``
 
 Peers come from PyPI: ``pip install datasketch faiss-cpu rensa rich``. Every round times
 each candidate once, one after the other, so that a change of the machine's speed
@@ -11,18 +11,18 @@ by ours. Before anything is timed, the results of peers that compute the same ar
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import attrs
 import faiss
 import llvmlite.binding as llvm
-import numba
 import numpy as np
 import rensa  # type: ignore[import-untyped]
 from datasketch import MinHash
@@ -30,14 +30,22 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from dedup_middleware.signature import hamming, minhash, simhash, sketch
+from benchmarks.deciding import SCAN_DISTANCE, decide_all, decide_faiss
+from benchmarks.fingerprints import fresh
+from benchmarks.index_redis import PART, fill, indexed
+from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.memory_buckets import NO_IDS, Look
+from dedup_middleware.index.records import WIDE
+from dedup_middleware.index.tables import Slots, simhash_slots
+from dedup_middleware.signature import minhash, simhash, sketch
 
 Words = NDArray[np.uint64]
 Action = Callable[[], object]
 
 FEATURES = 400  # shingles of a page of about 1,000 Chinese characters
 SHORTEST = 0.02  # seconds a candidate is timed in a round, repeated as often as needed
-DISTANCE = 3
+QUERIES = 16_384  # pages looked up: more than a cache holds the buckets of
+DECIDED = 256
 _MET, _MISSED = "[green]met", "[red]missed"
 
 
@@ -46,6 +54,8 @@ class Candidate:
     """Something to time; ``per`` is how many units an action does.
 
     ``at_least`` is the ratio that this peer must take, ``at_most`` the microseconds that ours may.
+    ``records`` are those that a unit compares. ``own_clock`` does the action and returns the
+    seconds that count, where some of its work is not to be timed.
     """
 
     name: str
@@ -53,6 +63,8 @@ class Candidate:
     per: int = 1
     at_least: float | None = None
     at_most: float | None = None
+    records: float | None = None
+    own_clock: Callable[[], float] | None = None
 
 
 @attrs.frozen
@@ -84,11 +96,13 @@ def repeats(action: Action) -> int:
 def measure(job: Job, rounds: int) -> list[list[float]]:
     """Microseconds a unit: a list of rounds for ours, then for each peer."""
     candidates = (job.ours, *job.peers)
-    times = [repeats(candidate.action) for candidate in candidates]
+    times = [0 if one.own_clock else repeats(one.action) for one in candidates]
     found: list[list[float]] = [[] for _ in candidates]
     for _ in range(rounds):
         for row, candidate, count in zip(found, candidates, times, strict=True):
-            row.append(seconds(candidate.action, count) / candidate.per * 1e6)
+            clock = candidate.own_clock
+            taken = clock() if clock else seconds(candidate.action, count)
+            row.append(taken / candidate.per * 1e6)
     return found
 
 
@@ -103,13 +117,27 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def rate(candidate: Candidate, microseconds: float) -> str:
+    """Millions of records compared a second, where that is counted."""
+    return "" if candidate.records is None else figure(candidate.records / microseconds)
+
+
 def rows(job: Job, found: list[list[float]]) -> Iterator[tuple[str, ...]]:
     """The job's lines of the table."""
     ours, goal = found[0], job.ours.at_most
     taken = statistics.median(ours)
     target = "" if goal is None else f"{goal:g} us"
     verdict = "" if goal is None else _MET if taken <= goal else _MISSED
-    yield job.name, job.ours.name, figure(taken), spread(ours), "", target, verdict
+    yield (
+        job.name,
+        job.ours.name,
+        figure(taken),
+        spread(ours),
+        rate(job.ours, taken),
+        "",
+        target,
+        verdict,
+    )
     for peer, times in zip(job.peers, found[1:], strict=True):
         ratios = [theirs / mine for theirs, mine in zip(times, ours, strict=True)]
         ratio = statistics.median(ratios)
@@ -122,6 +150,7 @@ def rows(job: Job, found: list[list[float]]) -> Iterator[tuple[str, ...]]:
             f"  {peer.name}",
             figure(statistics.median(times)),
             spread(times),
+            rate(peer, statistics.median(times)),
             f"{ratio:.3g} ({spread(ratios)})",
             target,
             verdict,
@@ -136,15 +165,6 @@ def random_words(size: int, seed: int = 1) -> Words:
 def as_bytes(codes: Words) -> NDArray[np.uint8]:
     """The same fingerprints as FAISS takes them."""
     return codes.view(np.uint8).reshape(-1, 8)
-
-
-@numba.njit(numba.uint64(numba.uint64[::1]), nogil=True)  # type: ignore[untyped-decorator]
-def read_all(codes: Words) -> Any:
-    """Touch every word and do next to nothing with it: the speed of memory."""
-    seen = np.uint64(0)
-    for i in range(np.uint64(codes.size)):
-        seen |= codes[i]
-    return seen
 
 
 def minhash_job() -> Job:
@@ -210,52 +230,101 @@ def sketch_job() -> Job:
     )
 
 
-def scan_job(size: int, of_limit: float, of_faiss: float | None) -> Job:
-    """One query against all fingerprints in memory."""
-    stored = random_words(size)
-    query = int(stored[size // 2]) ^ 0b10001
-    word = np.uint64(query)
-    asked = as_bytes(np.array([query], dtype=np.uint64))
-    peers = [Candidate("read limit", lambda: read_all(stored), 1, of_limit)]
+def scan_job(size: int) -> Job:
+    """Candidates of a page in an index in memory, as a decision finds them, and whole decisions.
 
-    def plain() -> NDArray[np.int64]:
-        return np.flatnonzero(np.bitwise_count(stored ^ word) <= DISTANCE)
-
-    assert plain().tolist() == hamming.within(stored, query, DISTANCE).tolist()
-    if of_faiss is not None:
-        index = faiss.IndexBinaryFlat(64)
-        index.add(as_bytes(stored))
-        # FAISS's radius is the first distance that is too far.
-        _, _, found = index.range_search(asked, DISTANCE + 1)
-        assert sorted(found.tolist()) == plain().tolist()
-        peers += [
-            Candidate(
-                "FAISS IndexBinaryFlat range_search",
-                lambda: index.range_search(asked, DISTANCE + 1),
-                1,
-                of_faiss,
-            ),
-            Candidate("NumPy bitwise_count", plain),
-        ]
-    peers += [
-        Candidate("distances", lambda: hamming.distances(stored, query)),
-        Candidate("within 22 bits", lambda: hamming.within(stored, query, 22)),
-    ]
-    return Job(
-        f"one query, {size:,} fingerprints",
-        Candidate("within 3 bits", lambda: hamming.within(stored, query, DISTANCE)),
-        tuple(peers),
+    Ours and IndexBinaryMultiHash look into the same four tables of 16 bits of the SimHash and find
+    the same pages; IndexBinaryFlat compares a page with all others.
+    """
+    index = MemoryIndex()
+    asyncio.run(index.open({"bands": "8"}))
+    asyncio.run(fill(index, size, lambda _: None))
+    (buckets,) = index._buckets.values()
+    parts = [indexed(start, min(PART, size - start)) for start in range(0, size, PART)]
+    stored = as_bytes(np.concatenate([part.simhashes for part in parts]))
+    multi, flat = faiss.IndexBinaryMultiHash(64, 4, 16), faiss.IndexBinaryFlat(64)
+    multi.add(stored)
+    flat.add(stored)
+    # Two bits turned, as of near-duplicates: three tables find the page that they were made of.
+    simhashes = parts[0].simhashes[:QUERIES] ^ np.uint64(1 << 60 | 1 << 5)
+    asked = as_bytes(simhashes)
+    places = [Slots.of(simhash_slots(simhash)) for simhash in simhashes.tolist()]
+    compared = sum(
+        len(buckets.get(bucket)) // WIDE for one in places for bucket in one.numbers()[0]
     )
+    look = Look()
+
+    def found(one: Slots) -> list[int]:
+        look.begin()
+        buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
+        return [number - 1 for number in look.numbers.tolist()]
+
+    def looked() -> None:
+        for one in places:
+            look.begin()
+            buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
+
+    def searched(peer: Any, queries: NDArray[np.uint8] = asked) -> None:
+        for i in range(len(queries)):
+            # FAISS's radius is the first distance that is too far.
+            peer.range_search(queries[i : i + 1], SCAN_DISTANCE + 1)
+
+    for i, one in enumerate(places):
+        theirs = multi.range_search(asked[i : i + 1], SCAN_DISTANCE + 1)[2]
+        assert sorted(set(theirs.tolist())) == found(one)
+    fresh_pages = iter(range(30_000_000, 40_000_000))
+    loop = asyncio.new_event_loop()
+    before: list[float] = []
+
+    def decided() -> None:
+        entries = fresh(DECIDED, next(fresh_pages)).entries()
+        started = time.perf_counter()
+        loop.run_until_complete(decide_all(index, entries))
+        before.append(time.perf_counter() - started)
+
+    def peer_decided() -> None:
+        pages = fresh(DECIDED, next(fresh_pages))
+        started = time.perf_counter()
+        decide_faiss(multi, pages)
+        before.append(time.perf_counter() - started)
+
+    def timed(action: Action) -> Callable[[], float]:
+        def run() -> float:
+            action()
+            return before.pop()
+
+        return run
+
+    each = compared / QUERIES
+    few = asked[:8]
+    return Job(
+        f"a page among {size:,}, {each:.0f} SimHash records in its buckets",
+        Candidate("scan of its buckets in the memory index", looked, QUERIES, records=each),
+        (
+            Candidate("FAISS IndexBinaryMultiHash", lambda: searched(multi), QUERIES, records=each),
+            Candidate(
+                "FAISS IndexBinaryFlat", lambda: searched(flat, few), len(few), records=size
+            ),
+            Candidate(
+                "the whole decision: propose, commit", decided, DECIDED,
+                records=each, own_clock=timed(decided),
+            ),
+            Candidate(
+                "FAISS IndexBinaryMultiHash: search 3 bits, add", peer_decided, DECIDED,
+                records=each, own_clock=timed(peer_decided),
+            ),
+        ),
+    )  # fmt: skip
 
 
-def jobs(quick: bool) -> Iterator[Job]:
+def jobs(sizes: Sequence[int], *, scans_only: bool) -> Iterator[Job]:
     """All jobs, each built when it is its turn."""
-    yield minhash_job()
-    yield simhash_job()
-    yield sketch_job()
-    yield scan_job(1_000_000, of_limit=0.9, of_faiss=3)
-    if not quick:
-        yield scan_job(64_000_000, of_limit=0.85, of_faiss=None)
+    if not scans_only:
+        yield minhash_job()
+        yield simhash_job()
+        yield sketch_job()
+    for size in sizes:
+        yield scan_job(size)
 
 
 def machine() -> str:
@@ -275,7 +344,10 @@ def machine() -> str:
 def main() -> None:
     """Run all jobs and print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="leave out 64 M")
+    parser.add_argument(
+        "--pages", type=int, nargs="*", default=[1_000_000], help="sizes of indexes"
+    )
+    parser.add_argument("--scans", action="store_true", help="scans of indexes only")
     parser.add_argument("--rounds", type=int, default=15, help="times each candidate is timed")
     arguments = parser.parse_args()
     if arguments.rounds < 2:
@@ -283,12 +355,21 @@ def main() -> None:
     # One thread for everyone; rensa's pool asks when it first starts.
     faiss.omp_set_num_threads(1)
     os.environ["RAYON_NUM_THREADS"] = "1"
-    console = Console()
+    console = Console(width=140)
     console.print(machine())
     table = Table(caption="ratio: time of the line / time of the first line of its job")
-    for title in ("job", "candidate", "us", "quartiles", "ratio (quartiles)", "target", ""):
+    for title in (
+        "job",
+        "candidate",
+        "us",
+        "quartiles",
+        "M records/s",
+        "ratio (quartiles)",
+        "target",
+        "",
+    ):
         table.add_column(title)
-    for job in jobs(arguments.quick):
+    for job in jobs(arguments.pages, scans_only=arguments.scans):
         for row in rows(job, measure(job, arguments.rounds)):
             table.add_row(*row)
         table.add_section()

@@ -338,6 +338,14 @@ async def test_calls_to_the_index_are_counted(crawl: Crawl) -> None:
     assert crawl.stat("index/round-trips") == 0  # the index is in memory
 
 
+async def test_scanned_records_are_counted(crawl: Crawl) -> None:
+    """The SimHash records that a copy meets in its buckets."""
+    await crawl.item(item("a/1", 1))
+    assert not crawl.stat("index/scanned")
+    await crawl.item(item("b/1", 1))
+    assert crawl.stat("index/scanned") >= 4
+
+
 async def test_round_trips_to_the_index_are_counted(tmp_path: Any) -> None:
     """Items on their way at the same time share round trips, one at a time has its own."""
     crawl = Crawl(make_crawler(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'index.db'}"))

@@ -226,9 +226,10 @@ class Index(ABC):
         """
 
     def watch_scans(self, tell: Callable[[int], None]) -> None:
-        """Have ``tell`` called with the number of SimHash records that each call has compared.
+        """Have ``tell`` called with the number of SimHash records that the Hamming kernel compared.
 
-        It is called in the thread of the event loop.
+        It is called after each proposal and each search for candidates, in the thread of the event
+        loop. On SQLite few records are compared without the kernel; they don't count.
         """
         self._tell_scanned = tell
 

@@ -27,7 +27,7 @@ _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
 _NUMBER = NUMBER_BITS // 8
 _REMAINDER = REMAINDER_BITS // 8
 _MANY = 64  # neighbours from which on the kernel finds them faster
-_FEW = 24 * WIDE  # bytes of SimHash records up to which a loop beats the kernel
+_FEW = 24 * WIDE  # bytes of SimHash records up to which a loop beats a call of the kernel (9 us)
 
 
 def beside(

@@ -80,16 +80,6 @@ def _ctpop(builder: Any, value: Any) -> Any:
 
 
 @intrinsic
-def popcount(_: Any, value: Any) -> Any:
-    """Number of one bits of a uint64."""
-
-    def codegen(__: Any, builder: Any, ___: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
 def trailing_zeros(_: Any, value: Any) -> Any:
     """Position of the lowest one bit of a uint64 that is not zero."""
 

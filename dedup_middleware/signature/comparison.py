@@ -70,9 +70,11 @@ def _compare(
     count = np.uint64(records.shape[0])
     jaccards, places = np.empty(count, np.float64), np.empty(count, np.int64)
     opposites = np.empty(count, np.int64)
+    # In a loop of its own, which keeps the vectors of the page in registers.
     for row in range(count):
         theirs = row * np.uint64(records.shape[1]) + sketch_at
         jaccards[row] = estimate(differing_groups(records, theirs, sketch, bits, lowest), bits)
+    for row in range(count):
         places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
         opposites[row] = turned(
             clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.index import scan
+from dedup_middleware.index.base import Claimed, Index
 from dedup_middleware.index.layout import record
 from dedup_middleware.index.records import NARROW, WIDE, numbers_of, remainders_of
 from dedup_middleware.index.tables import FIRST_BAND_TABLE, SIMHASH_TABLES, Neighbours, Slot
 from dedup_middleware.signature.hamming import within
+from tests.index.harness import entry, slots_of
 
 TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, FIRST_BAND_TABLE + 57])
 
@@ -76,6 +78,9 @@ def test_scan_equals_the_plain_scan(reading: tuple[list[Slot], list[bytes]], dis
     assert found.numbers.tolist() == plain.numbers.tolist()
     assert found.tables.tolist() == plain.tables.tolist()
     assert found.corrupt == plain.corrupt
+    assert found.scanned == sum(
+        len(raw) // WIDE for slot, raw in zip(slots, data, strict=True) if slot.wide
+    )
     assert found.numbers.dtype == found.tables.dtype == np.uint64
 
 
@@ -132,6 +137,7 @@ def test_answers_equal_a_plain_scan(
         np.full(len(pages), len(tables), np.int64),
         distance,
     )
+    assert found.scanned == sum(len(raw) // WIDE for _, wide, _ in pages for _, raw in wide)
     row = 0
     for i, (own, wide, met) in enumerate(pages):
         masks: dict[int, int] = {}
@@ -154,3 +160,19 @@ def test_answers_equal_a_plain_scan(
         part = slice(found.row_starts[i], found.row_starts[i + 1])
         assert found.met[part].tolist() == sorted(rows)
         assert found.rows[part].tolist() == [rows[number] for number in sorted(rows)]
+
+
+async def test_scanned_records_are_told(index: Index) -> None:
+    """Each page tells how many records were compared with it; SQLite counts from 25 on, since fewer
+    are compared without the kernel."""
+    scanned: list[int] = []
+    index.watch_scans(scanned.append)
+    blocks = [0x1234 << 48 | i << 33 | (i * 977 & 0xFFFF) << 16 | i for i in range(1, 41)]
+    for i, simhash in enumerate(blocks):
+        made = await index.propose(entry(slots_of(i + 1, simhash, (i << 45,))), 0, 60)
+        assert isinstance(made, Claimed)
+    least = 25 if type(index).__name__ == "SQLiteIndex" else 0
+    assert [n for n in scanned if n] == [n for n in range(1, 40) if n >= least]
+    scanned.clear()
+    await index.candidates(slots_of(99, blocks[0], ()), 0)
+    assert scanned == [43]  # of the other three tables it has a record each
