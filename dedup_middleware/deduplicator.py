@@ -122,10 +122,19 @@ class Deduplicator:
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
-        """Load or compile every kernel now, in a thread, and not while the first page waits."""
+        """Load or compile every kernel that a decision of a text or of HTML needs."""
+        from dedup_middleware import kernels  # numba stays lazy
+
+        with kernels.garbage_kept():
+            return self._warmed()
+
+    def _warmed(self) -> Fingerprinter:
+        from dedup_middleware.text import extract
+
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
         self._index.warm()
+        extract.warm()
         words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))
         for text in (
             words,
@@ -135,8 +144,6 @@ class Deduplicator:
             self._method.judge(page, content_record(page), [page.payload])
             self._method.places(page)
             self._method.probes(page)
-        # Numba holds the interpreter lock while it compiles, so a thread later would stop the loop.
-        fp.read(Document(key="", html=f"<article><p>{words}</p></article>"), self.options.extractor)
         return fingerprinter
 
     async def close(self) -> None:
