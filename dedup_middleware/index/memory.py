@@ -38,7 +38,7 @@ from dedup_middleware.index.window import Moment, Window, window_parameter
 if TYPE_CHECKING:
     from dedup_middleware.index.memory_buckets import Buckets, Ids, Look
 
-_FIRST_ROOM = 1024  # satellites
+_FIRST_ROOM = 1024  # page records
 _NAMED = 8  # neighbours whose addresses come with a proposal
 _PENDING = int(State.PENDING)
 _CHUNK = 5_000  # pages that are entered before others get their turn
@@ -54,13 +54,13 @@ class _Lease:
 
 
 class MemoryIndex(Index):
-    """Buckets and satellites in arrays.
+    """Buckets and page records in arrays.
 
     No method waits for anything but :meth:`open`, so each is atomic under an event loop.
 
     :param window: seconds that a page is remembered, 0: for ever
     :param clock: seconds, never going back
-    :param wall: seconds since 1970, asked once: the times of commits count on from there
+    :param wall: seconds since 1970, read once: the times of commits count on from there
     """
 
     def __init__(

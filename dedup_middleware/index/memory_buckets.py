@@ -1,7 +1,7 @@
 """All buckets of one generation in one array, looked through and written by kernels.
 
-A page is read from some dozen buckets at places that nobody can foresee. Its time is that of
-memory, so all of them are asked for before the first one is read.
+A page is compared with some dozen buckets at unpredictable addresses. Reading them is bound by the
+latency of memory, so all of them are prefetched before the first one is read.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
         if not _has_room(head, length + width):
             room = _ONE << _room_for(length + width)
             if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
-                out += 1  # places that share a bucket may need more than was asked for
+                out += 1  # places that share a bucket may need more than was reserved
                 continue
             head = _moved(store, bucket, length + width)
         store[_FILLED] += np.uint64(is_new)

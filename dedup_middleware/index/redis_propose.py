@@ -1,4 +1,4 @@
-"""Many pages proposed in one call of ``propose.lua``: what is sent, what is made of the answer."""
+"""Proposals of many pages in one call of ``propose.lua``: the request, and what the reply means."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NUMBER = np.uint64(NUMBER_MASK)
 _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # page records that a proposal asks for at most
 _PAGE = NUMBER_BITS // 8
-PORTION = 32  # pages whose answers are worked out in one go
+PORTION = 32  # pages whose replies are decoded at once
 # Where a head says how many rows follow, what is to be made of them, how many buckets are full, and
 # how many bytes in them are no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
@@ -58,7 +58,7 @@ _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 @attrs.frozen(eq=False)
 class Request:
-    """Keys and arguments for some pages, and what it takes to understand the answers."""
+    """Keys and arguments for some pages, and what it takes to decode the reply."""
 
     keys: list[bytes]  # the hashes of the buckets
     arguments: list[bytes]
@@ -205,7 +205,7 @@ async def propose(
 ) -> Iterable[Claimed | Candidates | Exception] | int:
     """Propose some pages in one call.
 
-    :returns: an answer for each (an error is everybody's), or the generation of the server's
+    :returns: a reply for each (an error is that of all), or the generation of the server's
         clock, if it is another one than that of ``moment``
     """
     prefix = session.prefix
@@ -235,7 +235,7 @@ def proposals(
     note_damage: Callable[[int], None] = lambda _: None,
     note_scanned: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Claimed | Candidates]:
-    """What the answer of the server says of each page, worked out when asked for.
+    """Decode the reply of the server for each page, when it is iterated over.
 
     :param note_damage: called with the number of page records that are damaged, if there are any
     :param note_scanned: called with the number of SimHash records that were compared
@@ -269,7 +269,7 @@ def proposals(
     for i, number in enumerate(own.tolist()):
         how, corrupt = heads[8 * i + _HOW], heads[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
-        if how & _EXACT:  # equal texts stand in the same places, but for their keys
+        if how & _EXACT:  # equal texts have the same places, but for their keys
             end = sum(sent.counts[: i + 1])
             own_tables = sent.tables[end - sent.counts[i] : end]
             found.tables[part] = np.bitwise_or.reduce(own_tables) & ~np.uint64(_KEY)
@@ -303,7 +303,7 @@ def _described(
     layout: RowLayout,
     note_damage: Callable[[int], None],
 ) -> Callable[[slice], Satellites]:
-    """Makes the satellites of some pages; a damaged one reads as FREE.
+    """A function that makes the page records of some pages; a damaged one reads as FREE.
 
     The rows of all are decoded in one go.
 

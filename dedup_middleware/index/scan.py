@@ -155,7 +155,7 @@ def scan_answers(
     :param heads: of every wide bucket, what is compared with its records, and its table as one bit
     :param wide_counts: of every page the number of its wide buckets
     :param places: of every page the places where it met others in narrow tables, ``PLACE`` bytes
-        each: page id, slot counted from 1, 0: its row was asked for
+        each: page id, slot counted from 1; 0 if only its row was requested
     :param tables: of every slot of all pages its table, as one bit
     :param counts: of every page the number of its slots
     """
@@ -263,7 +263,7 @@ def _gather(
             for i in range(PLACE - 2, -1, -1):
                 number = number << _EIGHT | np.uint64(raw[place + i])
             mark = np.int64(raw[place + PLACE - 1])
-            bit = np.uint64(0)  # of a page that was asked for, not met
+            bit = np.uint64(0)  # of a page that was requested, not met
             if mark > 0:
                 bit = tables[slot + mark - 1]
             at = _enter(numbers, masks, marks, first, end, number, bit)
@@ -302,5 +302,5 @@ def _gather(
 
 
 def warm(*, answers: bool = False) -> None:
-    """Compile what looks through readings, and with ``answers`` through those of a server."""
+    """Compile the scan of buckets, and with ``answers`` that of replies of a Redis server."""
     compile_all(_scan, *([_gather] if answers else []))

@@ -32,7 +32,7 @@ from dedup_middleware.index.tables import (
 )
 from dedup_middleware.index.window import Moment
 
-_NAMED = 16  # neighbours of a page whose addresses come with the answer
+_NAMED = 16  # candidates of a page whose addresses come with the reply
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _Made = tuple[Claim | None, Neighbours]
 
@@ -44,7 +44,7 @@ def propose(
 
     Leases that have run out must be ended before, in the same transaction.
 
-    :returns: what to say of each page, how many rows of candidates were damaged, and how many
+    :returns: the reply for each page, how many rows of candidates were damaged, and how many
         SimHash records were compared
     """
     buckets = _Buckets(db, pages, moment)

@@ -43,8 +43,8 @@ class Blocks:
     and ``split`` int64[b], 1 for two chunks, which are compared with each other only. ``orders``
     and ``lasts`` int64[n]: of the page and of its last exact copy; ``simhashes`` uint64[n];
     ``flags`` int64[n]: PROBE looks for others and is not found itself, SECOND is of the second
-    chunk, SIGNED has a SimHash and stands in its tables; from NUMBER_SHIFT on the number of a
-    probe. ``crowded`` int64[n]: mask of the tables in which the page stands under a crowded key.
+    chunk, SIGNED has a SimHash and records in its tables; from NUMBER_SHIFT on the number of a
+    probe. ``crowded`` int64[n]: mask of the tables in which the page has a crowded key.
     ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
     those in narrow tables, the lowest first, as far as they can be lower than this one.
     """
@@ -134,7 +134,7 @@ def _is_lowest(
     other: Any, differing: Any, near: Any, near_probed: Any, mine: Any, theirs: Any, crowded: Any,
     current: Any,
 ) -> Any:  # fmt: skip
-    """Whether two pages that stand in one block have none in common of a lower rank.
+    """Whether two pages of one block have no block of a lower rank in common.
 
     :param other: SimHash of the candidate; ``theirs`` its row of ``lower``, ``crowded`` its mask
     :param near: whether the two may pair by their own SimHashes, ``near_probed`` by a probe
@@ -251,7 +251,7 @@ def common_tables(
     simhashes: NDArray[np.uint64],
     distance: int,
 ) -> NDArray[np.int64]:
-    """Of n rows of pages, the tables in which each stands beside its owner: masks int64[n].
+    """Of n rows of pages, the tables in which each is a candidate of its owner: masks int64[n].
 
     :param owners: int64[n], the row of the page whose candidate it is; a row of its own gets 0
     :param starts: int64[n + 1]; the places of row i are ``places[starts[i]:starts[i + 1]]``, those
