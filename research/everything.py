@@ -95,7 +95,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
     with _data(arguments, sizes) as (pairs, documents):
         files = [str(path) for path in documents]
         yield [
-            *evaluation.lines(arguments, pairs, documents),
+            *evaluation.command_lines(arguments, pairs, documents),
             ["li", *files, *common, "--size", str(sizes.li)],
             ["zhou", *files, *common, "--size", size, "--planted", planted],
             ["collisions", *common],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dedup_middleware.evaluation.corpus import read_documents
-from dedup_middleware.evaluation.plots import new_figure
+from dedup_middleware.evaluation.output import new_figure
 from dedup_middleware.evaluation.runs import Run
 from research import expansion, protocols, stringhashes
 

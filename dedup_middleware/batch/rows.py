@@ -32,7 +32,7 @@ _LONGEST_FIELD = 100_000_000  # characters
 
 
 class BatchError(DedupError):
-    """A file can't be read or written; the message names it and the way out."""
+    """A file can't be read or written; the message names it and the fix."""
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def format_of(path: Path, chosen: str | None) -> str:
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
     """All rows of a file.
 
-    :raises BatchError: it can't be opened or goes wrong in the middle
+    :raises BatchError: it can't be opened, or is damaged
     """
     try:
         yield from _reader(file_format)(path)

@@ -35,7 +35,7 @@ HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide a
 def batch_options(options: Options) -> Options:
     """Options of a run: the rule of the crawl on an index of its own in memory.
 
-    A row that is written stays, whatever comes later under its key.
+    A row that is written stays, also if its key comes again later.
     """
     return attrs.evolve(
         options,
@@ -48,7 +48,7 @@ def batch_options(options: Options) -> Options:
 
 _ROWS = 256  # in a part that goes to a worker
 _CHARS = 4_000_000  # of lines in a part
-_AHEAD = 3  # parts for each worker on their way
+_AHEAD = 3  # parts in flight for each worker
 
 Progress = Callable[[float], None]
 

@@ -40,7 +40,7 @@ class Signed:
 class Signer:
     """Makes fingerprints of rows.
 
-    :param texts: whether each row's text is wanted back
+    :param texts: whether the text of each row is returned
     """
 
     def __init__(self, options: Options, hash_key: int, *, texts: bool) -> None:

@@ -59,7 +59,7 @@ class Output:
             self._path.unlink(missing_ok=True)  # that of an earlier run
 
     def close(self) -> None:
-        """Close the file, whatever is in it."""
+        """Close the file, complete or not."""
         self._file.close()
         self._raw.close()
 
@@ -116,7 +116,7 @@ class JournalOutput:
         self._part.replace(self._path)
 
     def close(self) -> None:
-        """Close the file, whatever is in it."""
+        """Close the file, complete or not."""
         self._journal.close()
 
 

@@ -31,8 +31,8 @@ _MASK64 = (1 << 64) - 1
 class Compared:
     """A page of the index, compared with the one in question.
 
-    ``state`` is ``committed`` (stored), ``pending`` (on its way) or ``released`` (not stored after
-    all); only the first makes a page a duplicate. The rest is as in
+    ``state`` is ``committed`` (stored), ``pending`` (not stored yet) or ``released`` (not stored
+    after all); only the first makes a page a duplicate. The rest is as in
     :class:`~dedup_middleware.fingerprint.Match`.
     """
 
@@ -52,7 +52,7 @@ class Compared:
 class Opinion:
     """What would be decided of a page at this moment: outcome, reason and each comparison.
 
-    ``outcome`` is one of a verdict, or ``waits``: a like page is on its way to storage.
+    ``outcome`` is one of a verdict, or ``waits``: a like page is pending.
     """
 
     outcome: str

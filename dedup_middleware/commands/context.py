@@ -47,7 +47,7 @@ class Context:
         if self.json:
             print(json.dumps(state, ensure_ascii=False, default=str))
         else:
-            # Words of pages are no markup, whatever brackets are in them.
+            # Brackets in the text of a page are no markup.
             self.console.print(table(), markup=False, highlight=False)
 
     @contextlib.contextmanager

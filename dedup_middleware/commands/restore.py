@@ -31,7 +31,7 @@ class Command(Subcommand):
     name = "restore"
     summary = "Bring back dropped pages from the journal"
     description = (
-        "Writes the dropped items as JSON lines, for whatever stores them: the newest drop of\n"
+        "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"
         "each key, with all fields but the raw HTML and values that JSON has no form for (their\n"
         "names are printed). The pages are entered into the index as stored, so that each is\n"
         "found under its own key when it comes again. The journal keeps them.\n"

@@ -72,7 +72,7 @@ async def count_pages(
 ) -> tuple[Generation, ...]:
     """The generations with the numbers of their pages, by the time at which each was stored.
 
-    A page is entered before it is stored, so one that was on its way at the turn of two
+    A page is entered before it is stored, so one that was pending at the turn of two
     generations counts in the later one.
 
     :param progress: called with the number of pages read
@@ -246,7 +246,7 @@ def describe(
     table.add_column()
     rows: dict[str, object] = {
         "pages stored": state["committed"],
-        "pages on their way (leases)": state["pending"],
+        "pages pending (leases)": state["pending"],
         "pages released": state["released"],
         "buckets": state["buckets"],
         "bytes": state["bytes"],

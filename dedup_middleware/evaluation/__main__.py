@@ -10,11 +10,11 @@ from pathlib import Path
 from dedup_middleware.evaluation.commandline import (
     Experiment,
     add_all,
-    check,
+    check_files,
+    command_lines,
     common_arguments,
     document_arguments,
     exit_code,
-    lines,
     measure,
     measure_all,
     positive,
@@ -90,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all(parsed: argparse.Namespace) -> None:
-    out = check(parsed)
-    measure_all(lines(parsed, parsed.pairs, parsed.documents), run)
+    out = check_files(parsed)
+    measure_all(command_lines(parsed, parsed.pairs, parsed.documents), run)
     print(f"report: {write_report(out)}")
 
 

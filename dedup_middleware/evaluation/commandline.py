@@ -106,14 +106,14 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
     """
     from rich.console import Console
 
-    from dedup_middleware.evaluation import output, plots
+    from dedup_middleware.evaluation import output
     from dedup_middleware.evaluation.runs import Run
 
     options = options_of(parsed.set)
     if parsed.out is not None:
         output.prepare(parsed.out)
         if not parsed.no_plots:
-            plots.require_matplotlib()
+            output.require_matplotlib()
     # In a file or a pipe there is no width to keep to.
     console = Console(width=None if sys.stdout.isatty() else 160)
     experiments[parsed.command](Run(parsed, options, console))
@@ -196,7 +196,7 @@ FULL_SIZES: Final = Sizes(3000, 1000, 50, 4)
 QUICK_SIZES: Final = Sizes(30, 20, 1, 2)
 
 
-def check(arguments: argparse.Namespace) -> Path:
+def check_files(arguments: argparse.Namespace) -> Path:
     """The folder of the report, once it is known that the files can be read.
 
     :raises OutputError: no folder
@@ -222,7 +222,7 @@ def common_of(arguments: argparse.Namespace) -> list[str]:
     return common
 
 
-def lines(
+def command_lines(
     arguments: argparse.Namespace, pairs: Path | None, documents: Sequence[Path] | None
 ) -> list[list[str]]:
     """The command lines of the experiments on these files."""

@@ -1,4 +1,4 @@
-"""Edits of a text as pages on the web differ: made by a seed, so that everyone gets the same.
+"""Edits of a text as pages on the web differ: made by a seed, so that every run gives the same.
 
     >>> edit("一句话。两句话。", "truncation", 0.5, seed=1)
     '一句话。'
@@ -6,7 +6,7 @@
 Every kind takes an intensity from 0, the text itself, to 1. It is the share of the units of the
 text (sentences, words, letters) that the edit touches, rounded up, unless :data:`KINDS` gives
 otherwise. The same text, kind, intensity and seed give the same result in every process, on every
-machine and with every version of Python. What is inserted comes from :mod:`.material`.
+machine and with every version of Python. What is inserted is made up (:class:`Material`).
 
 A **sentence** ends with its full stop, question or exclamation mark and the quotation marks
 behind it, or at the end of a line. A **word** is a run of letters and digits; in Chinese and

@@ -18,7 +18,6 @@ from dedup_middleware.evaluation import candidates as candidate_recall
 from dedup_middleware.evaluation import (
     output,
     pairs,
-    plots,
     stream,
     surface,
 )
@@ -78,7 +77,7 @@ class Run:
     def plot(self, name: str, draw: Any, data: Any) -> None:
         """Draw a plot with ``--out``, unless ``--no-plots``."""
         if self.arguments.out is not None and not self.arguments.no_plots:
-            plots.save(draw(data), self.arguments.out, name)
+            output.save(draw(data), self.arguments.out, name)
 
 
 def run_pairs(run: Run) -> None:
@@ -107,7 +106,7 @@ def run_pairs(run: Run) -> None:
         run.write(name, [_pair_record(row) for row in rows], summary)
         output.show(run.console, f"{title}: {len(chosen)}", summary)
         drawn = [r for r in results if run.arguments.methods or r.name not in VARIANTS]
-        run.plot(f"{name}-precision-recall", plots.precision_recall, pairs.curves(drawn, chosen))
+        run.plot(f"{name}-precision-recall", output.precision_recall, pairs.curves(drawn, chosen))
         if chosen is hard:
             _wrong(run, results, hard)
 
@@ -279,7 +278,7 @@ def run_candidates(run: Run) -> None:
     tables = f"{run.options.bands} bands of {run.options.rows} rows"
     records = [attrs.asdict(row, recurse=False) for row in rows]
     run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
-    run.plot("candidates", plots.candidate_recall, rows)
+    run.plot("candidates", output.candidate_recall, rows)
 
 
 def run_surface(run: Run) -> None:
@@ -300,7 +299,7 @@ def run_surface(run: Run) -> None:
         file = f"surface-{name.replace(':', '-')}"
         run.write(f"{file}-cells", [attrs.asdict(cell) for cell in cells])
         run.report(file, f"edited copies found by {name}", _surface_records(cells))
-        run.plot(file, plots.heat_map, cells)
+        run.plot(file, output.heat_map, cells)
 
 
 def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:

@@ -208,7 +208,7 @@ class _Pair:
 def _texts_of(
     journal: Journal, drops: Sequence[Drop], threshold: float, texts: _Texts
 ) -> Iterator[tuple[int, _Pair]]:
-    """Texts of pairs, those that a reader wants most first, up to the limit."""
+    """Texts of pairs, in the order of :func:`_order`, up to the limit."""
     for i in _order(drops, threshold):
         drop = drops[i]
         body = journal.body(drop.id)
@@ -226,7 +226,7 @@ def _texts_of(
 
 
 def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
-    """Drops in the order in which their texts are wanted.
+    """Drops by the priority of their texts.
 
     First those next to the threshold, then one of each cluster, the largest first, then the rest
     from the newest to the oldest.

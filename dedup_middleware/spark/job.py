@@ -73,7 +73,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     job, and depends on the input and the options alone.
 
     :param df: read from files, or anything else; without ``job.order_by`` its order is that of
-        its partitions, so give one unless that is the order wanted
+        its partitions, so give one unless that order will do
     :param note: called with the name of each step
     :raises SparkError: an argument can't be used
     :raises OptionsError: the method is none that runs in a batch

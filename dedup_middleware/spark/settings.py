@@ -18,7 +18,7 @@ HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
 
 
 class SparkError(DedupError):
-    """The job can't be done; the message names the argument and the way out."""
+    """The job can't be done; the message names the argument and the fix."""
 
 
 @attrs.frozen(kw_only=True)

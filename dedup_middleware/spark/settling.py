@@ -75,7 +75,7 @@ def settled(
 ) -> DataFrame:
     """Contested pages (page, kept_at): when it, or one of its exact copies, was kept; null: never.
 
-    :param edges: see :data:`.judged.EDGES`
+    :param edges: columns of :data:`.verdicts.EDGES`
     :param copies: (page, candidate) exact copies of pages, by their orders
     :param limit: edges that the driver settles at the end
     :param checkpoint: writes a small table down under a name, and reads it

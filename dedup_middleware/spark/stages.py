@@ -41,7 +41,7 @@ class Stages:
     ) -> DataFrame:
         """A table, made and written unless that is done already.
 
-        Spark moves its files into place at the end: what was ended in the middle is made anew.
+        Spark moves its files into place at the end: an incomplete table is made again.
 
         :param settings: of the session, while it is made
         """

@@ -162,7 +162,7 @@ class Steps:
 
     @cached_property
     def edges(self) -> DataFrame:
-        """Candidates that matter, see :mod:`.judged`."""
+        """Candidates that matter, by :func:`.judge_pairs`."""
 
         def made() -> DataFrame:
             found = self._pairs
@@ -207,7 +207,7 @@ class Steps:
 
     @cached_property
     def matches(self) -> DataFrame:
-        """Dropped pages and what each matched, see :mod:`.matching`."""
+        """Dropped pages and the match of each, by :func:`.match_pages`."""
 
         def made() -> DataFrame:
             return self._by_page(self._to_match()).mapInArrow(

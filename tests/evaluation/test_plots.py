@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_middleware.evaluation import plots
+from dedup_middleware.evaluation import output
 from dedup_middleware.evaluation.surface import SurfaceCell
 
 pytest.importorskip("matplotlib")
@@ -19,7 +19,7 @@ def test_precision_recall_shows_curves_and_points() -> None:
         "md5": [],
         "idf": [(1.0, 0.9, 0.2)],
     }
-    (axes,) = plots.precision_recall(curves).axes
+    (axes,) = output.precision_recall(curves).axes
     assert [line.get_label() for line in axes.lines] == ["content", "rules", "idf"]
     assert [line.get_marker() for line in axes.lines] == ["None", "o", "s"]
     legend = axes.get_legend()
@@ -36,7 +36,7 @@ def test_heat_map_sets_other_pages_apart() -> None:
         for intensity in (0.1, 0.5)
         for length in (100, 300)
     ]
-    *panels, bar = plots.heat_map(cells).axes
+    *panels, bar = output.heat_map(cells).axes
     assert [axes.get_title() for axes in panels] == ["from 100 characters", "from 300 characters"]
     labels = [tick.get_text() for tick in panels[0].get_yticklabels()]
     assert labels == ["truncation", "full-width", "figures-changed (0 is right)"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.evaluation.plots import save
+from dedup_middleware.evaluation.output import save
 from research.runs import seconds_by_pages
 
 pytest.importorskip("matplotlib")
