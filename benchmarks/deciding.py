@@ -27,8 +27,9 @@ import rensa  # type: ignore[import-untyped]
 from datasketch import MinHash, MinHashLSH
 
 from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, Fingerprints
-from dedup_middleware.index.base import NOTHING_KNOWN, Claimed, Entry, Index, Known
-from dedup_middleware.index.records import CONTENT, NO_PAGES, Satellites, State, joined
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
+from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, joined
 
 IN_FLIGHT = 100  # pages that one process decides at the same time: Scrapy's CONCURRENT_ITEMS
 SCAN_DISTANCE = 12

@@ -18,16 +18,16 @@ import numpy as np
 from datasketch import MinHash
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Entry
 from dedup_middleware.index.pages import Pages, starts_of, wide_slots
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import (
+from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     Slots,
     band_slots,
     narrow_slot,
     simhash_slots,
 )
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT
 
 BANDS, ROWS = 8, 3
 PERMUTATIONS = BANDS * ROWS

@@ -23,11 +23,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import edit, split_sentences
-from dedup_middleware.fingerprint import DUPLICATE, NEW, Document
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import DUPLICATE, NEW, Document
 from tests.texts import article
 
 SHARES = (0.05, 0.1, 0.15)

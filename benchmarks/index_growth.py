@@ -13,9 +13,9 @@ from rich.table import Table
 
 from benchmarks import deciding
 from benchmarks.index_redis import fill, sample
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 from tests.servers import running_redis
 
 FOLDER = Path("build/benchmarks")

@@ -14,8 +14,8 @@ from rich.table import Table
 from benchmarks import deciding
 from benchmarks.fingerprints import Fingerprints, copies, fresh
 from benchmarks.index_redis import fill, indexed
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 
 Decide = Callable[[Fingerprints], tuple[float, int]]
 

@@ -25,9 +25,9 @@ from rich.table import Table
 
 from benchmarks import deciding
 from benchmarks.fingerprints import Fingerprints, copies, exact_copies, fresh, mixed
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 from tests.servers import RedisServer, running_redis
 
 PROCESSES = 4

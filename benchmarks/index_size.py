@@ -24,15 +24,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages, starts_of, wide_slots
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.redis_buckets import held_by
-from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.index.redis.expiry import held_by
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import CONTENT
 from tests.servers import RedisServer, running_redis
 
 ADDRESS = 80

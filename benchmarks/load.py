@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, fresh
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import joined
-from dedup_middleware.index.portable import export_index, import_index
-from dedup_middleware.index.portable_format import arrow
-from dedup_middleware.options import Options
+from dedup_middleware.tools.portable.format import arrow
+from dedup_middleware.tools.portable.portable import export_index, import_index
 from tests.servers import RedisServer, running_redis
 
 _PARAMETERS = {"bands": f"{BANDS}x{ROWS}"}

@@ -35,9 +35,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fingerprints import BANDS, ROWS, fresh
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 from tests.servers import RedisServer, running_redis
 
 HOSTS = 10

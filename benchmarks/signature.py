@@ -33,10 +33,10 @@ from rich.table import Table
 from benchmarks.deciding import SCAN_DISTANCE, decide_all, decide_faiss
 from benchmarks.fingerprints import fresh
 from benchmarks.index_redis import PART, fill, indexed
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.memory_buckets import NO_IDS, Look
-from dedup_middleware.index.records import WIDE
-from dedup_middleware.index.tables import Slots, simhash_slots
+from dedup_middleware.index.memory.buckets import NO_IDS, Look
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.model.buckets import Slots, simhash_slots
+from dedup_middleware.model.records import WIDE
 from dedup_middleware.signature import minhash, simhash, sketch
 
 Words = NDArray[np.uint64]

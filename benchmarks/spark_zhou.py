@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument, read_documents
 from dedup_middleware.evaluation.stream import Arrival, Decision, Truth, deduplicate
-from dedup_middleware.fingerprint import Document
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files

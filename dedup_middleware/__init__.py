@@ -10,24 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dedup_middleware.addon import Addon
-    from dedup_middleware.deduplicator import Deduplicator
-    from dedup_middleware.errors import (
+    from dedup_middleware.base.errors import (
         DedupError,
         IndexRefusedError,
         IndexUnavailableError,
         OptionsError,
     )
-    from dedup_middleware.exceptions import NearDuplicate
-    from dedup_middleware.fingerprint import (
-        Document,
-        Fingerprint,
-        Fingerprinter,
-        Match,
-        Verdict,
-    )
-    from dedup_middleware.options import Options
-    from dedup_middleware.pipeline import DedupPipeline
+    from dedup_middleware.base.options import Options
+    from dedup_middleware.core.deduplicator import Deduplicator
+    from dedup_middleware.core.fingerprinter import Fingerprinter
+    from dedup_middleware.model.documents import Document, Match, Verdict
+    from dedup_middleware.model.fingerprint import Fingerprint
+    from dedup_middleware.plugin.addon import Addon
+    from dedup_middleware.plugin.exceptions import NearDuplicate
+    from dedup_middleware.plugin.pipeline import DedupPipeline
 
 __all__ = [
     "Addon",
@@ -47,20 +43,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Addon": "addon",
-    "DedupError": "errors",
-    "DedupPipeline": "pipeline",
-    "Deduplicator": "deduplicator",
-    "Document": "fingerprint",
-    "Fingerprint": "fingerprint",
-    "Fingerprinter": "fingerprint",
-    "IndexRefusedError": "errors",
-    "IndexUnavailableError": "errors",
-    "Match": "fingerprint",
-    "NearDuplicate": "exceptions",
-    "Options": "options",
-    "OptionsError": "errors",
-    "Verdict": "fingerprint",
+    "Addon": "plugin.addon",
+    "DedupError": "base.errors",
+    "DedupPipeline": "plugin.pipeline",
+    "Deduplicator": "core.deduplicator",
+    "Document": "model.documents",
+    "Fingerprint": "model.fingerprint",
+    "Fingerprinter": "core.fingerprinter",
+    "IndexRefusedError": "base.errors",
+    "IndexUnavailableError": "base.errors",
+    "Match": "model.documents",
+    "NearDuplicate": "plugin.exceptions",
+    "Options": "base.options",
+    "OptionsError": "base.errors",
+    "Verdict": "model.documents",
 }
 
 

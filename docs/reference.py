@@ -1,6 +1,6 @@
 """Writes the table of settings in docs/settings.md from the options themselves.
 
-Run ``python docs/reference.py`` after a change of ``dedup_middleware/options.py``.
+Run ``python docs/reference.py`` after a change of ``dedup_middleware/base/options.py``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import setting_name
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import setting_name
 
 HEAD = """# Settings
 

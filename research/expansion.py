@@ -17,10 +17,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.memory_buckets import NO_IDS, Buckets, Look
-from dedup_middleware.index.records import WIDE
-from dedup_middleware.index.tables import Slots, simhash_slots
+from dedup_middleware.index.memory.buckets import NO_IDS, Buckets, Look
+from dedup_middleware.model.buckets import Slots, record, simhash_slots
+from dedup_middleware.model.records import WIDE
 from dedup_middleware.signature.hamming import within
 
 DISTANCE: Final = 3

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 import attrs
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.comparers import METHOD_NAMES, Comparer
 from dedup_middleware.evaluation.corpus import InputError, SourceDocument
 from dedup_middleware.evaluation.edits import edit, split_sentences
 from dedup_middleware.evaluation.stream import Arrival, Truth, decide, load, timed
-from dedup_middleware.fingerprint import Document
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import Document
 
 _FIRST: Final = ("first-sentences", 0.05)
 #: the paper's edits: kind and intensity, in turn; it changed first sentences often, which is here

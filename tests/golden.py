@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from dedup_middleware import Document, Options
-from dedup_middleware.fingerprint import Fingerprinter
-from dedup_middleware.index.tables import Slots
+from dedup_middleware.base.options import METHODS
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import METHODS
+from dedup_middleware.model.buckets import Slots
 from tests.languages import REPORTS
 from tests.texts import article
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.errors import DedupError, OptionsError
+from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.journal.base import JournalError
 from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import hide_password
 
 SECRET = "s3cret"
 MISSPELT = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.availability import Backlog, Breaker, FaultLog, Unsettled
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.core.availability import Backlog, Breaker, FaultLog, Unsettled
+from dedup_middleware.model.documents import Document
 
 
 class Clock:

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import pytest
 
-from dedup_middleware import kernels
+from dedup_middleware.base import kernels
 from dedup_middleware.text import store
 
 ROOT = Path(__file__).parents[1]
@@ -55,10 +55,10 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def forget() -> None:
     """As in a new process."""
     kernels.cache_directory.cache_clear()
-    cache: Any = sys.modules.get("dedup_middleware.kernelcache")
+    cache: Any = sys.modules.get("dedup_middleware.base.kernelcache")
     if cache is not None:
         cache._reported.clear()
-    trusted: Any = sys.modules.get("dedup_middleware.trustedfolder")
+    trusted: Any = sys.modules.get("dedup_middleware.base.trustedfolder")
     if trusted is not None:
         trusted._is_own_group.cache_clear()
 

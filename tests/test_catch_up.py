@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
-from dedup_middleware.availability import Breaker
-from dedup_middleware.fingerprint import NEW, UNCHECKED, Verdict
-from dedup_middleware.index.base import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.records import Satellites
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.core.availability import Breaker
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
+from dedup_middleware.model.records import Satellites
 from tests.test_deduplicator import Counts, page
 from tests.texts import article
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware import Deduplicator, Document, IndexRefusedError, Options
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.memory.index import MemoryIndex
 from tests.texts import article
 
 

@@ -14,18 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
-from dedup_middleware.fingerprint import (
-    DUPLICATE,
-    EMPTY,
-    NEW,
-    REVISIT,
-    UNCHECKED,
-    Fingerprinter,
-)
-from dedup_middleware.index.base import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.records import Satellites
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
+from dedup_middleware.model.records import Satellites
 from tests.texts import article, english
 
 OPTIONS = Options(index_url="memory:", pending_wait=5.0)

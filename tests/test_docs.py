@@ -18,11 +18,11 @@ from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
 from scrapy.utils.misc import load_object
 
-from dedup_middleware.errors import DedupError
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import PREFIX
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.evaluation.corpus import read_pairs
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import PREFIX
 from tests.commands.running import crawl, dedup, item
 from tests.docblocks import (
     ROOT,

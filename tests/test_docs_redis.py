@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.options import Options
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
 from tests.commands.running import Done, crawl, dedup, item
 from tests.docblocks import ROOT, blocks
 from tests.index.conftest import certificates  # noqa: F401

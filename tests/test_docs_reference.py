@@ -9,11 +9,11 @@ import re
 import attrs
 
 import dedup_middleware
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.evaluation import __main__ as evaluation
-from dedup_middleware.fingerprint import Verdict, as_dict
 from dedup_middleware.methods import content, simhash
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import setting_name
+from dedup_middleware.model.documents import Verdict, as_dict
 from docs.picture import VIEWS
 from docs.reference import render
 from research import __main__ as research
@@ -40,7 +40,7 @@ def test_every_stat_is_documented_and_no_other() -> None:
     counted = {f"dedup/{name}" for name in re.findall(r"count\(\s*\"([a-z/-]+)\"", code)}
     outcomes = {
         f"dedup/{value}"
-        for name, value in vars(dedup_middleware.fingerprint).items()
+        for name, value in vars(dedup_middleware.model.fingerprint).items()
         if name in {"NEW", "DUPLICATE", "REVISIT", "EMPTY", "UNCHECKED"}
     }
     listed = set(re.findall(r"^\| `(dedup/[a-z/-]+)`", text_of("stats.md"), re.M))
@@ -102,16 +102,16 @@ def test_methods_are_documented() -> None:
     named = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row)}
     for name in named:
         Options(method=name)
-    for name in dedup_middleware.options.METHODS:
+    for name in dedup_middleware.base.options.METHODS:
         assert name in named
 
 
 def test_presets_and_measures_are_documented() -> None:
     """docs/choosing.md gives each preset its threshold, and lists every measure."""
     page = text_of("choosing.md")
-    for name, threshold in dedup_middleware.options.PRESETS.items():
+    for name, threshold in dedup_middleware.base.options.PRESETS.items():
         assert re.search(rf"^\| `{name}`[^|]*\| {threshold:g}".replace("0.", r"\."), page, re.M)
-    for name in dedup_middleware.options.MEASURES:
+    for name in dedup_middleware.base.options.MEASURES:
         assert re.search(rf"^\| `{name}`", page, re.M)
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dedup_middleware.options import METHODS
+from dedup_middleware.base.options import METHODS
 from tests.golden import FILE, vectors
 
 STORED = json.loads(FILE.read_text(encoding="utf-8"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware import inflight
-from dedup_middleware.fingerprint import Verdict
-from dedup_middleware.inflight import Doubt, Ending, InFlight
-from dedup_middleware.itemfields import PageFields
+from dedup_middleware.model.documents import Verdict
+from dedup_middleware.plugin import inflight
+from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight
+from dedup_middleware.plugin.items import PageFields
 
 
 class Item:

@@ -14,7 +14,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
 from dedup_middleware import DedupPipeline, Document, NearDuplicate
-from dedup_middleware.fingerprint import Verdict
+from dedup_middleware.model.documents import Verdict
 from tests.itemcrawl import Crawled, crawl
 from tests.itemkinds import CHANGES, KINDS, TupleAdapter, changed, fields_of
 from tests.texts import article

@@ -11,9 +11,9 @@ import scrapy
 from itemadapter import ItemAdapter
 from pydantic import BaseModel
 
-from dedup_middleware.fingerprint import Verdict
-from dedup_middleware.itemfields import fill, is_skipped, mark, to_document
-from dedup_middleware.options import Options
+from dedup_middleware.base.options import Options
+from dedup_middleware.model.documents import Verdict
+from dedup_middleware.plugin.items import fill, is_skipped, mark, to_document
 
 OPTIONS = Options()
 

@@ -10,16 +10,19 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware import deciding
-from dedup_middleware.deciding import Driver
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter
-from dedup_middleware.index.base import Claim, Entry, Index
-from dedup_middleware.index.records import State
-from dedup_middleware.judging import Ruling
+from dedup_middleware.base.options import Options
+from dedup_middleware.core import driver as deciding
+from dedup_middleware.core.driver import Driver
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.core.judge import Ruling
+from dedup_middleware.core.ranking import FIRST
+from dedup_middleware.index.base import Index
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
-from dedup_middleware.ranking import FIRST
+from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import State
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.servers import RedisServer, running_redis
 from tests.texts import article

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from dedup_middleware.fingerprint import DUPLICATE, NEW, Verdict
+from dedup_middleware.model.documents import DUPLICATE, NEW, Verdict
 from tests.test_verdict import verdict_of
 
 #: pages with room for a sentence

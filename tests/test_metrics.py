@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from scrapy.exceptions import CloseSpider
 
-from dedup_middleware.timing import Histogram
+from dedup_middleware.plugin.summary import Histogram
 from tests.servers import free_port
 from tests.test_pipeline import Crawl, item, make_crawler
 
@@ -94,7 +94,7 @@ async def test_summary_in_the_rhythm_of_logstats(caplog: pytest.LogCaptureFixtur
     crawl = Crawl(make_crawler(LOGSTATS_INTERVAL=2))
     await crawl.pipeline.open_spider()
     deadline = time.monotonic() + 60
-    with caplog.at_level(logging.INFO, logger="dedup_middleware.summary"):
+    with caplog.at_level(logging.INFO, logger="dedup_middleware.plugin.summary"):
         await crawl.item(item("a/1", 1))
         await crawl.item(item("b/1", 1))
         while "Checked" not in caplog.text and time.monotonic() < deadline:

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware import newfiles
-from dedup_middleware.batch.writing import JournalOutput, Output
-from dedup_middleware.commands.context import CommandError
-from dedup_middleware.commands.restore import write_new
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.base import newfiles
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation import output
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.portable import export_index
-from dedup_middleware.index.sqlite import SQLiteIndex
+from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.journal.base import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.options import Options
-from dedup_middleware.report import writing
+from dedup_middleware.tools.commands.context import CommandError
+from dedup_middleware.tools.commands.restore import write_new
+from dedup_middleware.tools.files.writing import JournalOutput, Output
+from dedup_middleware.tools.portable.portable import export_index
+from dedup_middleware.tools.report import writing
 from tests.index.bulk import a_page, loaded
 
 STRANGER = 65533

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.fingerprint import Fingerprinter
-from dedup_middleware.options import Options
-from dedup_middleware.scrapysettings import options_from_settings
-from dedup_middleware.settingfields import hide_password, setting_name
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import hide_password, setting_name
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.plugin.settings import options_from_settings
 
 
 def test_defaults_are_usable() -> None:

@@ -318,7 +318,7 @@ def test_addon_adds_the_pipeline_once() -> None:
     assert list(own.getdict("ITEM_PIPELINES").values()) == [600]
 
 
-@pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.addon"])
+@pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.plugin.addon"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     """Neither the package nor the add-on loads numba, jieba or trafilatura."""
     code = (

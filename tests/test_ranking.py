@@ -6,10 +6,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.records import State
+from dedup_middleware.core.ranking import (
+    CHANGED,
+    FIRST,
+    PENDING,
+    UNCHANGED,
+    Ranking,
+    best_match,
+    rank,
+)
 from dedup_middleware.methods.base import Judgement
 from dedup_middleware.methods.content import EXACT
-from dedup_middleware.ranking import CHANGED, FIRST, PENDING, UNCHANGED, Ranking, best_match, rank
+from dedup_middleware.model.records import State
 
 REASONS = (EXACT, "near-duplicate", "other-figures")
 rows = st.lists(

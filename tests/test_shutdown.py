@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 from tests.servers import running_redis
 from tests.torture.run import Plan, Torture
 

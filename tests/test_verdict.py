@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.fingerprint import NEW, Verdict, as_dict
+from dedup_middleware.model.documents import NEW, Verdict, as_dict
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article
 

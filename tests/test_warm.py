@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.options import METHODS
+from dedup_middleware.base.options import METHODS
 from tests.docblocks import ROOT
 from tests.servers import running_redis
 

@@ -15,15 +15,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import volatile_bits
 from dedup_middleware.evaluation.scores import Interval, wilson
-from dedup_middleware.fingerprint import Fingerprint, volatile_bits
-from dedup_middleware.index.layout import record
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import SIMHASH_TABLES
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
-from dedup_middleware.signature.recall import band_recall
+from dedup_middleware.model.buckets import SIMHASH_TABLES, record
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.signature.bands import band_recall
 
 JACCARDS: Final = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 _SIMHASH_MASK: Final = sum(1 << table for table in SIMHASH_TABLES)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from dedup_middleware.errors import DedupError
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import PREFIX
 from dedup_middleware.evaluation.corpus import InputError, read_lines
 from dedup_middleware.evaluation.output import OutputError
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import PREFIX
 
 if TYPE_CHECKING:
     from dedup_middleware.evaluation.runs import Run

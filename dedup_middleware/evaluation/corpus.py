@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.errors import DedupError
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.model.documents import Document
 
 _KEYS = ("key", "url", "id")
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dedup_middleware.errors import DedupError
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.evaluation.candidates import CandidateRow
 from dedup_middleware.evaluation.edits import OTHER_PAGE
 from dedup_middleware.evaluation.scores import Interval
 from dedup_middleware.evaluation.surface import SurfaceCell
-from dedup_middleware.newfiles import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,7 +32,7 @@ from dedup_middleware.evaluation.scores import (
     threshold_at_recall,
     wilson,
 )
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.model.documents import Document
 from dedup_middleware.text import figures
 from dedup_middleware.text.shingle import Shingler
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation import candidates as candidate_recall
 from dedup_middleware.evaluation import (
     output,
@@ -30,7 +31,6 @@ from dedup_middleware.evaluation.comparers import (
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
 from dedup_middleware.evaluation.edits import KINDS
 from dedup_middleware.methods.literature.registry import LITERATURE
-from dedup_middleware.options import Options
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,13 +23,14 @@ from typing import Any, Final
 
 import attrs
 
-from dedup_middleware.deduplicator import Deduplicator
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.evaluation.comparers import Comparer, options_for
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.fingerprint import Document, Fingerprinter
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import Document
 
 LOSS_COST: Final = 10
 ORDERS: Final = ("arrival", "reversed", "shuffled")

@@ -9,7 +9,7 @@ import attrs
 
 from dedup_middleware.evaluation.comparers import Comparer
 from dedup_middleware.evaluation.edits import KINDS, edit
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.model.documents import Document
 
 INTENSITIES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 #: bounds of the lengths in characters: a page belongs to the last one that it reaches

@@ -11,9 +11,8 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from dedup_middleware.index.layout import FULL_BUCKET
-from dedup_middleware.index.records import NARROW, NUMBER_BITS, NUMBER_MASK, REMAINDER_BITS, WIDE
-from dedup_middleware.index.tables import (
+from dedup_middleware.model.buckets import (
+    FULL_BUCKET,
     NARROW_TABLES,
     NOBODY,
     SIMHASH_TABLES,
@@ -21,6 +20,7 @@ from dedup_middleware.index.tables import (
     Slot,
     Slots,
 )
+from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, REMAINDER_BITS, WIDE
 
 _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16

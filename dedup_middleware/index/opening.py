@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.options import Options
 
 
 def open_index(options: Options) -> Index:
@@ -13,13 +13,13 @@ def open_index(options: Options) -> Index:
     """
     scheme, _, rest = options.index_url.partition(":")
     if scheme == "memory":
-        from dedup_middleware.index.memory import MemoryIndex
+        from dedup_middleware.index.memory.index import MemoryIndex
 
         return MemoryIndex(window=options.window)
     if scheme == "sqlite":
-        from dedup_middleware.index.sqlite import SQLiteIndex
+        from dedup_middleware.index.sqlite.index import SQLiteIndex
 
         return SQLiteIndex(rest, timeout=options.timeout, window=options.window)
-    from dedup_middleware.index.redis import RedisIndex
+    from dedup_middleware.index.redis.index import RedisIndex
 
     return RedisIndex(options, window=options.window)

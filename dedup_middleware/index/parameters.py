@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from dedup_middleware.errors import IndexRefusedError, IndexReplacedError
+from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.base import Parameters, differences
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others

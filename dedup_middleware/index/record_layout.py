@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.index.records import CONTENT
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.model.records import CONTENT
 
 RECORD = "record"  # name of the parameter
 _TEXT = "text"

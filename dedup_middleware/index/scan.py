@@ -12,16 +12,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.index.layout import FULL_BUCKET
-from dedup_middleware.index.records import (
-    NARROW,
-    NUMBER_BITS,
-    NUMBER_MASK,
-    WIDE,
-)
-from dedup_middleware.index.tables import SIMHASH_TABLES, Neighbours, Slot
-from dedup_middleware.kernels import subkernel
-from dedup_middleware.signature._jit import I64, R8, R64, RI64, U64, compile_all, kernel
+from dedup_middleware.base.jit import I64, R8, R64, RI64, U64, compile_all, kernel
+from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.model.buckets import FULL_BUCKET, SIMHASH_TABLES, Neighbours, Slot
+from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, WIDE
 from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 

@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.record_layout import layout_of
-from dedup_middleware.index.records import (
-    NARROW,
-    REMAINDER_BITS,
-    WIDE,
-    Satellites,
-    State,
-    numbers_of,
-    remainders_of,
-)
-from dedup_middleware.index.tables import (
+from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -27,6 +18,15 @@ from dedup_middleware.index.tables import (
     narrow_slot,
     simhash_slots,
     table_name,
+)
+from dedup_middleware.model.records import (
+    NARROW,
+    REMAINDER_BITS,
+    WIDE,
+    Satellites,
+    State,
+    numbers_of,
+    remainders_of,
 )
 
 if TYPE_CHECKING:

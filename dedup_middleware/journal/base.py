@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dedup_middleware.errors import DedupError
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.journal.entries import Activity, Body, Drop, Hour, JournalSize, Kept, Query
 
 if TYPE_CHECKING:

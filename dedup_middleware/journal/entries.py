@@ -1,14 +1,61 @@
-"""What a journal holds, as values."""
+"""Entries of the journal, and how they are packed."""
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import json
 import re
-from collections.abc import Mapping
+import uuid
+import zlib
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
+from itemadapter import ItemAdapter
+
+
+def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The fields of an item as JSON values, and the names of those that are left out.
+
+    Dates and times become ISO texts, sets lists, numbers of any size stay. Bytes and objects of
+    other classes can't be written as JSON, so such fields are left out.
+
+    :param item: anything that itemadapter knows
+    :param without: names of fields to leave out in any case, such as the raw HTML
+
+    >>> plain_item({"url": "https://a/1", "price": decimal.Decimal("1.50"), "html": b"<p>"})
+    ({'url': 'https://a/1', 'price': '1.50'}, ('html',))
+    """
+    fields: dict[str, Any] = {}
+    left_out = []
+    for name, value in ItemAdapter(item).items():
+        if name in without and value:
+            left_out.append(name)
+            continue
+        try:
+            # A round trip leaves only what JSON can say: tuples become lists, keys texts.
+            fields[name] = json.loads(json.dumps(value, default=_plain))
+        except (TypeError, ValueError, RecursionError):
+            left_out.append(name)
+    return fields, tuple(left_out)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (decimal.Decimal, uuid.UUID)):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if ItemAdapter.is_item(value):
+        return ItemAdapter(value).asdict()
+    raise TypeError(type(value).__name__)
+
 
 SEEN = "seen"
 STORED = "stored"
@@ -63,7 +110,7 @@ class Drop:
     ``id`` orders the drops of one journal and is empty before the drop is written; ``time`` is in
     seconds since 1970. ``match`` is the key of the stored page and ``number`` its number in the
     index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
-    (shingles) and ``figures`` (places) are as in :class:`~dedup_middleware.fingerprint.Match`,
+    (shingles) and ``figures`` (places) are as in :class:`~dedup_middleware.model.documents.Match`,
     None without a match. ``item_type`` names the class of the item.
     """
 
@@ -189,3 +236,61 @@ def to_hours(activity: Activity) -> list[Hour]:
         )
         for (hour, host), names in sorted(found.items())
     ]
+
+
+_GB18030, _UTF8 = b"g", b"u"
+_LEVEL = 6
+
+
+def pack(text: str) -> bytes:
+    """A text as bytes; any text, lone surrogates too."""
+    plain = text.encode("utf-8", "surrogatepass")
+    marker = _UTF8
+    try:
+        other = text.encode("gb18030")
+    except UnicodeEncodeError:
+        other = plain
+    if len(other) < len(plain):
+        plain, marker = other, _GB18030
+    return marker + zlib.compress(plain, _LEVEL)
+
+
+def unpack(raw: bytes) -> str:
+    """The text of :func:`pack`.
+
+    :raises ValueError: the bytes are damaged
+    """
+    marker, packed = raw[:1], raw[1:]
+    try:
+        plain = zlib.decompress(packed)
+    except zlib.error as error:
+        raise ValueError(f"damaged: {error}") from error
+    if marker == _GB18030:
+        return plain.decode("gb18030")
+    return plain.decode("utf-8", "surrogatepass")
+
+
+def pack_body(body: Body) -> bytes:
+    """A body as bytes. Item fields that are the page's text are not written twice."""
+    item = body.item or {}
+    same = [name for name, value in item.items() if body.text and value == body.text]
+    rest = {name: value for name, value in item.items() if name not in same}
+    parts: dict[str, Any] = {"text": body.text}
+    if body.item is not None:
+        parts.update(item=rest, same=same, order=list(item))
+    if body.left_out:
+        parts["left_out"] = body.left_out
+    return pack(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
+
+
+def unpack_body(raw: bytes) -> Body:
+    """The body of :func:`pack_body`.
+
+    :raises ValueError: the bytes are damaged
+    """
+    parts = json.loads(unpack(raw))
+    item: Mapping[str, Any] | None = None
+    if "item" in parts:
+        whole = {**parts["item"], **dict.fromkeys(parts["same"], parts["text"])}
+        item = {name: whole[name] for name in parts["order"]}
+    return Body(parts["text"], item, tuple(parts.get("left_out", ())))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.base import Journal, JournalError
-from dedup_middleware.options import Options
 
 _OFF = {"off", "false", "no", "0", "none", ""}
 _ON = {"on", "true", "yes", "1"}

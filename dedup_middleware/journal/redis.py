@@ -1,21 +1,23 @@
-"""The journal of an index on Redis: a capped stream, kept texts and counters in its namespace.
-
-Keys behind ``{namespace}``:
-
-* ``journal/drops``: a stream, an entry a drop (``m``: metadata as JSON, ``b``: body)
-* ``journal/kept``: a hash, chunk -> bytes; ``journal/kept/CHUNK``: a hash, name -> stored page
-* ``journal/day/DAY``: a hash, ``hour host name`` -> number; it expires after 31 days
-"""
+"""The journal in Redis."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import attrs
 
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.link import Call, RedisLink
+from dedup_middleware.index.redis.scripts import Script
+from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.journal.base import Journal, JournalError, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
@@ -26,11 +28,80 @@ from dedup_middleware.journal.entries import (
     JournalSize,
     Kept,
     Query,
+    pack,
+    pack_body,
     to_hours,
+    unpack,
+    unpack_body,
 )
-from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
-from dedup_middleware.journal.redis_line import Command, Line
-from dedup_middleware.options import Options
+
+Command = Sequence[bytes | int]
+
+# Commands one after the other, all or nothing as far as Redis knows that.
+_TOGETHER = b"""
+local i = 1
+while i <= #ARGV do
+  local n = tonumber(ARGV[i])
+  redis.call(unpack(ARGV, i + 1, i + n))
+  i = i + n + 1
+end
+"""
+_SCRIPT = Script(_TOGETHER, hashlib.sha1(_TOGETHER, usedforsecurity=False).hexdigest().encode())
+
+
+class Line:
+    """A connection with an event loop in a thread of its own, so that any thread may use it.
+
+    :param key: any key of the namespace
+    """
+
+    def __init__(self, options: Options, where: str, key: str) -> None:
+        self._where = where
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="dedup-journal-redis", daemon=True
+        )
+        self._thread.start()
+        self._link = RedisLink(
+            options.index_url,
+            options.safe_index_url.partition("?")[0],
+            key,
+            options.timeout,
+            options.retries,
+        )
+
+    def ask(self, *commands: Command) -> list[Reply]:
+        """Send commands together and wait for their replies.
+
+        :raises JournalError: one of them has failed
+        """
+        return self._send([Call(command) for command in commands])
+
+    def together(self, keys: Sequence[bytes], commands: Sequence[Command]) -> None:
+        """Carry out commands with nothing between them.
+
+        :raises JournalError: as above; the commands before the one that failed may be done
+        """
+        arguments = [word for command in commands for word in (len(command), *command)]
+        self._send([Call(arguments, keys, _SCRIPT)])
+
+    def _send(self, calls: Sequence[Call]) -> list[Reply]:
+        async def work() -> list[Reply]:
+            return [one.reply for one in await asyncio.gather(*map(self._link.submit, calls))]
+
+        waiting: Future[list[Reply]] = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        try:
+            return waiting.result()
+        except (IndexUnavailableError, IndexRefusedError) as error:
+            raise JournalError(f"the journal {self._where} can't be used: {error}") from error
+
+    def close(self) -> None:
+        """Disconnect and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._link.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
 
 _PART = 200  # entries in one answer
 _CHUNKS = 16  # of kept texts; the oldest goes as a whole

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dedup_middleware.base.newfiles import make_private
 from dedup_middleware.journal.base import Journal, JournalError, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
@@ -18,10 +19,12 @@ from dedup_middleware.journal.entries import (
     JournalSize,
     Kept,
     Query,
+    pack,
+    pack_body,
     to_hours,
+    unpack,
+    unpack_body,
 )
-from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
-from dedup_middleware.newfiles import make_private
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
 SCHEMA = 1

@@ -11,9 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import (
+from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     KEY_TABLE,
     Slot,
@@ -23,6 +21,8 @@ from dedup_middleware.index.tables import (
     simhash_slots,
     table_name,
 )
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import CONTENT
 
 
 @attrs.frozen(eq=False)
@@ -52,7 +52,7 @@ class Method(ABC):
     #: whether pages are judged by their payloads too, so that they have to be fetched
     keeps_payload: ClassVar[bool] = False
     #: whether a stored page with the same text makes a page a duplicate whatever else is stored,
-    #: unless its title is another one on the same host; see :class:`~.index.base.Entry`
+    #: unless its title is another one on the same host; see :class:`~.claims.Entry`
     settles_exact: ClassVar[bool] = False
     #: fields of CONTENT by which it judges; an index keeps no others
     fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
@@ -67,7 +67,7 @@ class Method(ABC):
     ) -> Judgement:
         """Judge a page against candidates.
 
-        :param candidates: CONTENT[n] (see :mod:`dedup_middleware.index.records`), stored before it
+        :param candidates: CONTENT[n] (see :mod:`dedup_middleware.model.records`), stored before it
         :param payloads: their n payloads, if :attr:`keeps_payload`
         """
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dedup_middleware.base.options import PRESETS, SKETCH_BITS, Options
 from dedup_middleware.methods import minhash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.methods.literature.bysignature import BySignature
 from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.simhash import SimHashMethod
-from dedup_middleware.options import PRESETS, SKETCH_BITS, Options
 
 
 def choose_method(options: Options) -> Method:

@@ -42,10 +42,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import Slot, Slots
 from dedup_middleware.methods.base import Judgement, Method, probe_slots
+from dedup_middleware.model.buckets import Slot, Slots
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import CONTENT
 
 EXACT = "exact-copy"
 CONTAINED = "near-duplicate"
@@ -160,7 +160,7 @@ class Content(Method):
         """The same as :meth:`slots`, as numbers."""
         if page.simhash is None or page.size < self.min_features:
             return Slots.of(self.slots(page))
-        from dedup_middleware.index.placing import whole_page  # numba stays lazy
+        from dedup_middleware.methods.placing import whole_page  # numba stays lazy
 
         return Slots(whole_page(page.key_hash, page.simhash, page.bands))
 

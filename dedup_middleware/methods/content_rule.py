@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 from numba import from_dtype, types
 
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.kernels import subkernel
-from dedup_middleware.options import SKETCH_BITS
-from dedup_middleware.signature._jit import F64, I64, RI64, kernel
+from dedup_middleware.base.jit import F64, I64, RI64, kernel
+from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.options import SKETCH_BITS
+from dedup_middleware.model.records import CONTENT
 
 # Codes of the reasons, in the order in which the rules are applied.
 EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = range(8)

@@ -14,10 +14,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.index.tables import EXACT_TABLE, KEY_TABLE, Slot, band_slots, narrow_slot
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.content import EXACT, TOO_LITTLE, TOO_SHORT, is_exact
+from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, band_slots, narrow_slot
+from dedup_middleware.model.fingerprint import Fingerprint
 
 SIMILAR = "minhash"
 #: the Jaccard index that most tools ask for

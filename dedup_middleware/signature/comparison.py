@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.signature._jit import F64, I64, R8, R8_2, R64, kernel
+from dedup_middleware.base.jit import F64, I64, R8, R8_2, R64, kernel
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, turned
 from dedup_middleware.signature.figures import conflicts

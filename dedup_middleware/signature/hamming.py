@@ -14,9 +14,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import allocating_subkernel, subkernel
+from dedup_middleware.base.jit import I64, R64, R64_2, REFUSED, U8, U16, Word, kernel
+from dedup_middleware.base.kernels import allocating_subkernel, subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R64, R64_2, REFUSED, U8, U16, Word, kernel
 from dedup_middleware.signature._vector import (
     LANES64,
     NEAR,

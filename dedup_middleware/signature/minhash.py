@@ -11,9 +11,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import subkernel
+from dedup_middleware.base.jit import R32_2, R64, REFUSED, U32, Word, kernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import R32_2, R64, REFUSED, U32, Word, kernel
 from dedup_middleware.signature._vector import MINIMA, minima64
 
 MAX_PERMUTATIONS = 1 << 16

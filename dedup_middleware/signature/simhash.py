@@ -14,9 +14,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import subkernel
+from dedup_middleware.base.jit import I64, R32, R64, REFUSED, Word, kernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import I64, R32, R64, REFUSED, Word, kernel
 from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64

@@ -9,9 +9,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import subkernel
+from dedup_middleware.base.jit import F64, R32, R64, R64_2, REFUSED, U64, Word, kernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import F64, R32, R64, R64_2, REFUSED, U64, Word, kernel
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.minhash import mix32
 

@@ -12,21 +12,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import allocating_subkernel
+from dedup_middleware.base.jit import I64, R8, R32, R32_2, R64, RF64, U8, U32, U64, Word, kernel
+from dedup_middleware.base.kernels import allocating_subkernel
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._jit import (
-    I64,
-    R8,
-    R32,
-    R32_2,
-    R64,
-    RF64,
-    U8,
-    U32,
-    U64,
-    Word,
-    kernel,
-)
 from dedup_middleware.signature._vector import add_weights
 from dedup_middleware.signature.bands import fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses

@@ -10,10 +10,10 @@ import asyncio
 import json
 import sys
 
-from dedup_middleware.commands.spark import add_arguments
-from dedup_middleware.errors import DedupError, OptionsError
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.options import Options
 from dedup_middleware.spark.commandline import run, sentences
+from dedup_middleware.tools.commands.spark import add_arguments
 
 
 def main(words: list[str] | None = None) -> int:

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.fingerprint import Fingerprinter
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import differences
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
-from dedup_middleware.index.portable_format import from_arrow, schema
-from dedup_middleware.index.portable_read import read_portable
-from dedup_middleware.options import Options
 from dedup_middleware.spark.columns import to_binary, words
+from dedup_middleware.tools.portable.format import from_arrow, schema
+from dedup_middleware.tools.portable.reading import read_portable
 
 _STORED = pa.schema(
     [

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT
-from dedup_middleware.index.records import REMAINDER_BITS
-from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import REMAINDER_BITS
 from dedup_middleware.spark.columns import matrix, words
 from dedup_middleware.spark.pairing import (
     NOTHING,

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
 from dedup_middleware.index.pages import is_wide, starts_of
-from dedup_middleware.index.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
-from dedup_middleware.index.tables import Slots
-from dedup_middleware.methods.literature.base import Signature
+from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.fingerprint import Fingerprint, Signature
+from dedup_middleware.model.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)

@@ -18,15 +18,15 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from dedup_middleware.index.portable_read import read_portable
+from dedup_middleware.base.options import Options
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.against import with_key_of
 from dedup_middleware.spark.settings import Job, SparkError, job_options
 from dedup_middleware.spark.signing import PREFIX, Task, sign
 from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of
 from dedup_middleware.spark.steps import Steps
+from dedup_middleware.tools.portable.reading import read_portable
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
 _BATCH_BYTES = 1 << 24  # of pages that a Python worker has in memory at once
@@ -155,7 +155,7 @@ def _signed_schema(rows: DataFrame) -> StructType:
 
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
-    from dedup_middleware.fingerprint import Fingerprinter
+    from dedup_middleware.core.fingerprinter import Fingerprinter
 
     # Without what only affects speed: the result would be the same.
     telling = attrs.evolve(job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1)

@@ -15,23 +15,23 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from dedup_middleware.errors import IndexRefusedError, OptionsError
-from dedup_middleware.fingerprint import Fingerprinter
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.layout import cut_address
 from dedup_middleware.index.pages import Pages, starts_of
 from dedup_middleware.index.parameters import HASH_KEY
-from dedup_middleware.index.portable import Imported, import_index
-from dedup_middleware.index.portable_read import read_portable
-from dedup_middleware.index.portable_write import PortableWriter, Written
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark.against import hash_key_in_use
 from dedup_middleware.spark.columns import to_content, words
 from dedup_middleware.spark.settings import job_options
 from dedup_middleware.spark.stages import listed
 from dedup_middleware.spark.steps import Steps
+from dedup_middleware.tools.portable.portable import Imported, import_index
+from dedup_middleware.tools.portable.reading import read_portable
+from dedup_middleware.tools.portable.writing import PortableWriter, Written
 
 _ROWS = 50_000  # pages in memory at once
 

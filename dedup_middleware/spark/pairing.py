@@ -15,11 +15,11 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from dedup_middleware.base.jit import I64, R8, R64, RI64, RI64_2, kernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.index.pages import TABLE_SHIFT
-from dedup_middleware.index.records import REMAINDER_BITS
-from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.kernels import subkernel
-from dedup_middleware.signature._jit import I64, R8, R64, RI64, RI64_2, kernel
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import REMAINDER_BITS
 from dedup_middleware.signature._vector import near_words, trailing_zeros
 from dedup_middleware.signature.hamming import distances
 

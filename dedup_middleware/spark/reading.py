@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup_middleware.batch.rows import BatchError, format_of, read_warc
-from dedup_middleware.options import Options
+from dedup_middleware.base.options import Options
 from dedup_middleware.spark.job import Source
 from dedup_middleware.spark.settings import Job, SparkError
 from dedup_middleware.spark.signing import BASE, FAULT, FILE, FILE_SHIFT, LINE
 from dedup_middleware.spark.stages import file_states, fingerprint_of, listed
+from dedup_middleware.tools.files.rows import BatchError, format_of, read_warc
 
 _ROWS = 64  # pages of a WARC file in memory at once
 _MOST_FILES = 1 << 63 - FILE_SHIFT

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import attrs
 from pyspark.sql import SparkSession
 
-from dedup_middleware.errors import DedupError, OptionsError
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.options import Options
 
 KEEP = ("first", "longest", "earliest-date")
 METHODS = ("content", "simhash", "weighted-simhash", "minhash")

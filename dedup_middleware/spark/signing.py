@@ -15,15 +15,16 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from dedup_middleware.batch.rows import Row
-from dedup_middleware.batch.signing import Signed, Signer
-from dedup_middleware.fingerprint import Fingerprint, is_content_key
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import Slots
+from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import to_places
+from dedup_middleware.tools.files.rows import Row
+from dedup_middleware.tools.files.signing import Signed, Signer
 
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
@@ -197,7 +198,7 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
         return -len(signed.text or "")
     if task.keep == "earliest-date":
         if isinstance(row.raw, bytes):
-            from dedup_middleware.batch.signing import fields_of
+            from dedup_middleware.tools.files.signing import fields_of
 
             date = fields_of(row).get(task.date_field)
         return moment(date)

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup_middleware.fingerprint import EMPTY, REVISIT
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.ranking import is_dropped
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
-from dedup_middleware.options import Options
-from dedup_middleware.ranking import is_dropped
+from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.blocks import candidate_pairs, searched
 from dedup_middleware.spark.settings import Job

@@ -3,7 +3,7 @@
 First all candidates of a page are judged together. Which of them are kept is not known yet: most
 pages have none that could make them duplicates, whatever is kept, and are done; the others are
 contested, and their edges go on. Once it is settled which pages are kept, the candidates that were
-kept before a page are ranked as in a crawl (:func:`~dedup_middleware.ranking.rank`).
+kept before a page are ranked as in a crawl (:func:`~dedup_middleware.core.ranking.rank`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dedup_middleware.index.records import State
-from dedup_middleware.index.tables import KEY_TABLE
-from dedup_middleware.judging import bits
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.judge import bits
+from dedup_middleware.core.ranking import Ranking, rank
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import COMMON, Content
-from dedup_middleware.options import Options
-from dedup_middleware.ranking import Ranking, rank
+from dedup_middleware.model.buckets import KEY_TABLE
+from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import flat, page_of, runs_of, to_binary, to_content, words
 from dedup_middleware.spark.pairing import common_tables
 

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import subkernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import hash_slice, kind_of
 from dedup_middleware.text.numerals import Codes

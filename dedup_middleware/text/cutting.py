@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.base.kernels import kernel, subkernel
 from dedup_middleware.text.boundaries import single_characters, words
 from dedup_middleware.text.characters import BLOCK, HAN, SEPARATES
 from dedup_middleware.text.paths import (

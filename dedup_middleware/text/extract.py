@@ -1,24 +1,45 @@
-"""From a page to its title and body.
+"""Title, body text and description from HTML."""
 
-The body is what fingerprints are made of, so it must not depend on the page around it: a toolbar
-taken for a body makes all pages of a site alike, a related-links list taken along makes two
-reprints differ. Our own rules read what a parser makes of the page; where they are unsure they ask
-trafilatura, where they find nothing the page's own JSON-LD. `docs/decisions.md` has the measured F1
-and time of these ways.
-"""
+from __future__ import annotations
 
+import html
 import re
 from html import unescape
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import attrs
 
-from dedup_middleware import kernels
+from dedup_middleware.base import kernels
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extraction import blocks, markup, metadata, quick, source
-from dedup_middleware.text.extraction.bodies import thorough_body
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
-from dedup_middleware.text.extraction.jsonld import article_body
+from dedup_middleware.text.extraction.metadata import article_body, thorough_body
+
+HEAD: Final = 1 << 16  # where a page's metadata stands: bytes or characters that are looked at
+# A tag ends at the next "<" at the latest, so the search takes time linear in the page.
+_META: Final = re.compile(r"<meta\b([^<>]{0,4096})>", re.I)
+_ATTRIBUTE: Final = re.compile(r"""([a-z:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
+
+
+def meta_description(page: bytes | str, charset: str | None = None) -> str:
+    """Content of ``<meta name="description">`` in HTML, empty if there is none; never raises.
+
+    :param charset: of the Content-Type header, if known
+
+    >>> meta_description('<meta content="A &amp; B" name="Description">')
+    'A & B'
+    """
+    head = page[:HEAD]
+    text = decode(head, charset).text if isinstance(head, bytes) else head
+    for tag in _META.finditer(text):
+        found = {
+            name.lower(): double or single or bare
+            for name, double, single, bare in _ATTRIBUTE.findall(tag[1])
+        }
+        if found.get("name", "").lower() == "description" and "content" in found:
+            return " ".join(html.unescape(found["content"]).split())
+    return ""
+
 
 Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")

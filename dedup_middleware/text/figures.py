@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import NUMERAL, SYMBOL
 from dedup_middleware.text.fold import fold_text, load_characters

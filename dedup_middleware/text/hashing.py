@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.base.kernels import kernel, subkernel
 from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
 from dedup_middleware.text.polarity import polarity_of
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import allocating_subkernel, subkernel
+from dedup_middleware.base.kernels import allocating_subkernel, subkernel
 from dedup_middleware.text.characters import NUMERAL
 from dedup_middleware.text.numerals import Codes, among, at
 

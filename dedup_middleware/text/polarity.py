@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 import numpy as np
 
-from dedup_middleware.kernels import subkernel
+from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.numerals import look_up, perfect_hash
 
 NOT, SO, OPPOSITES = 1, 2, 4

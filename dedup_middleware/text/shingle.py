@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkernel
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES

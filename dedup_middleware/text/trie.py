@@ -27,7 +27,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.base.kernels import kernel, subkernel
 from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build

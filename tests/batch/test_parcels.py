@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from dedup_middleware import Options
-from dedup_middleware.batch.rows import Row
-from dedup_middleware.batch.run import batch_options
-from dedup_middleware.batch.signing import Signer, pack, raw_rows, sent_row, sign_rows, unpack
+from dedup_middleware.tools.files.rows import Row
+from dedup_middleware.tools.files.run import batch_options
+from dedup_middleware.tools.files.signing import Signer, pack, raw_rows, sent_row, sign_rows, unpack
 from tests.texts import article
 
 ROWS = [

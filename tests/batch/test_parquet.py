@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.batch.rows import BatchError, read_parquet
+from dedup_middleware.tools.files.rows import BatchError, read_parquet
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1 << 20
@@ -54,8 +54,8 @@ def test_values(tmp_path: Path, dictionaries: bool, version: str, compression: s
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from dedup_middleware.batch.rows import read_parquet
-from dedup_middleware.batch.rows import BatchError
+from dedup_middleware.tools.files.rows import read_parquet
+from dedup_middleware.tools.files.rows import BatchError
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 list(read_parquet(Path(sys.argv[1])))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.commands.compare import LONGEST, differences
-from dedup_middleware.commands.dedup import SUBCOMMANDS, load
+from dedup_middleware.tools.commands.compare import LONGEST, differences
+from dedup_middleware.tools.commands.dedup import SUBCOMMANDS, load
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 

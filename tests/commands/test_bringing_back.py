@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.commands.selecting import parse_time
+from dedup_middleware.tools.commands.selecting import parse_time
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 

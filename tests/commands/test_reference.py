@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.commands.dedup import SUBCOMMANDS, load, make_parser
+from dedup_middleware.tools.commands.dedup import SUBCOMMANDS, load, make_parser
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))

@@ -21,7 +21,7 @@ from crawler.summary import (
     printable,
 )
 from dedup_middleware import NearDuplicate
-from dedup_middleware.fingerprint import Match, Verdict
+from dedup_middleware.model.documents import Match, Verdict
 
 
 def duplicate(key: str, similarity: float = 0.957) -> DroppedPage:

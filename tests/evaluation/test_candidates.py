@@ -16,8 +16,8 @@ from dedup_middleware.evaluation.candidates import (
     set_pair,
     tables_that_find,
 )
-from dedup_middleware.index.tables import SIMHASH_TABLES
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import SIMHASH_TABLES
 
 
 @given(size=st.integers(10, 500), jaccard=st.floats(0, 1), seed=st.integers(0, 99))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dedup_middleware import Document, Options
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.evaluation.comparers import Comparer, methods_available
 from dedup_middleware.evaluation.corpus import Pair, read_pairs
 from dedup_middleware.evaluation.edits import edit

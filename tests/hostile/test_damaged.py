@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.fingerprint import NEW, UNCHECKED, Document, Verdict
-from dedup_middleware.index.records import NARROW, WIDE
-from dedup_middleware.index.redis_buckets import hash_of
-from dedup_middleware.index.redis_scripts import RowLayout
-from dedup_middleware.index.tables import SIMHASH_TABLES
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.redis.expiry import hash_of
+from dedup_middleware.index.redis.scripts import RowLayout
+from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.documents import NEW, UNCHECKED, Document, Verdict
+from dedup_middleware.model.records import NARROW, WIDE
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
 

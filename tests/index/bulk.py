@@ -7,11 +7,12 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from dedup_middleware.index.base import Entry, Index
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import Pages, joined, pages_of
-from dedup_middleware.index.portable_read import read_portable
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import narrow_slot
+from dedup_middleware.model.buckets import narrow_slot
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT
+from dedup_middleware.tools.portable.reading import read_portable
 from tests.index.claiming import entered
 from tests.index.harness import (
     slots_of,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dedup_middleware.index.base import EVERYTHING, Candidates, Claim, Claimed, Entry, Index
-from dedup_middleware.index.records import CONTENT
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.claims import EVERYTHING, Candidates, Claim, Claimed, Entry
+from dedup_middleware.model.records import CONTENT
 from tests.index.harness import entry, slots_of
 
 LEASE = 1000.0

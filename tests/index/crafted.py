@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from dedup_middleware.index.pages import Pages, starts_of, wide_slots
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import CONTENT
 
 
 def crafted(count: int, prefix: int, *, bands: int = 0, seed: int = 1) -> Pages:

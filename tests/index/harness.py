@@ -13,15 +13,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from dedup_middleware.index.base import Entry, Index, Parameters
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_buckets import field_of, hash_of
-from dedup_middleware.index.redis_scripts import RowLayout
-from dedup_middleware.index.sqlite import SQLiteIndex
-from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
-from dedup_middleware.options import Options
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.index.redis.expiry import field_of, hash_of
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.scripts import RowLayout
+from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.model.buckets import Slot, band_slots, narrow_slot, simhash_slots
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT
 from tests.servers import RedisServer
 
 PARAMETERS = {"shingle_width": "3", "bands": "2"}

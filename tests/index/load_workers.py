@@ -8,12 +8,12 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from dedup_middleware.index.base import Entry
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.portable import import_index
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.options import Options
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT
+from dedup_middleware.tools.portable.portable import import_index
 from tests.index.harness import PARAMETERS
 from tests.index.workers import article_entry
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 
+from dedup_middleware.base.options import Options
+
 # Loaded once, by the server that all racers are forked from.
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.fingerprint import NEW, Document, Fingerprinter
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index import scan as _scan  # noqa: F401
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import NEW, Document
 from tests.torture.articles import address, text_of
 
 # Kernels and dictionary are loaded by the first fingerprint.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.base import Claim, Index
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.claims import Claim
 from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, entry, slots_of
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.index.beside import beside
-from dedup_middleware.index.layout import record
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.model.buckets import Slot, record
 
 NARROW, WIDE = Slot(7 << 16, 0x010101), Slot(3 << 16, 0xF0F0_F0F0_F0F0)
 

@@ -8,18 +8,11 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import (
-    MOST_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Index,
-    Known,
-)
-from dedup_middleware.index.layout import BUCKET_LIMIT
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import State, chosen, joined
+from dedup_middleware.model.buckets import BUCKET_LIMIT
+from dedup_middleware.model.claims import MOST_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.records import State, chosen, joined
 from tests.index.claiming import LEASE, SLOTS, claimed, states
 from tests.index.harness import Harness, entry, slots_of
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import redis
 
-from dedup_middleware.index.base import Claim
-from dedup_middleware.index.records import State
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.options import Options
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.records import State
 from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, entry, slots_of
 from tests.index.redis_use import RIGHTS

@@ -10,20 +10,22 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.deciding import Driver
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter, Verdict
-from dedup_middleware.index.base import Candidates, Claimed, Entry, Index, Known
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.core.driver import Driver
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import EXACT_TABLE, Slot, narrow_slot, simhash_slots
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import EXACT_TABLE, Slot, narrow_slot, record, simhash_slots
+from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
+from dedup_middleware.model.documents import Document, Verdict
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, slots_of

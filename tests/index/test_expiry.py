@@ -7,11 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.index.base import Candidates, Claimed, Entry, Index, Known
-from dedup_middleware.index.records import CONTENT, State
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import narrow_slot
+from dedup_middleware.model.buckets import narrow_slot
+from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.harness import (
     PARAMETERS,

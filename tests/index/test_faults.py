@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.errors import IndexUnavailableError
-from dedup_middleware.exceptions import Dropped
-from dedup_middleware.index.base import Candidates, Claim, Known
-from dedup_middleware.index.records import State
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.sqlite import SQLiteIndex
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.model.claims import Candidates, Claim, Known
+from dedup_middleware.model.records import State
+from dedup_middleware.plugin.exceptions import Dropped
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.proxy import Proxy

@@ -10,19 +10,25 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.deciding import Driver
-from dedup_middleware.fingerprint import Document, Fingerprint, Fingerprinter
-from dedup_middleware.flood import INTERVAL, FloodAlarm
-from dedup_middleware.index.base import MOST_JUDGED, Claim, Claimed, Entry, Index
-from dedup_middleware.index.layout import BUCKET_LIMIT
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.driver import INTERVAL, Driver, FloodAlarm
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.core.judge import Ruling
+from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.redis_scripts import SHOWN
-from dedup_middleware.index.tables import FIRST_BAND_TABLE, narrow_slot, simhash_slots
-from dedup_middleware.judging import Ruling
+from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import (
+    BUCKET_LIMIT,
+    FIRST_BAND_TABLE,
+    narrow_slot,
+    simhash_slots,
+)
+from dedup_middleware.model.claims import Claim, Claimed, Entry
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.crafted import crafted
 from tests.index.harness import Clock, Harness, RedisHarness, entry, slots_of
@@ -81,7 +87,7 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
     for page in (elsewhere, page_of(1, "b"), page_of(3, "b")):
         await decide(driver, page)
     assert counts.of["flood"] == 0
-    with caplog.at_level(logging.WARNING, "dedup_middleware.flood"):
+    with caplog.at_level(logging.WARNING, "dedup_middleware.core.driver"):
         _, claim = await decide(driver, inside)
         assert claim is not None
         assert (await index.stats()).overflow == stats.overflow + 1
@@ -94,7 +100,7 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
         far = attrs.evolve(page_of(4), simhash=prefix << 48 | (~inside.simhash & (1 << 48) - 1))
         assert (await decide(driver, far))[1] is not None
     assert counts.of["flood"] == 4
-    assert [record.name for record in caplog.records] == ["dedup_middleware.flood"]
+    assert [record.name for record in caplog.records] == ["dedup_middleware.core.driver"]
     assert "https://a/2 met 1 full buckets" in caplog.text
 
 
@@ -159,7 +165,7 @@ def test_alarm_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """Every page counts, one message a minute says how many there were."""
     counts, clock = Counts(), Clock()
     alarm = FloodAlarm(counts, clock)
-    with caplog.at_level(logging.WARNING, "dedup_middleware.flood"):
+    with caplog.at_level(logging.WARNING, "dedup_middleware.core.driver"):
         for number in range(10):
             alarm.ring(f"https://a/{number}", "2 full buckets")
         assert len(caplog.records) == 1

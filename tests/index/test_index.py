@@ -7,14 +7,14 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.fingerprint import Fingerprinter
-from dedup_middleware.index.base import Candidates, Claimed, Entry, Index
-from dedup_middleware.index.layout import ADDRESS_LIMIT, PAYLOAD_LIMIT, record
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.record_layout import RECORD, WHOLE, RecordLayout
-from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.tables import Slot
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, Slot, record
+from dedup_middleware.model.claims import Candidates, Claimed, Entry
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import LEASE, SLOTS, claimed, entered, states
 from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry
 

@@ -12,16 +12,16 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import IndexUnavailableError
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
 from dedup_middleware.index import loading
-from dedup_middleware.index.base import Candidates, Index, Known
-from dedup_middleware.index.layout import BUCKET_LIMIT, record
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import NARROW, WIDE, State, joined
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import narrow_slot
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import BUCKET_LIMIT, narrow_slot, record
+from dedup_middleware.model.claims import Candidates, Known
+from dedup_middleware.model.records import NARROW, WIDE, State, joined
 from tests.index.bulk import (
     LEASE,
     all_buckets,
@@ -153,8 +153,8 @@ async def steps_harness(request: pytest.FixtureRequest, tmp_path: Path, redis_se
 
 def stopping(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
     """Let a load end at some call of a step, as if its process had died."""
-    from dedup_middleware.index.redis_load import RedisSteps
-    from dedup_middleware.index.sqlite_load import SQLiteSteps
+    from dedup_middleware.index.redis.load import RedisSteps
+    from dedup_middleware.index.sqlite.load import SQLiteSteps
 
     left = [calls]
     for kind in (RedisSteps, SQLiteSteps):
@@ -217,8 +217,8 @@ async def test_load_that_was_given_up(
 ) -> None:
     """A load that pauses for longer than its lease is told so, and its pages stay unseen."""
     index = await steps_harness.client()
-    from dedup_middleware.index.redis_load import RedisSteps
-    from dedup_middleware.index.sqlite_load import SQLiteSteps
+    from dedup_middleware.index.redis.load import RedisSteps
+    from dedup_middleware.index.sqlite.load import SQLiteSteps
 
     for kind in (RedisSteps, SQLiteSteps):
 

@@ -7,11 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Claim, Entry, Index
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import CONTENT, State
-from dedup_middleware.index.redis_scripts import TEXT_CHUNK
-from dedup_middleware.index.tables import Slot, band_slots, narrow_slot, simhash_slots
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.redis.scripts import TEXT_CHUNK
+from dedup_middleware.model.buckets import Slot, band_slots, narrow_slot, record, simhash_slots
+from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
 

@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.index.layout import BUCKET_LIMIT, record
-from dedup_middleware.index.memory_buckets import MOST, NO_IDS, Buckets, Look
-from dedup_middleware.index.records import NARROW, NUMBER_MASK, WIDE
+from dedup_middleware.index.memory.buckets import MOST, NO_IDS, Buckets, Look
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import NARROW_TABLES, Neighbours, Slot, Slots
+from dedup_middleware.model.buckets import (
+    BUCKET_LIMIT,
+    NARROW_TABLES,
+    Neighbours,
+    Slot,
+    Slots,
+    record,
+)
+from dedup_middleware.model.records import NARROW, NUMBER_MASK, WIDE
 
 # Few buckets, so that they fill; heads of ones, so that matches across two records would show.
 narrow = st.builds(

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.layout import BUCKET_LIMIT, record
 from dedup_middleware.index.pages import fitting, joined, pack_slot, pages_of, records_of
-from dedup_middleware.index.records import NARROW, WIDE
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.model.buckets import BUCKET_LIMIT, Slot, record
+from dedup_middleware.model.records import NARROW, WIDE
 from tests.index.bulk import (
     page,
     some_pages,

@@ -13,19 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import DedupError, IndexRefusedError
-from dedup_middleware.fingerprint import Document
-from dedup_middleware.index.base import Entry, Index
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages, pages_of
-from dedup_middleware.index.portable import Imported, export_index, import_index
-from dedup_middleware.index.portable_read import read_portable
-from dedup_middleware.index.portable_write import PortableWriter
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.tables import simhash_slots
-from dedup_middleware.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.buckets import simhash_slots
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.documents import Document
+from dedup_middleware.tools.portable.portable import Imported, export_index, import_index
+from dedup_middleware.tools.portable.reading import read_portable
+from dedup_middleware.tools.portable.writing import PortableWriter
 from tests.index.bulk import (
     KEY,
     MADE_WITH,

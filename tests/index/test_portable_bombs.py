@@ -17,15 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.commands.asking import reading_index
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.portable import export_index, import_index
-from dedup_middleware.index.portable_format import fingerprint_of
-from dedup_middleware.options import Options
-from dedup_middleware.parquetpages import read_groups
+from dedup_middleware.tools.commands.asking import reading_index
+from dedup_middleware.tools.portable.format import fingerprint_of
+from dedup_middleware.tools.portable.parquetpages import read_groups
+from dedup_middleware.tools.portable.portable import export_index, import_index
 from tests.index.bulk import MADE_WITH, TIME, a_page, loaded
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +80,9 @@ def repeated(
 
 MEASURE = """
 import asyncio, resource, sys
-from dedup_middleware.errors import IndexRefusedError
+from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.portable import import_index
+from dedup_middleware.tools.portable.portable import import_index
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 asyncio.run(import_index(MemoryIndex(), sys.argv[1]))

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup_middleware.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.portable import Exported, export_index, import_index
-from dedup_middleware.index.portable_format import content_layout, fingerprint_of
-from dedup_middleware.index.portable_read import Portable, read_portable
-from dedup_middleware.index.portable_slots import RANGE, SlotSpool
+from dedup_middleware.tools.portable.format import content_layout, fingerprint_of
+from dedup_middleware.tools.portable.portable import Exported, export_index, import_index
+from dedup_middleware.tools.portable.reading import Portable, read_portable
+from dedup_middleware.tools.portable.writing import RANGE, SlotSpool
 from tests.index.bulk import (
     TIME,
     a_page,

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import State
-from dedup_middleware.options import Options
+from dedup_middleware.model.records import State
 from tests.index.harness import PARAMETERS
 from tests.index.workers import store_articles
 from tests.servers import RedisServer

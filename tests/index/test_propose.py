@@ -11,25 +11,24 @@ import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import (
-    NO_CANDIDATES,
-    Candidates,
-    Claim,
-    Claimed,
-    Index,
-    Known,
-    Proposed,
-)
-from dedup_middleware.index.layout import head, record
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.records import CONTENT, Satellites, State, joined
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_link import Call
-from dedup_middleware.index.redis_propose import batches, proposals, request
-from dedup_middleware.index.redis_scripts import RowLayout, claimed_row, script
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.propose import batches, proposals, request
+from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.tables import NARROW_TABLES, Slot, narrow_slot, simhash_slots
 from dedup_middleware.index.window import Window
+from dedup_middleware.model.buckets import (
+    NARROW_TABLES,
+    Slot,
+    head,
+    narrow_slot,
+    record,
+    simhash_slots,
+)
+from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
+from dedup_middleware.model.records import CONTENT, Satellites, State, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
     Harness,

@@ -23,18 +23,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dedup_middleware.index.base import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Index,
-    Known,
-)
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import CONTENT, NO_PAGES, Satellites, State, chosen, joined
-from dedup_middleware.index.tables import Slot, narrow_slot
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.buckets import Slot, narrow_slot, record
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, chosen, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
     Harness,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.options import Options
 from tests.index.proxy import Proxy
 from tests.index.race_workers import race
 from tests.servers import RedisServer

@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 import redis
 
-from dedup_middleware.errors import IndexUnavailableError
-from dedup_middleware.index.base import (
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.parameters import SCHEMA
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.buckets import record
+from dedup_middleware.model.claims import (
     EVERYTHING,
     NOTHING_KNOWN,
     Candidates,
@@ -22,12 +27,7 @@ from dedup_middleware.index.base import (
     Claimed,
     Known,
 )
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.parameters import SCHEMA
-from dedup_middleware.index.records import State
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.options import Options
+from dedup_middleware.model.records import State
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, RedisHarness, entry
 from tests.index.proxy import Proxy

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.errors import IndexUnavailableError
-from dedup_middleware.index.base import Claim
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_expiry import remove_expired
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.expiry import remove_expired
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.claims import Claim
 from tests.index.harness import PARAMETERS
 from tests.index.redis_use import LEASE, RIGHTS, SLOTS, claimed, opened, refusal
 from tests.servers import RedisServer, free_port, running_redis

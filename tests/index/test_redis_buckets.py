@@ -7,14 +7,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from dedup_middleware.index.base import Entry, Index
-from dedup_middleware.index.layout import record
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import CONTENT, WIDE
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_buckets import field_of, hash_of
-from dedup_middleware.index.redis_expiry import remove_expired
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.redis.expiry import field_of, hash_of, remove_expired
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.buckets import Slot, record
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT, WIDE
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, RedisHarness, slots_of

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from redis.asyncio.connection import SSLConnection, UnixDomainSocketConnection
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_servers import connection_options
-from dedup_middleware.index.sqlite import SQLiteIndex
-from dedup_middleware.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.servers import connection_options
+from dedup_middleware.index.sqlite.index import SQLiteIndex
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.fingerprint import DUPLICATE, NEW, UNCHECKED
-from dedup_middleware.index.base import Claim, Claimed
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import State
-from dedup_middleware.index.redis import RedisIndex
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.claims import Claim, Claimed
+from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED
+from dedup_middleware.model.records import State
 from tests.index.harness import RedisHarness, SQLiteHarness, entry, slots_of
 from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
 from tests.servers import RedisServer, running_redis

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.fingerprint import DUPLICATE, NEW, UNCHECKED, Verdict
-from dedup_middleware.index import redis_namespace, redis_propose
-from dedup_middleware.index.records import NARROW, WIDE
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_scripts import RowLayout, Script, script
-from dedup_middleware.index.tables import SIMHASH_TABLES
+from dedup_middleware.index.redis import namespace as redis_namespace
+from dedup_middleware.index.redis import propose as redis_propose
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.scripts import RowLayout, Script, script
 from dedup_middleware.index.verification import Verification
+from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Verdict
+from dedup_middleware.model.records import NARROW, WIDE
 from tests.docblocks import ROOT
 from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer

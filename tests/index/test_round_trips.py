@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.fingerprint import DUPLICATE, NEW, Document
-from dedup_middleware.index.base import Candidates, Claimed, Index
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import State
-from dedup_middleware.index.sqlite import SQLiteIndex
-from dedup_middleware.index.tables import Slot
-from dedup_middleware.options import Options
+from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import Candidates, Claimed
+from dedup_middleware.model.documents import DUPLICATE, NEW, Document
+from dedup_middleware.model.records import State
 from tests.index.harness import PARAMETERS, entry, slots_of
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.index import scan
-from dedup_middleware.index.base import Claimed, Index
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import NARROW, WIDE, numbers_of, remainders_of
-from dedup_middleware.index.tables import FIRST_BAND_TABLE, SIMHASH_TABLES, Neighbours, Slot
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.buckets import (
+    FIRST_BAND_TABLE,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slot,
+    record,
+)
+from dedup_middleware.model.claims import Claimed
+from dedup_middleware.model.records import NARROW, WIDE, numbers_of, remainders_of
 from dedup_middleware.signature.hamming import within
 from tests.index.harness import entry, slots_of
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.errors import IndexUnavailableError, OptionsError
-from dedup_middleware.index.base import Candidates, Claim, Known
-from dedup_middleware.index.records import State
-from dedup_middleware.index.redis import RedisIndex
-from dedup_middleware.index.redis_sentinel import split_address
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import IndexUnavailableError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.sentinel import split_address
+from dedup_middleware.model.claims import Candidates, Claim, Known
+from dedup_middleware.model.records import State
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import IndexRefusedError
-from dedup_middleware.fingerprint import Document
+from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import Document
 from tests.servers import RedisServer
 
 TEXT = " ".join(f"word{i}" for i in range(200))

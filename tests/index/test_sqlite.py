@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.index.base import Claim, Index
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.parameters import SCHEMA
-from dedup_middleware.index.records import State
-from dedup_middleware.index.sqlite import SQLiteIndex
+from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.records import State
 from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, SQLiteHarness, entry, slots_of
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.base import Candidates, Claim, Claimed, Index, Known
-from dedup_middleware.index.compaction import Living, compacted
-from dedup_middleware.index.layout import record
-from dedup_middleware.index.records import CONTENT, Satellites, State, joined
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.scan import neighbours
+from dedup_middleware.model.buckets import record
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
+from dedup_middleware.model.records import CONTENT, Satellites, State, joined
 from tests.index.claiming import entered
 from tests.index.harness import ROWS, Harness, SQLiteHarness, entry, slots_of
 

@@ -19,20 +19,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.counting import CALLS
-from dedup_middleware.fingerprint import Verdict
-from dedup_middleware.index.base import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Index,
-    Known,
-)
-from dedup_middleware.index.memory import MemoryIndex
-from dedup_middleware.index.records import Satellites, State
-from dedup_middleware.index.tables import Slot
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.documents import Verdict
+from dedup_middleware.model.records import Satellites, State
+from dedup_middleware.plugin.counting import CALLS
 from tests.index.harness import Clock, Harness
 from tests.index.windows import in_time
 from tests.texts import article

@@ -7,10 +7,10 @@ import asyncio
 import numpy as np
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.layout import record
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.records import State
 from dedup_middleware.index.scan import neighbours
+from dedup_middleware.model.buckets import record
+from dedup_middleware.model.records import State
 from tests.index.bulk import (
     TIME,
     all_buckets,

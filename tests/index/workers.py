@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dedup_middleware.index.base import NOTHING_KNOWN, Claim, Claimed, Entry, Index, Known
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import CONTENT, State, chosen, joined
-from dedup_middleware.index.tables import narrow_slot, simhash_slots
-from dedup_middleware.options import Options
+from dedup_middleware.model.buckets import narrow_slot, simhash_slots
+from dedup_middleware.model.claims import NOTHING_KNOWN, Claim, Claimed, Entry, Known
+from dedup_middleware.model.records import CONTENT, State, chosen, joined
 from tests.index.harness import PARAMETERS
 
 ALIVE = np.array([State.PENDING, State.COMMITTED], np.uint8)

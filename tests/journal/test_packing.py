@@ -14,9 +14,7 @@ import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.journal.entries import Body
-from dedup_middleware.journal.items import plain_item
-from dedup_middleware.journal.packing import pack, pack_body, unpack, unpack_body
+from dedup_middleware.journal.entries import Body, pack, pack_body, plain_item, unpack, unpack_body
 from tests.texts import article, english
 
 VALUES = st.recursive(

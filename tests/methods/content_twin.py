@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.methods.base import Judgement
 from dedup_middleware.methods.content import (
     COMMON,
@@ -22,7 +22,7 @@ from dedup_middleware.methods.content import (
     is_exact,
     required,
 )
-from dedup_middleware.options import SKETCH_BITS
+from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature.clauses import turned_clauses
 from dedup_middleware.signature.sketch import jaccards
 from tests.signature.differing import differing_figures

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies
+from dedup_middleware.model.fingerprint import Signature
 from tests.texts import OBJECTS, SUBJECTS, TAILS, VERBS, article
 
 _WORD = re.compile("|".join([*SUBJECTS, *VERBS, *OBJECTS, *TAILS, "[a-z0-9]+", r"\w"]))

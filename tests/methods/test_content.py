@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware import Document, Fingerprinter, Options
-from dedup_middleware.fingerprint import Fingerprint
+from dedup_middleware.base.options import MEASURES, PRESETS
 from dedup_middleware.methods.base import Judgement, content_record, probe_slots
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import (
@@ -27,7 +27,7 @@ from dedup_middleware.methods.content import (
     Content,
     required,
 )
-from dedup_middleware.options import MEASURES, PRESETS
+from dedup_middleware.model.fingerprint import Fingerprint
 from tests.methods.content_twin import judge as plainly_judged
 from tests.methods.content_twin import standard_error
 from tests.texts import article
@@ -221,7 +221,7 @@ def test_measures_are_settings(measure: str) -> None:
 @given(st.integers(0, 2**64 - 1), st.integers(0, 63))
 def test_a_probe_is_where_the_flipped_simhash_stands(simhash: int, bit: int) -> None:
     """It is one of the four places of that SimHash, and none of the SimHash's own."""
-    from dedup_middleware.index.tables import simhash_slots
+    from dedup_middleware.model.buckets import simhash_slots
 
     (probe,) = probe_slots(simhash, [bit])
     (own,) = (slot for slot in simhash_slots(simhash) if slot.table == probe.table)

@@ -20,10 +20,10 @@ from dedup_middleware import (
     Options,
     OptionsError,
 )
+from dedup_middleware.base.options import METHODS
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.literature.bysignature import BySignature
 from dedup_middleware.methods.literature.registry import LITERATURE, settable
-from dedup_middleware.options import METHODS
 from tests.methods.crawling import story, variants
 
 ROOT = Path(__file__).parents[2]

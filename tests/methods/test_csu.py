@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.literature.base import MethodInput, Signature
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.methods.literature.base import MethodInput
 from dedup_middleware.methods.literature.csu import (
     FINGERPRINT_SEED,
     Csu,
@@ -27,6 +27,7 @@ from dedup_middleware.methods.literature.csu import (
     shingle_hashes,
 )
 from dedup_middleware.methods.literature.csu_simd import equal_positions
+from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.signature.minhash import permutations
 from dedup_middleware.text.shingle import Shingler
 from tests.methods.inputs import is_duplicate, method_input, page, share_key

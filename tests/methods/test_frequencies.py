@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.keyedhash import keyed_hash
 from dedup_middleware.methods.literature.digests import (
     Idf,
     by_rarity,
@@ -22,6 +21,7 @@ from dedup_middleware.methods.literature.frequencies import (
     background,
     parse_idf,
 )
+from dedup_middleware.model.keys import keyed_hash
 from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 token_lists = st.lists(st.lists(st.sampled_from("abcdefgh灯塔"), max_size=8), max_size=12)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import (
     FeatureList,
     Rules,
@@ -35,6 +35,7 @@ from dedup_middleware.methods.literature.simhashes import (
     sign_bits,
     token_bits,
 )
+from dedup_middleware.model.fingerprint import Signature
 from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 FLAT = DocumentFrequencies.of([])  # every term is equally rare

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.literature.base import Signature, SignatureMethod
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.methods.literature.charset import CharacterSet, MachineCode, level_1
 from dedup_middleware.methods.literature.csu import Csu
 from dedup_middleware.methods.literature.digests import (
@@ -27,6 +27,7 @@ from dedup_middleware.methods.literature.digests import (
 )
 from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
 from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
+from dedup_middleware.model.fingerprint import Signature
 from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
 
 NAMES = {

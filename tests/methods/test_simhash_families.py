@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.methods.literature.simhashes import (
     WITHIN_3_BITS,
     Luogang,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.methods.literature.digests import Md5
 from dedup_middleware.methods.literature.hashsets import (

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.report.contents import Limits, collect
-from dedup_middleware.report.writing import ReportError, render, write
+from dedup_middleware.tools.report.contents import Limits, collect
+from dedup_middleware.tools.report.writing import ReportError, render, write
 from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware import Options
-from dedup_middleware.batch.rows import read_rows
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.report.contents import line_of, settled
+from dedup_middleware.tools.files.rows import read_rows
+from dedup_middleware.tools.report.contents import line_of, settled
 from tests.commands.running import dedup
 from tests.report.samples import drop
 from tests.texts import article

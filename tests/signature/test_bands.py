@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.bands import bands
+from dedup_middleware.signature.bands import band_recall, bands
 from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.signature.recall import band_recall
 from tests.signature import oracles
 
 

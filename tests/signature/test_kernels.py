@@ -19,8 +19,9 @@ import numba
 import numpy as np
 import pytest
 
-from dedup_middleware import kernels
-from dedup_middleware.signature import _jit, _vector
+from dedup_middleware.base import jit as _jit
+from dedup_middleware.base import kernels
+from dedup_middleware.signature import _vector
 from dedup_middleware.signature.minhash import MinHasher
 
 MODULES = ("bands", "comparison", "figures", "hamming", "minhash", "simhash", "sketch", "text")
@@ -190,7 +191,7 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     """Of several processes with one empty cache one compiles a kernel, the others load it."""
     script = """
 from dedup_middleware.signature import hamming
-from dedup_middleware.signature._jit import compile_now
+from dedup_middleware.base.jit import compile_now
 found = [value for value in vars(hamming).values() if hasattr(value, "declared")]
 for dispatcher in found:
     compile_now(dispatcher)
@@ -229,7 +230,7 @@ def test_nothing_is_compiled_when_the_cache_is_warm() -> None:
     script = f"""
 import importlib
 import numba
-from dedup_middleware.signature._jit import compile_now
+from dedup_middleware.base.jit import compile_now
 for name in {MODULES!r}:
     module = importlib.import_module("dedup_middleware.signature." + name)
     for value in vars(module).values():

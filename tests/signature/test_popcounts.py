@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from dedup_middleware.index import memory_buckets, scan
-from dedup_middleware.index.records import NUMBER_BITS, WIDE, WIDE_REMAINDER_BITS
-from dedup_middleware.signature import _jit, _vector, comparison, hamming, sketch
+from dedup_middleware.base import jit as _jit
+from dedup_middleware.index import scan
+from dedup_middleware.index.memory import buckets as memory_buckets
+from dedup_middleware.model.records import NUMBER_BITS, WIDE, WIDE_REMAINDER_BITS
+from dedup_middleware.signature import _vector, comparison, hamming, sketch
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
 

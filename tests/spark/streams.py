@@ -10,7 +10,7 @@ import attrs
 
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.memory.index import MemoryIndex
 from tests.texts import article
 
 KINDS = ("words-changed", "sentences-deleted", "figures-changed", "sentences-inserted",

@@ -17,7 +17,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from dedup_middleware import Options
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files

@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.portable import export_index
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import Source, finish, start
 from dedup_middleware.spark.loading import load, with_key_of_index
 from dedup_middleware.spark.signing import BASE
 from dedup_middleware.spark.steps import Steps
+from dedup_middleware.tools.portable.portable import export_index
 from tests.spark.streams import Row, crawled, stream
 
 

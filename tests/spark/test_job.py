@@ -24,10 +24,10 @@ from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument
 from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
-from dedup_middleware.fingerprint import Document
 from dedup_middleware.index.pages import pack_slot
-from dedup_middleware.index.tables import KEY_TABLE, Slot, narrow_slot, simhash_slots
 from dedup_middleware.methods.base import probe_slots
+from dedup_middleware.model.buckets import KEY_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job, deduplicate
 from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.blocks import (

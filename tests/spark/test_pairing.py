@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.tables import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.spark.blocks import blocks_of, whole_blocks
 from dedup_middleware.spark.pairing import (
     NOTHING,

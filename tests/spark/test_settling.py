@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dedup_middleware import Options
-from dedup_middleware.index.records import CONTENT
-from dedup_middleware.index.tables import KEY_TABLE
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import KEY_TABLE
+from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.settling import Open, settle
 from dedup_middleware.spark.signing import LATEST, moment
 from dedup_middleware.spark.verdicts import COULD, SURE, Candidates, Page, matches

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.fingerprint import Document, read
+from dedup_middleware.core.fingerprinter import read
+from dedup_middleware.model.documents import Document
 from dedup_middleware.text.decode import codec_of, decode
-from dedup_middleware.text.description import meta_description
-from dedup_middleware.text.extract import extract
+from dedup_middleware.text.extract import extract, meta_description
 
 NO_CHARSETS = (
     "base64 bz2 hex quopri rot13 uu zlib idna punycode undefined unicode_escape raw_unicode_escape"

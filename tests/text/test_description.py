@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.text.description import HEAD, meta_description
+from dedup_middleware.text.extract import HEAD, meta_description
 
 
 @pytest.mark.parametrize(

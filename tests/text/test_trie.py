@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware import kernels
+from dedup_middleware.base import kernels
 from dedup_middleware.text import dictionary, store
 from dedup_middleware.text.dictionary import Dictionary
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of

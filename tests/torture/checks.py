@@ -10,11 +10,11 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import State
 from dedup_middleware.index.verification import Verification
-from dedup_middleware.options import Options
+from dedup_middleware.model.records import State
 from tests.torture.articles import VARIANTS, address, number_of
 from tests.torture.ledger import DROPPED, FAILED, KEPT_OUT, STORED, Record, records
 

@@ -12,10 +12,10 @@ import signal
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.settings import Settings
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.fingerprint import DUPLICATE, REVISIT, Document
-from dedup_middleware.options import Options
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.model.documents import DUPLICATE, REVISIT, Document
 from tests.torture.articles import address, text_of
 from tests.torture.crawling import TorturedSpider
 from tests.torture.ledger import DROPPED

@@ -22,10 +22,10 @@ from scrapy.exceptions import DropItem
 from scrapy.utils.test import get_crawler
 
 from dedup_middleware import DedupPipeline, NearDuplicate
-from dedup_middleware.fingerprint import is_content_key
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.itemfields import to_document
-from dedup_middleware.options import Options
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.plugin.items import to_document
 from dedup_middleware.text.extract import extract
 from tests.torture.checks import BrokenPromiseError
 from tests.torture.driver import Tell

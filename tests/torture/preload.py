@@ -17,11 +17,12 @@ import threading
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
-from dedup_middleware.deduplicator import Deduplicator
-from dedup_middleware.fingerprint import Document
-from dedup_middleware.index import redis, sqlite
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.redis import index as redis
+from dedup_middleware.index.sqlite import index as sqlite
 from dedup_middleware.journal import recording
-from dedup_middleware.options import Options
+from dedup_middleware.model.documents import Document
 from tests.torture import children
 from tests.torture.articles import text_of
 from tests.torture.start import IS_PARENT

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import attrs
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.records import State
-from dedup_middleware.options import Options
+from dedup_middleware.model.records import State
 from tests.torture.articles import number_of, shares
 from tests.torture.spider import BATCH, RESPONSE
 

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import attrs
 
+from dedup_middleware.model.fingerprint import Signature
+
 
 @attrs.frozen(eq=False)
 class MethodInput:
@@ -28,20 +30,6 @@ class MethodInput:
     tokens: tuple[str, ...] = attrs.field(repr=False)
     title_tokens: tuple[str, ...] = attrs.field(default=(), repr=False)
     description: str = attrs.field(default="", repr=False)
-
-
-@attrs.frozen(eq=False)
-class Signature:
-    """What an index keeps of a page for one method.
-
-    :param keys: pairs (group, 64-bit value): two pages are candidates of each other when they
-        share a value in one group. The high bits of a value differ first, so they can name a
-        bucket. No keys: the candidates that all methods have in common.
-    :param payload: what the comparison needs, little-endian; the method documents its layout
-    """
-
-    keys: tuple[tuple[int, int], ...]
-    payload: bytes = attrs.field(repr=False)
 
 
 class SignatureMethod(ABC):

@@ -9,16 +9,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.fingerprint import Fingerprint
-from dedup_middleware.index.tables import (
+from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.literature.base import SignatureMethod
+from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     Slot,
     narrow_slot,
     simhash_slots,
 )
-from dedup_middleware.methods.base import Judgement, Method
-from dedup_middleware.methods.literature.base import Signature, SignatureMethod
+from dedup_middleware.model.fingerprint import Fingerprint, Signature
 
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.methods.literature import parameters
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import md5
 from dedup_middleware.methods.literature.hashsets import bare
+from dedup_middleware.model.fingerprint import Signature
 
 SIZE: Final = 3764
 KEY_BITS: Final = 16

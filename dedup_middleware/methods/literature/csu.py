@@ -25,9 +25,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.keyedhash import keyed_hash
 from dedup_middleware.methods.literature import parameters
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.model.fingerprint import Signature
+from dedup_middleware.model.keys import keyed_hash
 
 if TYPE_CHECKING:
     from dedup_middleware.signature.minhash import MinHasher

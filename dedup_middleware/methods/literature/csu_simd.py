@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.signature._jit import U8, kernel
+from dedup_middleware.base.jit import U8, kernel
 from dedup_middleware.signature._vector import intrinsic
 
 LANES: Final = 8  # positions in a register

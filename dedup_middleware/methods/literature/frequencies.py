@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.model.keys import keyed_hash
 
 _FORMAT = 1
 

@@ -14,13 +14,14 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.keyedhash import keyed_hash
 from dedup_middleware.methods.literature import parameters
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import (
     digest_key,
     md5,
 )
+from dedup_middleware.model.fingerprint import Signature
+from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.normalize import normalize
 
 # Signatures that are a set of 64-bit hashes, bounded in size however large the page is.

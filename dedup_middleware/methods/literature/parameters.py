@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError
 
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 

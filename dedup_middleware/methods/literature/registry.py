@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import setting_name, to_bool, to_int
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.charset import CharacterSet, MachineCode
 from dedup_middleware.methods.literature.csu import Csu
 from dedup_middleware.methods.literature.digests import FeatureList, Idf, Md5, Rules, TextProfile
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
 from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
-from dedup_middleware.options import Options
-from dedup_middleware.settingfields import setting_name, to_bool, to_int
+from dedup_middleware.model.fingerprint import Signature
 
 if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler

@@ -18,11 +18,12 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.errors import OptionsError
-from dedup_middleware.keyedhash import keyed_hash
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.methods.literature import parameters
-from dedup_middleware.methods.literature.base import MethodInput, Signature, SignatureMethod
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
+from dedup_middleware.model.fingerprint import Signature
+from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.dictionary import jieba_dictionary
 
 # Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison.

@@ -1,14 +1,12 @@
-"""The text blocks of a page and the containers they stand in, as short lists.
+"""Blocks of text in a parsed page."""
 
-`markup` reads the page; here its tables become blocks and flags, so that the choice of a body
-(`quick`) looks at numbers and strings only.
-"""
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from html import unescape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -22,7 +20,25 @@ from dedup_middleware.text.extraction.names import (
     FURNITURE,
     flags_of,
 )
-from dedup_middleware.text.extraction.tree import well_formed
+
+
+def well_formed(page: bytes) -> bytes | None:
+    """Parse a page in UTF-8 with lexbor and write its tree out again; None when the parser fails.
+
+    Only for what `trim.trimmed` has passed: neither time nor memory is bounded otherwise. To visit
+    the nodes from Python would cost many times as much as to write them out.
+    """
+    from resiliparse.parse.html import HTMLTree  # here, not above: not every process parses pages
+
+    try:
+        tree: Any = HTMLTree.parse(page.decode("utf-8"))
+        return str(tree).encode("utf-8")
+    except BaseException as error:  # any fault of the library on one page must not stop a crawl
+        # A panic of its Rust code is none of the exceptions.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            return None
+        raise
+
 
 HEADINGS = frozenset(markup.HEADINGS)
 _P = markup.TAGS.index("p")

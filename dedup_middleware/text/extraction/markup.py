@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.base.kernels import kernel, subkernel
 
 MAX_DEPTH: Final = 512
 MAX_CONTAINERS: Final = 50_000

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dedup_middleware.kernels import kernel, subkernel
+from dedup_middleware.base.kernels import kernel, subkernel
 from dedup_middleware.text.extraction import markup
 
 # Tags of a page and "<" in its text; open elements, at once and summed up over its tags; options of

@@ -1,0 +1,1 @@
+"""Options, errors, and what compiles kernels and keeps files: imports no other room."""

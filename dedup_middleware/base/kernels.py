@@ -1,0 +1,231 @@
+"""Where compiled kernels and built tables are cached, and the decorator that compiles kernels.
+
+One rule for both: the first of these that can be written is used.
+
+1. `DEDUP_CACHE_DIR`, if the environment sets it;
+2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
+3. `dedup-middleware-<user id>` in the temporary directory.
+
+Compiled kernels are code: a directory that somebody else can change is not used, see
+:mod:`.trustedfolder`. When none can be used everything still works: tables are built in memory and
+kernels are compiled in every process. One warning says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import hashlib
+import importlib.util
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final, TypeVar, cast
+
+import numba
+from numba.np import linalg
+
+from dedup_middleware.base.kernelcache import folder_name, keep_in
+from dedup_middleware.base.kernelparts import PartCompiler
+from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_PART: Final[dict[str, Any]] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
+}
+_LONGEST_TURN: Final = 120.0  # seconds
+
+
+def _without_blas() -> None:
+    """Import the part of numba that would import scipy.linalg to learn whether it is there.
+
+    Looking for it takes no time, importing it a third of a warm start. Where there is work for
+    BLAS numba asks once more, and imports it then.
+    """
+
+    def is_there() -> None:
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("scipy is required for linear algebra")
+
+    module = cast("Any", linalg)
+    asked = getattr(module, "ensure_blas", None)
+    if asked is None or "numba.np.arraymath" in sys.modules:
+        return
+    module.ensure_blas = is_there
+    try:
+        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
+    finally:
+        module.ensure_blas = asked
+
+
+_without_blas()
+
+
+def cache_candidates() -> Iterator[Path]:
+    """The directories of the rule above, in order; none of them need exist."""
+    chosen = os.environ.get("DEDUP_CACHE_DIR")
+    if chosen:
+        yield Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base and Path(base).is_absolute():
+        yield Path(base) / "dedup-middleware"
+    else:
+        try:
+            yield Path.home() / ".cache" / "dedup-middleware"
+        except RuntimeError:  # a user id without a home directory
+            logger.debug("no home directory: its cache is left out")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    try:
+        temporary = tempfile.gettempdir()
+    except FileNotFoundError:  # none can be written
+        return
+    yield Path(temporary) / f"dedup-middleware-{user}"
+
+
+def writable_directory(candidates: Iterator[Path]) -> Path | None:
+    """The first candidate that exists or can be made, is this user's alone and can be written."""
+    for directory in candidates:
+        try:
+            TrustedFolder(directory).make()
+            with tempfile.TemporaryFile(dir=directory):
+                return directory
+        except UntrustedError as error:
+            logger.warning("%s is not used as a cache: %s", directory, error)
+        except (OSError, ValueError) as error:  # the latter: a path with a NUL in it
+            logger.debug("%s can't be used as a cache: %s", directory, error)
+    return None
+
+
+@functools.lru_cache(maxsize=1)
+def cache_directory() -> Path | None:
+    """The directory for tables and kernels, or None after one warning; asked once a process."""
+    directory = writable_directory(cache_candidates())
+    if directory is None:
+        logger.warning(
+            "No cache directory can be written: kernels are compiled and dictionaries built in "
+            "every process (about 25 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
+        )
+    return directory
+
+
+@functools.cache
+def _source_digest(folder: Path) -> str:
+    # numba looks only at the file of the outermost kernel; what that inlines may have changed.
+    package = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=4)
+    for part in sorted({folder, package / "text", package / "signature"}):
+        for path in sorted(part.glob("*.py")):
+            digest.update(path.read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def taking_turns(folder: str | None, name: str) -> Iterator[None]:
+    """Of the processes that share a cache one compiles a kernel, the others wait and load it.
+
+    Without it eight spiders that start together would compile everything eight times. The lock
+    ends with its process. Where there are no locks, and after two minutes, nobody waits.
+
+    :param folder: the cache, None if there is none
+    :param name: of the kernel
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            if folder is not None and fcntl is not None:
+                lock = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
+                deadline = time.monotonic() + _LONGEST_TURN
+                while not _locked(lock) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+        except OSError as error:
+            logger.debug("no lock for %s: %s", name, error)
+        yield
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Suspend the cyclic garbage collector, which takes a seventh of the time of a compilation:
+    numba makes millions of objects and keeps nearly all of them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def kernel(function: _F) -> _F:
+    """Compile `function` with numba on first use; it runs without the interpreter lock.
+
+    Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
+    a package directory or a home that is read-only is no error. A kernel may call subkernels
+    of its own folder, of text/ and of signature/: the cache is versioned by the sources there.
+    """
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    folder = _kernel_folder(function.__code__.co_filename)
+    if folder is not None:
+        keep_in(dispatcher, folder)
+    return cast(_F, dispatcher)
+
+
+def _kernel_folder(source: str) -> Path | None:
+    """Where the kernels of a source file are kept; None: nowhere."""
+    directory = cache_directory()
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR) / folder_name(source)
+    if directory is None or not Path(source).exists():
+        return None
+    return directory / f"kernels-{_source_digest(Path(source).parent)}" / folder_name(source)
+
+
+def _widened(dispatcher: Any) -> Any:
+    """The same kernel, compiled once for integers: numba would compile it anew for the constant 0
+    with which many loops start, and with it everything it calls."""
+    call_template = dispatcher.get_call_template
+
+    def for_wide_types(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return call_template(tuple(map(numba.types.unliteral, args)), keywords)
+
+    dispatcher.get_call_template = for_wide_types
+    return dispatcher
+
+
+def subkernel(function: _F) -> _F:
+    """Compile `function` as part of the kernels that call it; Python itself can't call it.
+
+    It may not make arrays. So it needs no reference counts, which would cost two atomic
+    operations for each array it is given, in every call. Without them, without entry points for
+    Python and C and without a cache of their own, subkernels also compile in half the time; that
+    they are optimised only within kernels saves more (:mod:`.kernelparts`).
+    """
+    return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
+
+
+def allocating_subkernel(function: _F) -> _F:
+    """The same for a function that makes arrays."""
+    return cast(_F, _widened(numba.njit(**_PART)(function)))

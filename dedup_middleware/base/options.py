@@ -1,0 +1,366 @@
+"""Every ``DEDUP_*`` setting, read and checked once, into one frozen object.
+
+The names of the settings are the names of the fields in upper case behind
+``DEDUP_``; ``docs/settings.md`` is checked against this module by a test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.settingfields import (
+    between,
+    hexadecimal,
+    hide_password,
+    index_url_check,
+    journal_check,
+    namespace_check,
+    not_blank,
+    one_of,
+    option,
+    setting_name,
+    to_bool,
+    to_int,
+    unless_none,
+    window_check,
+)
+
+SEGMENTERS = ("jieba", "fmm", "words", "char")
+METHODS = (
+    "content",
+    "simhash",
+    "minhash",
+    "csu",
+    "charset",
+    "machine-code",
+    "structure-tree",
+    "feature-string",
+    "md5",
+    "luogang",
+    "weighted-simhash",
+    "segments",
+    "rules",
+    "feature-list",
+    "random-projection",
+    "text-profile",
+    "idf",
+)
+SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
+#: threshold of the method ``content`` by preset
+PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
+MEASURES = ("containment", "jaccard", "novelty")
+SKETCH_BITS = 512
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """How pages are compared, where the index is, what happens to a duplicate.
+
+    :raises OptionsError: a value can't be used; the message names the setting and the fix
+    """
+
+    # Where
+    index_url: str = option(
+        "memory:",
+        "str",
+        "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...`, "
+        "`redis+sentinel://...`, `rediss+sentinel://...` or `unix://...`.",
+        index_url_check,
+        shown=lambda url: repr(hide_password(url)),
+    )
+    namespace: str = option(
+        "dedup",
+        "str",
+        "Prefix of every key in Redis; indexes with different names do not see each other.",
+        namespace_check,
+    )
+
+    keep_address: bool = option(
+        True,
+        "bool",
+        "Keep the address of each stored page in the index, so that a verdict can name the page; "
+        "`False` saves its bytes, and a verdict then names the page id.",
+    )
+    hash_key: str = option(
+        "",
+        "str",
+        "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
+        hexadecimal,
+        shown=lambda key: repr("..." if key else ""),
+    )
+
+    # How pages are compared
+    method: str = option(
+        "content",
+        "str",
+        f"Method that decides: `{'`, `'.join(METHODS[:-1])}` or `{METHODS[-1]}`.",
+        one_of(*METHODS),
+    )
+    method_parameters: str = option(
+        "",
+        "str",
+        "Parameters of a method of the literature: `name=value`, several with spaces between.",
+    )
+    threshold: float | None = option(
+        None,
+        "float",
+        "Similarity from which a page is a duplicate, in the measure of the method; `None`: the "
+        "method's own. `content`: share of the new page's shingles that a stored page must "
+        "hold; pages of fewer than 128 shingles need more.",
+        unless_none(between(0.05, 1.0)),
+    )
+    preset: str = option(
+        "balanced",
+        "str",
+        "Threshold of `DEDUP_METHOD=content` by name: `strict` (0.9) drops least, `aggressive` "
+        "(0.7) finds most, `balanced` (0.8) is in between; `DEDUP_THRESHOLD` overrides it.",
+        one_of(*PRESETS),
+    )
+    measure: str = option(
+        "containment",
+        "str",
+        "What `DEDUP_METHOD=content` compares with the threshold. `containment`: how much of the "
+        "new page a stored page holds; an excerpt of a stored page is dropped, a page that says "
+        "more is kept. `novelty`: the same, but of a long page too only about a sentence may be "
+        "new. `jaccard`: how much the two share of all they say; an excerpt is kept too.",
+        one_of(*MEASURES),
+    )
+    distance: int = option(
+        3,
+        "int",
+        f"Hamming distance, in bits, of the methods `{'`, `'.join(SIMHASH_METHODS)}`, which have "
+        "no other threshold.",
+        between(0, 3, " bits"),
+    )
+    scan_distance: int = option(
+        12,
+        "int",
+        "A page in the same SimHash bucket is a candidate up to this Hamming distance, in bits.",
+        between(3, 64, " bits"),
+    )
+    min_features: int = option(
+        8,
+        "int",
+        "Pages with fewer distinct shingles are compared by their exact text only.",
+        between(1, 10_000, " shingles"),
+    )
+    segmenter: str = option(
+        "jieba",
+        "str",
+        "How words are found: `jieba`, `fmm`, `words` or `char`.",
+        one_of(*SEGMENTERS),
+    )
+    user_dictionary: str = option(
+        "", "str", "File with words of your own, in the format of jieba's user dictionaries."
+    )
+    fold_traditional: bool = option(
+        False,
+        "bool",
+        "Compare traditional and simplified Chinese as one script (extra `traditional`).",
+    )
+    extractor: Literal["balanced", "fast", "best"] = option(
+        "balanced",
+        "str",
+        "How the body is found in HTML. `balanced` asks trafilatura in doubt, `best` lets it take "
+        "its time then, which helps forums most; `fast` does without.",
+        one_of("balanced", "fast", "best"),
+    )
+    shingle_width: int = option(3, "int", "Words in a shingle.", between(1, 16, " words"))
+    max_chars: int = option(
+        1_000_000,
+        "int",
+        "Characters of a page that are looked at; the rest is not compared.",
+        between(100, 100_000_000, " characters"),
+    )
+    num_perm: int = option(
+        512, "int", "MinHash permutations: 128, 256, 512 or 1024.", between(128, 1024)
+    )
+    probes: int = option(
+        0,
+        "int",
+        "Bits of each SimHash block that may differ: the least certain ones are flipped, and four "
+        "more buckets a bit are read.",
+        between(0, 16, " bits"),
+    )
+    bands: int = option(8, "int", "MinHash bands; each is one more table.", between(0, 58))
+    rows: int = option(3, "int", "Minima in a band.", between(1, 32))
+
+    # What happens
+    enabled: bool = option(True, "bool", "`False` switches the pipeline off.")
+    action: str = option(
+        "drop",
+        "str",
+        "`drop` a duplicate, or `mark` it and let it pass.",
+        one_of("drop", "mark"),
+    )
+    revisit: str = option(
+        "drop",
+        "str",
+        "An unchanged page seen again under its own key: `drop` it or `keep` it.",
+        one_of("drop", "keep"),
+    )
+    versions: str = option(
+        "replace",
+        "str",
+        "What storage does with the earlier text of a page that changed: `replace` it, so that the "
+        "index forgets it and a copy of it is stored again, or `keep` it, each version for itself.",
+        one_of("replace", "keep"),
+    )
+    on_empty: str = option(
+        "keep", "str", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
+    )
+    on_error: str = option(
+        "keep",
+        "str",
+        "When the index can't be used: `keep` the page, `drop` it, or `close` the spider.",
+        one_of("keep", "drop", "close"),
+    )
+
+    # How long
+    lease: float = option(
+        60.0,
+        "float",
+        "Seconds until a page that was neither stored nor given back may be claimed by another.",
+        between(0.1, 86_400, " seconds"),
+    )
+    pending_wait: float = option(
+        90.0,
+        "float",
+        "Seconds to wait for a like page that is being stored at this moment.",
+        between(0, 86_400, " seconds"),
+    )
+    window: float = option(
+        0.0,
+        "float",
+        "Seconds after which a stored page is forgotten unless it was seen again; 0: never.",
+        window_check,
+    )
+    timeout: float = option(
+        5.0, "float", "Seconds an answer of the index may take.", between(0.05, 600, " seconds")
+    )
+    retries: int = option(
+        2, "int", "How often a failed call to the index is tried again.", between(0, 100)
+    )
+
+    # Items
+    text_field: str = option("text", "str", "Item field that holds the body text.", not_blank)
+    html_field: str = option(
+        "html",
+        "str",
+        "Item field that holds the page's HTML, used when there is no text.",
+        not_blank,
+    )
+    charset_field: str = option(
+        "charset", "str", "Item field with the charset of the Content-Type header.", not_blank
+    )
+    title_field: str = option("title", "str", "Item field that holds the title.", not_blank)
+    key_field: str = option(
+        "url", "str", "Item field that names the page, usually its address.", not_blank
+    )
+    skip_field: str = option(
+        "dedup_skip", "str", "An item in which this field is true is let through unseen.", not_blank
+    )
+    fill_text: bool = option(
+        True, "bool", "Put text and title taken from the HTML into the item's empty fields."
+    )
+    journal: str = option(
+        "on",
+        "str",
+        "Where dropped pages are recorded: `on` (next to the index), `off`, or the path of a "
+        "SQLite file.",
+        journal_check,
+    )
+    journal_max_bytes: int = option(
+        256_000_000,
+        "int",
+        "Bytes of the journal; beyond them the oldest drops go.",
+        between(100_000, 1e13, " bytes"),
+    )
+    journal_keep_texts: bool = option(
+        True,
+        "bool",
+        "Keep the texts of stored pages too, in half of the journal's bytes at the most, so that "
+        "a dropped page can be compared with them.",
+    )
+    metrics_port: int = option(
+        0,
+        "int",
+        "Port on which Prometheus may read the stats (extra `metrics`); 0: none.",
+        between(0, 65535),
+    )
+    metrics_host: str = option(
+        "127.0.0.1", "str", "Address on which that port is opened.", not_blank
+    )
+    drop_log_level: str = option(
+        "DEBUG",
+        "str",
+        "Level at which a dropped item is logged.",
+        one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    )
+    mark_field: str = option(
+        "dedup", "str", "Item field that gets the verdict with `DEDUP_ACTION=mark`.", not_blank
+    )
+
+    @property
+    def safe_index_url(self) -> str:
+        """The index's address without its password."""
+        return hide_password(self.index_url)
+
+    def __attrs_post_init__(self) -> None:
+        if self.threshold is not None and self.method in SIMHASH_METHODS:
+            raise OptionsError(
+                setting_name("threshold"),
+                self.threshold,
+                f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits",
+            )
+        if self.num_perm not in {128, 256, 512, 1024}:
+            raise OptionsError(
+                setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
+            )
+        if self.bands * self.rows > self.num_perm:
+            raise OptionsError(
+                setting_name("bands"),
+                self.bands,
+                f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} "
+                f"permutations, and DEDUP_NUM_PERM={self.num_perm}; lower one or raise the other",
+            )
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Options:
+        """Options from ``DEDUP_*`` names, as in a settings file; strings are converted.
+
+        :raises OptionsError: unknown name, wrong type or unusable value
+
+        >>> Options.from_mapping({"DEDUP_THRESHOLD": "0.9"}).threshold
+        0.9
+        """
+        fields = {setting_name(f.name): f for f in attrs.fields(cls)}
+        arguments: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in fields:
+                # It may be a password under a name with a slip in it.
+                shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
+                raise OptionsError(name, shown, "no such setting; see docs/settings.md")
+            if value is None:
+                continue
+            arguments[fields[name].name] = _convert(name, fields[name].metadata["kind"], value)
+        return cls(**arguments)
+
+
+def _convert(name: str, kind: str, value: Any) -> Any:
+    converters: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "str": (str, "use a text"),
+        "int": (to_int, "use a whole number"),
+        "float": (float, "use a number"),
+        "bool": (to_bool, "use True or False"),
+    }
+    convert, fix = converters[kind]
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        raise OptionsError(name, value, fix) from None

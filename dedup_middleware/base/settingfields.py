@@ -1,0 +1,232 @@
+"""Field types of settings: converters, checks and their error messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from dedup_middleware.base.errors import OptionsError
+
+PREFIX = "DEDUP_"
+SCHEMES = (
+    "memory:",
+    "sqlite:",
+    "redis://",
+    "rediss://",
+    "redis+sentinel://",
+    "rediss+sentinel://",
+    "unix://",
+)
+
+_T = TypeVar("_T")
+
+
+def setting_name(field: str) -> str:
+    """Name of the setting that fills a field.
+
+    >>> setting_name("index_url")
+    'DEDUP_INDEX_URL'
+    """
+    return PREFIX + field.upper()
+
+
+def fail(attribute: attrs.Attribute[Any], value: object, fix: str) -> OptionsError:
+    """The error for a value that does not pass."""
+    return OptionsError(setting_name(attribute.name), value, fix)
+
+
+def one_of(*choices: str) -> Callable[[Any, attrs.Attribute[str], str], None]:
+    """A check: one of some words."""
+
+    def check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+        if value not in choices:
+            raise fail(attribute, value, f"use one of {', '.join(choices)}")
+
+    return check
+
+
+def between(
+    low: float, high: float, unit: str = ""
+) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """A check: a number within two bounds, both allowed."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        # `not (...)` also refuses NaN, which compares false with everything.
+        if not low <= value <= high:
+            raise fail(attribute, value, f"use a number from {low:g} to {high:g}{unit}")
+
+    return check
+
+
+def unless_none(
+    check: Callable[[Any, attrs.Attribute[Any], Any], None],
+) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """A check that lets None pass."""
+
+    def checked(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None:
+            check(instance, attribute, value)
+
+    return checked
+
+
+def not_blank(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: a name."""
+    if not value.strip():
+        raise fail(attribute, value, "use a name of at least one character")
+
+
+def window_check(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
+    """Check: seconds that a page is remembered."""
+    # Shorter than a minute, pages would expire while copies of them are still on their way.
+    if value != 0 and not 60 <= value <= 1e10:
+        raise fail(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
+
+
+def hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: 64 bits in hexadecimal, or empty."""
+    if value and not re.fullmatch("[0-9a-fA-F]{1,16}", value):
+        # The value is a secret: it is not shown.
+        raise fail(attribute, "...", "use 1 to 16 hexadecimal digits")
+
+
+def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: a prefix of keys in Redis."""
+    # Braces would move the keys of one namespace into several cluster slots.
+    if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
+        raise fail(attribute, value, "use 1 to 64 characters without spaces or braces")
+
+
+def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: the address of an index."""
+    if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
+        raise fail(attribute, hide_password(value), "take out the characters that can't be printed")
+    if not value.startswith(SCHEMES):
+        raise fail(attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}")
+    if value.startswith("sqlite:") and not value[7:].strip():
+        raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
+
+
+def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: `on`, `off` or the path of a journal."""
+    # An address there would become a file name, its password with it.
+    if re.search(r"://|:[^/]*@", value):
+        fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
+        raise fail(attribute, "***", fix)
+    if "\0" in value:
+        raise fail(attribute, value, "take the NUL character out of the path")
+
+
+_USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
+_HOST: Final = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+_QUERY: Final = r"(?:\?(?P<query>[^@#]*))?"
+# Addresses of which it is certain what is the password. In all others anything might be.
+_ADDRESSES: Final = tuple(
+    re.compile(rf"(?P<scheme>{scheme}){_USER}(?P<place>{place}){_QUERY}", re.ASCII)
+    for scheme, place in (
+        ("rediss?://", rf"(?:{_HOST})?(?:/\d*)?"),
+        (r"rediss?\+sentinel://", rf"{_HOST}(?:,{_HOST})*(?:/[\w.-]+(?:/\d*)?)?"),
+        ("unix://", r"/[\w./ +~-]*"),
+    )
+)
+_FILE_OR_MEMORY: Final = re.compile(r"(?:memory|sqlite):(?!.*(?:://|@)).*", re.DOTALL)
+_NO_CREDENTIALS: Final = re.compile(
+    r"(?!redis|unix)[a-z][a-z+]*://[a-z][\w.-]*(?:/[\w.-]*)*", re.ASCII
+)
+_SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?username|ssl_\w+)=.*")
+
+
+def hide_password(url: str) -> str:
+    """The address without the secret in it, fit for a log line.
+
+    Of an address that is not understood only its beginning is shown: whatever follows may be the
+    password.
+
+    >>> hide_password("redis://user:secret@host:6379/0")
+    'redis://user:***@host:6379/0'
+    >>> hide_password("unix:///run/redis.sock?db=1&password=secret")
+    'unix:///run/redis.sock?db=1&password=***'
+    >>> hide_password("redis//:secret@host")
+    'redis***'
+    """
+    for address in _ADDRESSES:
+        found = address.fullmatch(url)
+        if found is not None:
+            return _shown_address(found)
+    if _FILE_OR_MEMORY.fullmatch(url) or _NO_CREDENTIALS.fullmatch(url):
+        return url
+    beginning = re.match("(?:sqlite:|memory:|unix|rediss?(?:[+]sentinel)?)?(?:://)?", url)
+    return (beginning.group() if beginning else "") + "***"
+
+
+def _shown_address(found: re.Match[str]) -> str:
+    user, password = found["user"], found["password"]
+    if user is None:
+        credentials = ""
+    elif password is None or password == ":":
+        credentials = "***@"  # a password is often written in the place of the user
+    else:
+        credentials = f"{user}:***@"
+    query = found["query"]
+    if query is None:
+        return f"{found['scheme']}{credentials}{found['place']}"
+    options = "&".join(map(_shown_option, query.split("&")))
+    return f"{found['scheme']}{credentials}{found['place']}?{options}"
+
+
+def _shown_option(option: str) -> str:
+    if _SHOWN_OPTION.fullmatch(option):
+        return option
+    name = re.match("[a-z_]{1,30}=", option)
+    return f"{name.group() if name else ''}***"
+
+
+def to_bool(value: Any) -> bool:
+    """A truth value as people write it in settings.
+
+    :raises ValueError: it is none
+    """
+    if isinstance(value, str):
+        lowered = value.strip().lower()
+        if lowered in {"1", "true", "yes", "on"}:
+            return True
+        if lowered in {"0", "false", "no", "off", "none", ""}:
+            return False
+        raise ValueError(value)
+    return bool(value)
+
+
+def to_int(value: Any) -> int:
+    """A whole number, also from a string.
+
+    :raises ValueError: it is none
+    """
+    if isinstance(value, bool):
+        raise ValueError(value)
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError(value)
+    return number
+
+
+def option(
+    default: _T,
+    kind: str,
+    help_text: str,
+    *validators: Callable[[Any, attrs.Attribute[Any], Any], None],
+    shown: Callable[[Any], str] = repr,
+) -> _T:
+    """A field with what the settings reference says of it.
+
+    :param shown: how its value looks where all options are printed
+    """
+    field: _T = attrs.field(
+        default=default,
+        validator=list(validators),
+        repr=shown,
+        metadata={"kind": kind, "help": help_text},
+    )
+    return field

@@ -1,0 +1,1 @@
+"""From a page to a verdict: fingerprint, drive the index, judge, rank."""

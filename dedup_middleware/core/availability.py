@@ -1,0 +1,262 @@
+"""While the index is unavailable: pause calls, remember stored pages, and enter them later."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.fingerprint import Fingerprint
+
+logger = logging.getLogger(__name__)
+
+_FINGERPRINT = 4096  # bytes that one holds, counted as characters
+_KINDS = 64  # faults of which it is known when they were last logged
+
+
+@attrs.frozen
+class Unsettled:
+    """A page that was stored while the index was unavailable, and its claim if it had one."""
+
+    document: Document | Fingerprint
+    claim: Claim | None = None
+
+
+class Breaker:
+    """A circuit breaker: no calls to a dead index for a pause that grows with each failure.
+
+    Without it every page would wait for all time-outs and retries, and the crawl would stop.
+
+    :param clock: seconds, monotonic
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], *, first: float = 0.5, longest: float = 30.0
+    ) -> None:
+        self._clock = clock
+        self._first = first
+        self._longest = longest
+        self._pause = 0.0
+        self._until = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether calls to the index are allowed now."""
+        return self._clock() >= self._until
+
+    def failed(self) -> bool:
+        """The index did not answer: wait, twice as long as last time.
+
+        :returns: whether that is news. A hundred calls that were under way when it went away fail
+            together, and are one failure.
+        """
+        if not self.closed:
+            return False
+        self._pause = min(max(self._first, self._pause * 2), self._longest)
+        self._until = self._clock() + self._pause
+        return True
+
+    def worked(self) -> None:
+        """The index answered."""
+        self._pause = 0.0
+        self._until = 0.0
+
+
+class Backlog:
+    """Pages that were stored unchecked, kept to be put into the index later; bounded.
+
+    :param max_chars: characters of text kept in all; the oldest pages are forgotten beyond it
+    """
+
+    def __init__(self, max_chars: int = 50_000_000) -> None:
+        self._pages: deque[Unsettled] = deque()
+        self._claims = 0
+        self._chars = 0
+        self._max_chars = max_chars
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def add(self, page: Unsettled) -> int:
+        """Remember a page; returns how many older ones had to be forgotten."""
+        self._pages.append(page)
+        self._claims += page.claim is not None
+        self._chars += _chars(page.document)
+        forgotten = 0
+        while self._chars > self._max_chars and self._pages:
+            self._take(0)
+            forgotten += 1
+        return forgotten
+
+    def pop(self) -> Unsettled:
+        """The oldest page, of those with a claim if there are any: others may wait for these.
+
+        :raises IndexError: there is none
+        """
+        claimed = (i for i, page in enumerate(self._pages) if page.claim is not None)
+        return self._take(next(claimed) if self._claims else 0)
+
+    def _take(self, place: int) -> Unsettled:
+        page = self._pages[place]
+        del self._pages[place]
+        self._claims -= page.claim is not None
+        self._chars -= _chars(page.document)
+        return page
+
+
+class CatchUp:
+    """Enters remembered pages into the index, one after the other.
+
+    Each page that :meth:`remember` gets is, at each moment, still remembered, being entered, or
+    counted: ``unchecked/settled`` (the index knows it, or a like page), or ``unchecked/forgotten``.
+
+    :param enter: puts a page that is stored into the index; returns what has to be remembered
+        because the index can't be used, else None
+    :param breaker: says when to stop
+    :param count: called with the name of a counter and what to add to it
+    """
+
+    def __init__(
+        self,
+        enter: Callable[[Unsettled], Awaitable[Unsettled | None]],
+        breaker: Breaker,
+        count: Callable[[str, float], None],
+    ) -> None:
+        self.backlog = Backlog()
+        self._enter = enter
+        self._breaker = breaker
+        self._count = count
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def remember(self, page: Unsettled) -> None:
+        """Keep a stored page until the index can be used."""
+        self._count("unchecked/remembered", 1)
+        self._keep(page)
+
+    def start(self) -> None:
+        """Start a background task for :meth:`run` unless one is running."""
+        if len(self.backlog) and not self._ended and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        """Enter the pages that are remembered now, until the index can't be used."""
+        async with self._turn:
+            # Taken once: a page that has to be remembered again waits for the next time.
+            for _ in range(len(self.backlog)):
+                # Pages that arrived meanwhile may have pushed out those that were counted.
+                if not self._breaker.closed or not len(self.backlog):
+                    break
+                await self._enter_next()
+
+    async def _enter_next(self) -> None:
+        page = self.backlog.pop()
+        left: Unsettled | None = page  # if it is cancelled
+        try:
+            left = await self._enter(page)
+            if left is None:
+                self._count("unchecked/settled", 1)
+        except Exception:
+            left = None
+            self._count("error/internal", 1)
+            self._count("unchecked/forgotten", 1)
+            logger.exception(
+                "%s is stored, and can't be entered into the index: copies of it will be stored "
+                "again",
+                page.document.key,
+            )
+        finally:
+            if left is not None:
+                self._keep(left)
+
+    def _keep(self, page: Unsettled) -> None:
+        forgotten = 1 if self._ended else self.backlog.add(page)
+        if forgotten:
+            self._count("unchecked/forgotten", forgotten)
+
+    async def stop(self) -> None:
+        """Cancel the task of :meth:`start`."""
+        await stop(self._task)
+
+    def end(self) -> None:
+        """Discard the pages that are left, count and log them; none is kept from now on."""
+        self._ended = True
+        left = len(self.backlog)
+        if left:
+            self._count("unchecked/forgotten", left)
+            logger.warning(
+                "%d pages were stored without a check, because the index could not be used; "
+                "later copies of them will be stored again",
+                left,
+            )
+        self.backlog = Backlog()
+
+
+async def stop(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class FaultLog:
+    """Rate-limited warnings: each kind of fault once a pause, with the number of repetitions.
+
+    Repetitions are logged at DEBUG level.
+
+    :param clock: seconds, monotonic
+    :param pause: seconds from one warning of a kind to the next one
+    """
+
+    def __init__(
+        self, log: logging.Logger, clock: Callable[[], float], pause: float = 60.0
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._pause = pause
+        # Of each kind when it was last logged, and how many were left out since.
+        self._known: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def warn(self, fault: object, message: str, *arguments: object) -> None:
+        """Log a fault as a warning, or at DEBUG level if its kind was logged within the pause.
+
+        :param fault: its text names its kind
+        :param message: the fault is appended to it
+        """
+        kind, now = str(fault), self._clock()
+        said, left_out = self._known.pop(kind, (None, 0))
+        if said is not None and now - said < self._pause:
+            self._known[kind] = (said, left_out + 1)
+            self._log.debug(f"{message}: %s", *arguments, kind)
+            return
+        self._known[kind] = (now, 0)
+        if len(self._known) > _KINDS:
+            self._tell(*self._known.popitem(last=False))
+        if left_out and said is not None:
+            message, arguments = f"{message} (%d more times in %.0f s)", (
+                *arguments, left_out, now - said,
+            )  # fmt: skip
+        self._log.warning(f"{message}: %s", *arguments, kind)
+
+    def end(self) -> None:
+        """Log how many repetitions were left out since the last warning of each kind."""
+        while self._known:
+            self._tell(*self._known.popitem(last=False))
+
+    def _tell(self, kind: str, known: tuple[float, int]) -> None:
+        said, left_out = known
+        if left_out:
+            seconds = self._clock() - said
+            self._log.warning("%d more times in %.0f s: %s", left_out, seconds, kind)
+
+
+def _chars(document: Document | Fingerprint) -> int:
+    if isinstance(document, Fingerprint):
+        return _FINGERPRINT
+    return len(document.text or "") + len(document.title) + len(document.key)

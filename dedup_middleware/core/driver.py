@@ -1,0 +1,345 @@
+"""The way of one page through the index: propose, judge, settle, wait or propose again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
+from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.methods.base import Method
+from dedup_middleware.model.buckets import NOBODY, Neighbours, Slot, most_met
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+)
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, chosen, joined
+
+
+class Gathered:
+    """Candidates of one page, each once, with their newest page records.
+
+    They are judged together: text that several pages of a host share can only be seen across all
+    candidates.
+
+    :param most: candidates that are judged; of more, those that were found in most tables
+    """
+
+    def __init__(self, most: int) -> None:
+        self.near: Neighbours = NOBODY
+        self.records: Satellites = NO_PAGES
+        self.addresses: dict[int, str | None] = {}
+        self.full = 0  # full buckets among those of the page
+        self.is_cut = False  # whether there were more candidates than are judged
+        self._most = most
+        self._upto = 0  # the last candidate that a cut has seen
+        self._own = NO_PAGES
+
+    def __len__(self) -> int:
+        return len(self.near)
+
+    @property
+    def missing(self) -> NDArray[np.uint64]:
+        """Ids of candidates without a page record."""
+        if len(self.records) == len(self.near):
+            return NO_PAGES.numbers
+        return np.setdiff1d(self.near.numbers, self.records.numbers, assume_unique=True)
+
+    def give_back(self, number: int, content: NDArray[np.void]) -> None:
+        """Note a released claim of the page itself: it is no candidate and blocks no claim.
+
+        :param content: CONTENT[1]
+        """
+        released = np.array([State.RELEASED], np.uint8)
+        own = Satellites(np.array([number], np.uint64), content, released)
+        self._own = joined([self._own, own])
+
+    def add(self, found: Candidates, before: int | None = None) -> None:
+        """Take in an answer of the index.
+
+        :param before: only pages with smaller ids; pages claimed later yield to this claim
+        """
+        self.full = max(self.full, found.near.full)
+        self.addresses.update(found.addresses)
+        near, records = found.near, found.pages
+        if before is not None or len(self._own):
+            keep = ~np.isin(near.numbers, self._own.numbers)
+            if before is not None:
+                keep &= near.numbers < np.uint64(before)
+            near = Neighbours(near.numbers[keep], near.tables[keep])
+            records = chosen(records, np.isin(records.numbers, near.numbers))
+        if len(near):
+            self.near = _united(self.near, near) if len(self.near) else near
+        self.update(records)
+        if len(self.near) > self._most:
+            self._cut()
+
+    def update(self, records: Satellites) -> None:
+        """Take in page records, which replace older ones of the same pages."""
+        if not len(records):
+            return
+        if len(self.records):
+            rest = chosen(self.records, ~np.isin(self.records.numbers, records.numbers))
+            numbers = np.concatenate([rest.numbers, records.numbers])
+            order = np.argsort(numbers)
+            records = Satellites(
+                numbers[order],
+                np.concatenate([rest.content, records.content])[order],
+                np.concatenate([rest.states, records.states])[order],
+                np.concatenate([rest.times, records.times])[order],
+            )
+        self.records = records
+
+    def described(self) -> Neighbours:
+        """Those candidates that have a page record, in the order of :attr:`records`."""
+        if len(self.records) == len(self.near):
+            return self.near
+        keep = np.isin(self.near.numbers, self.records.numbers)
+        return Neighbours(self.near.numbers[keep], self.near.tables[keep])
+
+    def known(self) -> Known:
+        """The candidates as ``known`` of the next proposal, if none is like the page."""
+        pages = joined([self.records, self._own]) if len(self._own) else self.records
+        if self._upto:
+            pages = chosen(pages, pages.numbers > np.uint64(self._upto))
+        return Known(pages, self.missing, self._upto)
+
+    def _cut(self) -> None:
+        """Keep the candidates that are judged; the others count as judged."""
+        self.is_cut = True
+        self._upto = max(self._upto, int(self.near.numbers[-1]))
+        self.near = most_met(self.near, self._most)
+        self.records = chosen(self.records, np.isin(self.records.numbers, self.near.numbers))
+
+
+def _united(one: Neighbours, other: Neighbours) -> Neighbours:
+    """The candidates of two answers, and all tables in which either found them."""
+    numbers = np.union1d(one.numbers, other.numbers)
+    tables = np.zeros(len(numbers), np.uint64)
+    for part in (one, other):
+        tables[np.searchsorted(numbers, part.numbers)] |= part.tables
+    return Neighbours(numbers, tables)
+
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 60.0  # seconds between two messages
+
+Count = Callable[[str, float], None]
+
+
+class FloodAlarm:
+    """Counts pages with more candidates than honest crawls produce, and warns once a minute.
+
+    :param count: called with the name of a counter and what to add to it
+    :param clock: seconds, monotonic
+    """
+
+    def __init__(self, count: Count, clock: Callable[[], float] = time.monotonic) -> None:
+        self._count = count
+        self._clock = clock
+        self._since = 0  # pages since the last message
+        self._quiet_until = float("-inf")
+
+    def ring(self, key: str, met: str) -> None:
+        """Count a page, and log a warning unless one was logged within the interval.
+
+        :param key: of the page
+        :param met: what the page found in its buckets, for the message
+        """
+        self._count("flood", 1)
+        self._since += 1
+        now = self._clock()
+        if now < self._quiet_until:
+            return
+        logger.warning(
+            "Flood: %s met %s, and so did %d pages before it since the last message. Pages "
+            "are crafted into one place of the index, or a template fills it. No decision takes "
+            "longer than it takes to read full buckets, and like pages are still found by their "
+            "other tables; look at what the host of these pages publishes",
+            key,
+            met,
+            self._since - 1,
+        )
+        self._since = 0
+        self._quiet_until = now + INTERVAL
+
+
+_FIRST_POLL = 0.02  # seconds
+_LONGEST_POLL = 0.5
+_MOST_PROPOSALS = 1000  # of one page
+
+
+@attrs.frozen
+class Driver:
+    """Decides pages against one index by one method.
+
+    :param claims: the claims of this process, to know at once when one is settled
+    :param lease: seconds that a claim lives without a commit
+    :param pending_wait: seconds that a page waits for a like one on its way to storage
+    """
+
+    index: Index
+    method: Method
+    count: Count
+    claims: OpenClaims = attrs.field(factory=OpenClaims)
+    lease: float = 60.0
+    pending_wait: float = 10.0
+    flood: FloodAlarm = attrs.field(
+        default=attrs.Factory(lambda self: FloodAlarm(self.count), takes_self=True)
+    )
+
+    async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
+        """Decide a page by the stored pages; a new page gets a claim.
+
+        Most pages have no candidate, and the candidates of the others come with the answer: one
+        round trip for either. A page whose candidates are all unlike it is proposed a second time.
+
+        :returns: a ruling with neither match nor claim: a like page was pending for too long
+        """
+        return await _Decision(self, page, entry).run()
+
+
+class _Decision:
+    """The decision on one page."""
+
+    def __init__(self, driver: Driver, page: Fingerprint, entry: Entry) -> None:
+        self._driver = driver
+        self._page = page
+        self._entry = entry
+        self._probes = driver.method.probes(page)
+        self._found = Gathered(MOST_JUDGED)
+        self._payloads: dict[int, bytes] = {}
+        self._deadline = 0.0
+        self._poll = _FIRST_POLL
+        self._rang = False
+
+    async def run(self) -> tuple[Ruling, Claim | None]:
+        """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
+        driver, found = self._driver, self._found
+        known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
+        for _ in range(_MOST_PROPOSALS):
+            made = await driver.index.propose(
+                self._entry, driver.method.scan_distance, driver.lease, self._probes, known
+            )
+            if isinstance(made, Claimed):
+                if made.candidates is NO_CANDIDATES and not known:
+                    return NOTHING_ALIKE, made.claim
+                ruling = await self._with_claim(made, ruling)
+                if ruling.match is None and not ruling.pending:
+                    return ruling, made.claim
+                found.give_back(made.claim.number, np.frombuffer(self._entry.content, CONTENT))
+            else:
+                if known:
+                    driver.count("claim/retry", 1)
+                await self._take(made)
+                whole = driver.method.keeps_payload
+                ruling = await self._judge_all() if whole else self._judge()
+                if len(found.missing) and (ruling.match is not None or ruling.pending):
+                    ruling = await self._judge_all()
+            while ruling.pending and ruling.match is None:
+                if not await self._wait(ruling):
+                    return ruling, None
+                ruling = await self._judge_all()
+            if ruling.match is not None:
+                return await self._named(ruling), None
+            known = found.known()
+        # Another page is claimed first each time: stored unchecked rather than delayed for ever.
+        return NOTHING_ALIKE, None
+
+    async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
+        """The ruling on a page that has a claim, which is released unless the page is new."""
+        driver = self._driver
+        try:
+            if made.candidates is not NO_CANDIDATES or len(self._found.missing):
+                await self._take(made.candidates, made.claim.number)
+                ruling = await self._judge_all()
+        except BaseException:
+            # Nothing else knows of the claim, which would block like pages until its lease ends.
+            forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))
+            raise
+        if ruling.match is not None or ruling.pending:
+            # A like page was found in the SimHash tables only, so the claim must not stay.
+            await driver.index.release(made.claim)
+        return ruling
+
+    async def _take(self, made: Candidates, before: int | None = None) -> None:
+        """Take in the candidates of an answer; all there are, if it holds only a part."""
+        driver, found = self._driver, self._found
+        if made.near.corrupt:
+            driver.count("corrupt/bytes", made.near.corrupt)
+        if made.more:
+            slots: Sequence[Slot] = (*self._entry.slots, *self._probes)
+            distance = driver.method.scan_distance
+            made = await driver.index.candidates(slots, distance, MOST_JUDGED)
+        total = len(made.near)
+        found.add(made, before)
+        if found.is_cut:
+            if not self._rang:
+                driver.count("candidates/cut", 1)
+            self._ring(f"{total} candidates")
+        elif found.full:
+            self._ring(f"{found.full} full buckets")
+
+    def _ring(self, met: str) -> None:
+        """Report a flood, once a page however often it is judged."""
+        if not self._rang:
+            self._rang = True
+            self._driver.flood.ring(self._page.key, met)
+
+    async def _judge_all(self) -> Ruling:
+        """Judge all candidates; the page records that are missing are fetched."""
+        driver, found = self._driver, self._found
+        missing = found.missing
+        if len(missing):
+            found.update(await driver.index.fetch(missing))
+        if driver.method.keeps_payload:
+            new = [n for n in found.records.numbers.tolist() if n not in self._payloads]
+            self._payloads.update(zip(new, await driver.index.payloads(new), strict=True))
+        return self._judge()
+
+    def _judge(self) -> Ruling:
+        """Judge the candidates whose page record is there."""
+        driver, found = self._driver, self._found
+        near = found.described()
+        if not len(near):
+            return NOTHING_ALIKE
+        driver.count("candidates", len(near))
+        payloads = [self._payloads[n] for n in near.numbers.tolist()] if self._payloads else ()
+        return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
+
+    async def _wait(self, ruling: Ruling) -> bool:
+        """Wait until one of the like pages may be settled. False: the time is over."""
+        driver, now = self._driver, time.monotonic()
+        self._deadline = self._deadline or now + driver.pending_wait
+        left = min(self._deadline, driver.claims.waits_end) - now
+        if left <= 0:
+            return False
+        driver.count("pending/wait", 1)
+        await driver.claims.wait(ruling.pending, min(self._poll, left))
+        self._poll = min(self._poll * 2, _LONGEST_POLL)
+        pending = np.array(sorted(ruling.pending), np.uint64)
+        self._found.update(await driver.index.fetch(pending))
+        return True
+
+    async def _named(self, ruling: Ruling) -> Ruling:
+        """The ruling with the address of its match."""
+        match, addresses = ruling.match, self._found.addresses
+        if match is None or ruling.same_key or match.number in addresses:
+            return ruling
+        (addresses[match.number],) = await self._driver.index.addresses([match.number])
+        return attrs.evolve(ruling, match=attrs.evolve(match, key=addresses[match.number]))

@@ -1,0 +1,170 @@
+"""From documents to fingerprints."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.keys import host_of, keyed_hash, letters_of, short_hash
+
+if TYPE_CHECKING:
+    from dedup_middleware.methods.literature.base import SignatureMethod
+    from dedup_middleware.methods.literature.registry import Signer
+    from dedup_middleware.signature.simhash import SimHash
+    from dedup_middleware.text.extract import Mode
+    from dedup_middleware.text.shingle import Shingler
+
+from dedup_middleware.model.fingerprint import Fingerprint
+
+
+def read(document: Document, extractor: Mode) -> Document:
+    """The document with its text: extracted from the HTML where there is none. Slow."""
+    if document.text is not None or document.html is None:
+        return document
+    from dedup_middleware.text.extract import extract, meta_description
+
+    description = document.description or meta_description(document.html, document.charset)
+    page = extract(
+        document.html,
+        charset=document.charset,
+        url=document.key,
+        extractor=extractor,
+    )
+    return attrs.evolve(
+        document,
+        text=page.text,
+        title=document.title or page.title,
+        description=description,
+        html=None,
+    )
+
+
+def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shingler:
+    """A shingler as the options want it.
+
+    :param segmenter: another one than that of the options
+    :raises OptionsError: a dictionary can't be read, or a package is missing
+    """
+    from dedup_middleware.text.shingle import Shingler  # numba and the dictionary stay lazy
+
+    try:
+        return Shingler(
+            segmenter=segmenter or options.segmenter,
+            width=options.shingle_width,
+            hash_key=hash_key,
+            max_chars=options.max_chars,
+            user_dictionary=Path(options.user_dictionary) if options.user_dictionary else None,
+            traditional=options.fold_traditional,
+        )
+    except ImportError as error:
+        raise OptionsError("DEDUP_FOLD_TRADITIONAL", True, str(error)) from error
+    except (OSError, ValueError) as error:
+        raise OptionsError("DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)) from error
+
+
+def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
+    """What signs documents by a method of the literature.
+
+    :param shingler: that of the options; a method with a segmenter of its own gets another one
+    """
+    from dedup_middleware.methods.literature.registry import Signer
+
+    if method.segmenter in {None, options.segmenter}:
+        return Signer(method, options.max_chars, shingler)
+    own = make_shingler(options, 0, method.segmenter or "")
+    return Signer(method, options.max_chars, own, own.fingerprint)
+
+
+class Fingerprinter:
+    """Turns documents into fingerprints; thread-safe once built.
+
+    :param options: how pages are compared
+    :raises OptionsError: a dictionary can't be read, or a package is missing
+    :param hash_key: key of all hashes; each index has its own, so that pages can't be crafted to
+        fall into one bucket without knowing it
+    """
+
+    def __init__(self, options: Options, hash_key: int | None = None) -> None:
+        # numba and the dictionary are loaded here, never by importing the package.
+        from dedup_middleware.methods.literature.registry import literature
+        from dedup_middleware.signature.text import TextSigner
+
+        if hash_key is None:
+            hash_key = int(options.hash_key or "0", 16)
+        self.options = options
+        self.hash_key = hash_key
+        self._shingler = make_shingler(options, hash_key)
+        method = literature(options, hash_key)
+        self._signer = None if method is None else make_signer(method, options, self._shingler)
+        self._text_signer = TextSigner(
+            self._shingler, options.num_perm, options.bands, options.rows
+        )
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Names and values that must be equal for two fingerprints to be comparable."""
+        return {
+            "shingler": self._shingler.fingerprint,
+            "minhash": f"affine32-{self.options.num_perm}",
+            "bands": f"{self.options.bands}x{self.options.rows}",
+            "min_features": str(self.options.min_features),
+            "method": self.options.method if self._signer is None else self._signer.parameters,
+        }
+
+    def __call__(self, document: Document) -> Fingerprint:
+        """Fingerprint of a document; never raises for any text."""
+        if document.text is None:
+            document = read(document, self.options.extractor)
+        text, key, hash_key = document.text or "", document.key, self.hash_key
+        signed = self._text_signer(text)
+        size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed
+        if size < self.options.min_features and document.title:
+            # So little text is no evidence alone: a toolbar or "photo" is on many pages.
+            exact = self._text_signer(f"{document.title}\n{text}").exact
+        simhash = value if size else None
+        signature = None
+        if self._signer is not None:
+            signature = self._signer(document.title, text, document.description)
+            if signature is not None and self._signer.method.is_simhash:
+                from dedup_middleware.methods.literature.simhashes import simhash_of
+
+                simhash = simhash_of(signature)
+        return Fingerprint(
+            key=key,
+            key_hash=keyed_hash(key, hash_key),
+            exact=exact,
+            size=size,
+            simhash=simhash,
+            minhash=minhash,
+            sketch=sketch,
+            bands=bands,
+            figures=figures,
+            clauses=clauses,
+            host=_host_hash(host_of(key), hash_key),
+            title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
+            volatile=self._volatile(value, sums) if size and self.options.probes else (),
+            signature=signature,
+        )
+
+    def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
+        from dedup_middleware.signature.simhash import SimHash
+
+        return volatile_bits(SimHash(value, sums), self.options.probes)
+
+
+def volatile_bits(signed: SimHash | None, probes: int) -> tuple[int, ...]:
+    """The least certain bits of each block of a SimHash, ``probes`` of each."""
+    if signed is None or not probes:
+        return ()
+    return tuple(bit for block in range(4) for bit in signed.volatile(block, probes))
+
+
+_host_hash = lru_cache(maxsize=4096)(short_hash)  # of a host come many pages

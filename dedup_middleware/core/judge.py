@@ -1,0 +1,120 @@
+"""Judge one page by its candidates: a pure function without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from dedup_middleware.core.ranking import FIRST, rank
+from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.model.buckets import KEY_TABLE, Neighbours
+from dedup_middleware.model.documents import Match
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import Satellites
+
+_KEY_BIT = 1 << KEY_TABLE
+
+
+@attrs.frozen
+class Ruling:
+    """The outcome of judging a page by its candidates.
+
+    ``match``: the stored page that makes it a duplicate, or None. ``same_key``: it is the page
+    itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:
+    the most similar stored page that does not make a new page a duplicate. Both are named if their
+    address is at hand. ``earlier``: ids of stored pages with the same key that say something else.
+    """
+
+    reason: str
+    match: Match | None = None
+    same_key: bool = False
+    pending: frozenset[int] = frozenset()
+    nearest: Match | None = None
+    earlier: tuple[int, ...] = ()
+
+
+NOTHING_ALIKE = Ruling(FIRST)
+
+
+def judge(
+    method: Method,
+    page: Fingerprint,
+    near: Neighbours,
+    records: Satellites,
+    addresses: Mapping[int, str | None],
+    payloads: Sequence[bytes] = (),
+) -> Ruling:
+    """Judge a page by its candidates.
+
+    :param near: n candidates, the oldest first
+    :param records: their page records, in the same order
+    :param addresses: addresses by page id, as far as they are known
+    :param payloads: their payloads, if the method keeps any
+    """
+    if not len(near):
+        return NOTHING_ALIKE
+    judged = method.judge(page, records.content, payloads)
+    ranking = rank(judged, records.states.tolist(), same_keys(page, near, records))
+    named = ranking.nearest if ranking.match is None else ranking.match
+    match = None
+    if named is not None:
+        match = _match(method, page, named, near, records, judged, addresses)
+    if ranking.match is not None:
+        if ranking.same_key and match is not None:
+            match = attrs.evolve(match, key=page.key)
+        return Ruling(ranking.reason, match, ranking.same_key)
+    if ranking.pending:
+        numbers = frozenset([int(records.numbers[row]) for row in ranking.pending])
+        return Ruling(ranking.reason, pending=numbers)
+    earlier = tuple([int(records.numbers[row]) for row in ranking.earlier])
+    return Ruling(ranking.reason, nearest=match, earlier=earlier)
+
+
+def same_keys(page: Fingerprint, near: Neighbours, records: Satellites) -> list[bool]:
+    """Of each candidate, whether it was stored under the key of the page."""
+    if is_content_key(page.key):
+        return [False] * len(near)
+    keys, own = records.content["key"].tolist(), page.key_hash
+    return [
+        key == own and tables & _KEY_BIT != 0
+        for key, tables in zip(keys, near.tables.tolist(), strict=True)
+    ]
+
+
+def _match(
+    method: Method,
+    page: Fingerprint,
+    row: int,
+    near: Neighbours,
+    records: Satellites,
+    judged: Judgement,
+    addresses: Mapping[int, str | None],
+) -> Match:
+    number, own = int(records.numbers[row]), page.simhash
+    return Match(
+        key=addresses.get(number),
+        number=number,
+        similarity=float(judged.similarity[row]),
+        jaccard=float(judged.jaccard[row]),
+        distance=None if own is None else int.bit_count(int(records.content["simhash"][row]) ^ own),
+        tables=tuple([method.table_name(table) for table in bits(int(near.tables[row]))]),
+        shared=None if judged.shared is None else int(judged.shared[row]),
+        figures=None if judged.figures is None else int(judged.figures[row]),
+        rule=judged.reasons[row],
+    )
+
+
+def bits(mask: int) -> list[int]:
+    """Positions of the one bits, ascending.
+
+    >>> bits(0b100101)
+    [0, 2, 5]
+    """
+    positions = []
+    while mask:
+        lowest = mask & -mask
+        positions.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return positions

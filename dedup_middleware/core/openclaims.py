@@ -1,0 +1,60 @@
+"""The claims that one process holds, and waiting until one of them is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from dedup_middleware.model.claims import Claim
+
+
+class OpenClaims:
+    """Claims that are neither committed nor released yet.
+
+    :ivar waits_end: moment (``time.monotonic``) from which on no page waits for another one
+    """
+
+    def __init__(self) -> None:
+        self.waits_end = math.inf
+        # The event is made when a page begins to wait for the claim to be settled.
+        self._claims: dict[Claim, asyncio.Event | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(list(self._claims))
+
+    def add(self, claim: Claim) -> None:
+        """Add a claim that the index granted."""
+        self._claims[claim] = None
+
+    def settle(self, claim: Claim) -> None:
+        """Remove a claim that was committed, released or lost."""
+        event = self._claims.pop(claim, None)
+        if event is not None:
+            event.set()
+
+    async def wait(self, numbers: AbstractSet[int], seconds: float) -> None:
+        """Wait until the claim of one of these pages is settled in this process, or time is up.
+
+        :param numbers: page ids
+        """
+        events = []
+        for claim, event in self._claims.items():
+            if claim.number in numbers:
+                events.append(event or asyncio.Event())
+                self._claims[claim] = events[-1]
+        if not events:
+            await asyncio.sleep(max(seconds, 0.0))
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(
+                waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in waits:
+                task.cancel()

@@ -1,0 +1,73 @@
+"""Earlier versions of a page, which the index forgets where storage replaces them.
+
+Storage that has one row a page loses the earlier text when a changed page is stored. The index must
+not call that text stored any more, or a copy of it would be dropped although no row has it. It is
+forgotten *before* the new version goes on to storage: a process that dies in between leaves a text
+in storage that the index does not know, which is stored a second time at worst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+
+REPLACE = "replace"
+KEEP = "keep"
+
+
+@attrs.frozen
+class Versions:
+    """The earlier versions of pages in one index.
+
+    :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
+    :param count: called with the name of a counter and what to add to it
+    """
+
+    index: Index
+    replaced: bool
+    count: Callable[[str, float], None]
+
+    async def give_way(self, claim: Claim, numbers: Sequence[int]) -> None:
+        """Forget what a page with a claim will replace, before the page goes on to storage.
+
+        :param numbers: page ids of the committed pages with its key
+        :raises IndexUnavailableError: not done; the claim is released, as far as that is possible
+        """
+        try:
+            await self._forget(numbers)
+        except BaseException:
+            forget_outcome(asyncio.ensure_future(self.index.release(claim)))
+            raise
+
+    async def forget_others(self, page: Fingerprint) -> tuple[int, ...]:
+        """Forget committed pages with the page's key and another text.
+
+        For a page that is stored, or will be, without a claim.
+
+        :returns: their page ids
+        :raises IndexUnavailableError: perhaps not done
+        """
+        if not self.replaced or is_content_key(page.key):
+            return ()
+        numbers = await self.index.lookup(page.key_hash)
+        if not numbers:
+            return ()
+        content = (await self.index.fetch(np.array(numbers, np.uint64))).content
+        # A method may keep no exact hash: it reads as 0, and the page is forgotten.
+        same = (content["exact"] == np.uint64(page.exact)) & (content["size"] == page.size)
+        others = tuple(n for n, kept in zip(numbers, same.tolist(), strict=True) if not kept)
+        await self._forget(others)
+        return others
+
+    async def _forget(self, numbers: Sequence[int]) -> None:
+        if self.replaced and numbers:
+            self.count("replaced", await self.index.forget(numbers))

@@ -1,0 +1,1 @@
+"""The index in the memory of one process."""

@@ -1,0 +1,571 @@
+"""All buckets of one generation in one array, looked through and written by kernels.
+
+A page is compared with some dozen buckets at unpredictable addresses. Reading them is bound by the
+latency of memory, so all of them are prefetched before the first one is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import R8, R64, RI64, U8, U64, compile_all, kernel
+from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, SIMHASH_TABLES
+from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, WIDE
+from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
+from dedup_middleware.signature.hamming import RECORDS, nearest_records
+
+MOST = 256  # candidates of one page that a look can return
+NEEDS_GROWTH = -1  # what a kernel returns where the array has no room
+_TABLE = 1 << 16  # buckets of a table
+_FIRST_TABLES = 16
+_FIRST_WORDS = 1 << 14
+_SLACK = 8  # words behind the last bucket
+
+# The array begins with four numbers. Then there is a head for each bucket: where its words begin,
+# its length in bytes (21 bits), and the power of two that is the number of words it has room for.
+_END = np.uint64(0)  # the first word that no bucket has
+_BYTES = np.uint64(1)
+_FILLED = np.uint64(2)  # buckets that hold anything
+_HEADS = np.uint64(3)
+_FIRST = np.uint64(8)  # the first head: on a cache line
+_START_SHIFT = np.uint64(27)
+_LENGTH_SHIFT = np.uint64(6)
+_LENGTH = np.uint64((1 << 21) - 1)
+_ROOM = np.uint64(63)
+_LEAST_ROOM = np.uint64(2)
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_SEVEN = np.uint64(7)
+_EIGHT = np.uint64(8)
+_LOW8 = np.uint64(0xFF)
+_S16 = np.uint64(16)
+_S63 = np.uint64(63)
+_MASK = np.uint64(NUMBER_MASK)
+_SHIFT = np.uint64(NUMBER_BITS)
+_NUMBER = np.uint64(NUMBER_BITS // 8)
+_NARROW, _WIDE = np.uint64(NARROW), np.uint64(WIDE)
+_LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
+_FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_MOST = np.uint64(MOST)
+# Behind the candidates, as ids and as tables, a look leaves these.
+_FULL_MET = np.uint64(2 * MOST)  # full buckets
+_CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
+_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a narrow table
+_LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
+_SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
+_FOUND = 2 * MOST + 5
+_COUNT_BITS = 10  # of an answer: candidates, one more than MOST at the most
+_COUNT = (1 << _COUNT_BITS) - 1
+_NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
+
+
+Ids = tuple[int, NDArray[np.uint64]]  # pages up to an id, and further ones, ascending
+NO_IDS: Ids = (0, np.empty(0, np.uint64))
+
+
+class Look:
+    """What one page met in the buckets of all generations."""
+
+    __slots__ = ("count", "found", "has_counts", "scanned")
+
+    def __init__(self) -> None:
+        self.found = np.zeros(_FOUND, np.uint64)
+        self.count = _NOTHING_YET
+        self.has_counts = False  # whether any of the counts of a proposal is above 0
+        self.scanned = 0  # SimHash records that a proposal has compared
+
+    def begin(self) -> None:
+        """Forget what the page before has met."""
+        self.count = _NOTHING_YET
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more candidates than MOST."""
+        return self.count > MOST
+
+    @property
+    def numbers(self) -> NDArray[np.uint64]:
+        """Ids of the candidates, ascending."""
+        numbers: NDArray[np.uint64] = self.found[: min(self.count, MOST)].copy()
+        return numbers
+
+    @property
+    def tables(self) -> NDArray[np.uint64]:
+        """The tables in which each was found, as bit masks."""
+        tables: NDArray[np.uint64] = self.found[MOST : MOST + min(self.count, MOST)].copy()
+        return tables
+
+    def counts(self) -> tuple[int, int, int]:
+        """Full buckets that the page met, bytes in its buckets behind the last whole record, and
+        records of the page that full buckets did not take."""
+        full, corrupt, _, left_out, _ = self.found[2 * MOST :].tolist()
+        return full, corrupt, left_out
+
+
+class Buckets:
+    """Buckets by their number (``table << 16 | prefix``), as byte strings that grow in place.
+
+    An empty bucket costs 8 bytes, one with records 32 and more: up to twice its own length.
+
+    >>> buckets = Buckets()
+    >>> buckets.put(0x20001, b"elevenbytes")
+    >>> buckets.get(0x20001), len(buckets), buckets.nbytes, buckets.names()
+    (b'elevenbytes', 1, 11, [131073])
+    """
+
+    __slots__ = ("_raw", "_store")
+
+    def __init__(self) -> None:
+        self._use(_empty(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
+
+    def __len__(self) -> int:
+        """Buckets that hold anything."""
+        return int(self._store[_FILLED])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buckets."""
+        return int(self._store[_BYTES])
+
+    def names(self) -> list[int]:
+        """Buckets that hold anything, ascending."""
+        heads = self._store[int(_FIRST) : int(_FIRST + self._store[_HEADS])]
+        names: list[int] = np.flatnonzero(heads >> _LENGTH_SHIFT & _LENGTH).tolist()
+        return names
+
+    def get(self, bucket: int) -> bytes:
+        """What a bucket holds."""
+        if bucket >= self._store[_HEADS]:
+            return b""
+        head = int(self._store[int(_FIRST) + bucket])
+        start = head >> int(_START_SHIFT) << 3
+        return self._raw[start : start + (head >> int(_LENGTH_SHIFT) & int(_LENGTH))].tobytes()
+
+    def put(self, bucket: int, data: bytes) -> None:
+        """Let a bucket hold ``data``, and nothing else."""
+        self.extend([bucket], b"", [0, 0], 1)  # there is a head
+        head = int(_FIRST) + bucket
+        length = int(self._store[head]) >> int(_LENGTH_SHIFT) & int(_LENGTH)
+        self._store[_BYTES] -= np.uint64(length)
+        self._store[_FILLED] -= np.uint64(length > 0)
+        self._store[head] &= ~(_LENGTH << _LENGTH_SHIFT)
+        self.extend([bucket], data, [0, len(data)], 1)
+
+    def extend(self, buckets: list[int], data: bytes, cuts: list[int], width: int) -> int:
+        """Add records behind those of many buckets, as far as these have room.
+
+        :param cuts: the records of bucket i are ``data[cuts[i]:cuts[i + 1]]``
+        :param width: bytes of a record
+        :returns: records left out
+        """
+        names, ends = np.array(buckets, np.uint64), np.array(cuts, np.int64)
+        raw = np.frombuffer(data, np.uint8)
+        counts = np.zeros(2, np.uint64)  # buckets done, records left out
+        while not _extend(self._store, self._raw, names, ends, raw, width, counts):
+            self._grow(buckets[int(counts[0])], 1)
+        return int(counts[1])
+
+    def look(self, words: NDArray[np.uint64], distance: int, known: Ids, look: Look) -> None:
+        """Gather the candidates of a page.
+
+        :param words: uint64[2 n], of each place its bucket and its head
+        :param distance: largest Hamming distance of SimHashes, 0..64
+        :param known: pages to pass over
+        :param look: what other generations hold, if any; what is found is added
+        """
+        upto, ids = known
+        look.count = _look(self._store, words, distance, ids, upto, look.found, look.count)
+
+    def propose(
+        self,
+        words: NDArray[np.uint64],
+        places: int,
+        distance: int,
+        number: int,
+        known: Ids,
+        look: Look,
+    ) -> bool:
+        """Gather the candidates of a page; unless one blocks it, enter the page.
+
+        :param places: of these so many get a record, the first ones
+        :param number: of the page
+        :returns: whether the page is entered
+        """
+        upto, ids = known
+        # A kernel that finds no room has changed nothing.
+        while True:
+            answer: int = _propose(
+                self._store,
+                self._raw,
+                words,
+                places,
+                distance,
+                number,
+                ids,
+                upto,
+                look.found,
+                look.count,
+            )
+            if answer != NEEDS_GROWTH:
+                look.count = answer >> 2 & _COUNT
+                look.scanned = answer >> 2 + _COUNT_BITS
+                look.has_counts = answer & 2 != 0
+                return not answer & 1
+            self._grow(int(words[::2].max()), len(words) // 2)
+
+    def _grow(self, bucket: int, places: int) -> None:
+        """Lay out all buckets anew, with room for as much again and for so many full buckets.
+
+        Memory that is never written to costs nothing but addresses.
+        """
+        heads = max(int(self._store[_HEADS]), (bucket // _TABLE + 1) * _TABLE)
+        words = int(_rooms(self._store))
+        larger = _empty(heads, 2 * words + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS)
+        _lay_out(self._store, larger)
+        self._use(larger)
+
+    def _use(self, store: NDArray[np.uint64]) -> None:
+        self._store = store
+        self._raw = store.view(np.uint8)
+
+
+def _empty(heads: int, words: int) -> NDArray[np.uint64]:
+    store = np.zeros(int(_FIRST) + heads + words + _SLACK, np.uint64)
+    store[_END] = int(_FIRST) + heads
+    store[_HEADS] = heads
+    return store
+
+
+@subkernel
+def _room_for(length: Any) -> Any:
+    """Power of two of the words that hold so many bytes."""
+    room = _LEAST_ROOM
+    while _EIGHT << room < length:
+        room += _ONE
+    return room
+
+
+@subkernel
+def _has_room(head: Any, length: Any) -> Any:
+    return head != _ZERO and length <= _EIGHT << (head & _ROOM)
+
+
+@subkernel
+def _moved(store: Any, bucket: Any, length: Any) -> Any:
+    """The head of a bucket after it has moved to where it has room for ``length`` bytes."""
+    head = store[_FIRST + bucket]
+    room, start, end = _room_for(length), head >> _START_SHIFT, store[_END]
+    for i in range((((head >> _LENGTH_SHIFT) & _LENGTH) + _SEVEN) >> _THREE):
+        store[end + np.uint64(i)] = store[start + np.uint64(i)]
+    store[_END] = end + (_ONE << room)
+    return end << _START_SHIFT | head & _LENGTH << _LENGTH_SHIFT | room
+
+
+@subkernel
+def _width(bucket: Any) -> Any:
+    table = bucket >> _S16
+    return _WIDE if _FIRST_WIDE <= table <= _LAST_WIDE else _NARROW
+
+
+@subkernel
+def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
+    """Take note of a neighbour among those found; how many there are then."""
+    at = count
+    while at > _ZERO and found[at - _ONE] >= number:
+        at -= _ONE
+    bit = _ONE << table
+    if at < count and found[at] == number:
+        found[_MOST + at] |= bit
+        return count
+    if count == _MOST:
+        return count + _ONE
+    for i in range(count, at, -1):
+        found[np.uint64(i)] = found[np.uint64(i) - _ONE]
+        found[_MOST + np.uint64(i)] = found[_MOST + np.uint64(i) - _ONE]
+    found[at] = number
+    found[_MOST + at] = bit
+    return count + _ONE
+
+
+@subkernel
+def _room_is_left(store: Any, words: Any, places: Any) -> Any:
+    """Whether the records of a page fit, each in a bucket of its own."""
+    heads = store[_HEADS]
+    end = store[_END]
+    for i in range(np.uint64(places)):
+        bucket = words[_TWO * i]
+        if bucket >= heads:
+            return False
+        head = store[_FIRST + bucket]
+        length = (head >> _LENGTH_SHIFT & _LENGTH) + _width(bucket)
+        if length <= _LIMIT and not _has_room(head, length):
+            end += _ONE << _room_for(length)
+    return end + np.uint64(_SLACK) <= np.uint64(store.size)
+
+
+@subkernel
+def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
+    """Write the records of a page; how many were left out."""
+    out = 0
+    for i in range(np.uint64(places)):
+        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        width = _width(bucket)
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        is_new = length == _ZERO
+        odd = length % width
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << _LENGTH_SHIFT
+            store[_FIRST + bucket] = head
+            store[_BYTES] -= odd
+        if length + width > _LIMIT:
+            out += 1
+            continue
+        if not _has_room(head, length + width):
+            room = _ONE << _room_for(length + width)
+            if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+                out += 1  # places that share a bucket may need more than was reserved
+                continue
+            head = _moved(store, bucket, length + width)
+        store[_FILLED] += np.uint64(is_new)
+        byte = ((head >> _START_SHIFT) << _THREE) + length
+        if width == _NARROW and byte & _SEVEN == _ZERO:
+            store[byte >> _THREE] = remainder << _SHIFT | number
+        else:
+            for j in range(_NUMBER):
+                raw[byte + j] = np.uint8((number >> (_EIGHT * j)) & _LOW8)
+            for j in range(width - _NUMBER):
+                raw[byte + _NUMBER + j] = np.uint8((remainder >> (_EIGHT * j)) & _LOW8)
+        store[_FIRST + bucket] = head + (width << _LENGTH_SHIFT)
+        store[_BYTES] += width
+    return out
+
+
+@subkernel
+def _ask_for(store: Any, words: Any) -> Any:
+    """Let all buckets of a page come from memory at once. False: the array has no head for one."""
+    slots = np.uint64(words.size) >> _ONE
+    for i in range(slots):
+        if words[_TWO * i] >= store[_HEADS]:
+            return False
+        prefetch(store, _FIRST + words[_TWO * i])
+    for i in range(slots):
+        prefetch(store, store[_FIRST + words[_TWO * i]] >> _START_SHIFT)
+    return True
+
+
+@subkernel
+def _is_known(known: Any, upto: Any, number: Any) -> Any:
+    if number <= upto:
+        return True
+    at, beyond = 0, known.size
+    while at < beyond:
+        middle = (at + beyond) >> 1
+        if known[middle] < number:
+            at = middle + 1
+        else:
+            beyond = middle
+    return at < known.size and known[at] == number
+
+
+@subkernel
+def _equal(
+    store: Any,
+    at: Any,
+    length: Any,
+    remainder: Any,
+    table: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Take note of the pages with this remainder in a narrow bucket."""
+    for i in range(length >> _THREE):
+        word = store[at + i]
+        if word >> _SHIFT == remainder and not _is_known(known, upto, word & _MASK):
+            found[_BLOCKED] = _ONE
+            if count <= _MOST:
+                count = _note(found, count, word & _MASK, table)
+    return count
+
+
+@subkernel
+def _near(
+    store: Any,
+    at: Any,
+    length: Any,
+    remainder: Any,
+    table: Any,
+    distance: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Take note of the pages within a distance in a wide bucket."""
+    byte, left = at << _THREE, length // _WIDE
+    found[_SCANNED] += left
+    while left > _ZERO and count <= _MOST:
+        near = nearest_records(store, byte, left, remainder, distance)
+        while near != _ZERO and count <= _MOST:
+            number = load_word(store, byte + trailing_zeros(near) * _WIDE) & _MASK
+            near &= near - _ONE
+            if not _is_known(known, upto, number):
+                count = _note(found, count, number, table)
+        byte += RECORDS
+        left -= min(left, _EIGHT)
+    return count
+
+
+@subkernel
+def _scan(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
+) -> Any:
+    """Take note of all candidates in the buckets of a page; how many there are then."""
+    for i in range(np.uint64(words.size) >> _ONE):
+        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        if bucket >= store[_HEADS]:
+            continue
+        head = store[_FIRST + bucket]
+        at, length, table = head >> _START_SHIFT, head >> _LENGTH_SHIFT & _LENGTH, bucket >> _S16
+        found[_FULL_MET] += np.uint64(length > _FULL)
+        found[_CORRUPT] += length % _width(bucket)
+        if _width(bucket) == _NARROW:
+            count = _equal(store, at, length, remainder, table, known, upto, found, count)
+        else:
+            count = _near(store, at, length, remainder, table, distance, known, upto, found, count)
+    return count
+
+
+@subkernel
+def _begun(found: Any, count: Any) -> Any:
+    """How many candidates there are before a look."""
+    if count >= 0:
+        return np.uint64(count)
+    for place in range(_FULL_MET, np.uint64(found.size)):
+        found[place] = _ZERO
+    return _ZERO
+
+
+@kernel(types.int64(R64, R64, types.uint64, R64, types.uint64, U64, types.int64))
+def _look(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
+) -> Any:
+    _ask_for(store, words)
+    return np.int64(_scan(store, words, distance, known, upto, found, _begun(found, count)))
+
+
+@kernel(
+    types.int64(
+        U64,
+        U8,
+        R64,
+        types.int64,
+        types.uint64,
+        types.uint64,
+        R64,
+        types.uint64,
+        U64,
+        types.int64,
+    )
+)
+def _propose(
+    store: Any,
+    raw: Any,
+    words: Any,
+    places: Any,
+    distance: Any,
+    number: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    if not _ask_for(store, words) or not _room_is_left(store, words, places):
+        return NEEDS_GROWTH
+    met = _scan(store, words, distance, known, upto, found, _begun(found, count))
+    if found[_BLOCKED] == _ZERO:
+        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, number))
+    notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
+    answer = np.int64(found[_SCANNED]) << _COUNT_BITS | np.int64(met)
+    return answer << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
+
+
+@kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
+def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, counts: Any) -> Any:
+    """Add records until there is no room; whether all are in."""
+    for i in range(counts[0], np.uint64(names.size)):
+        bucket = names[i]
+        counts[0] = i
+        if bucket >= store[_HEADS]:
+            return False
+        start, size = np.uint64(cuts[i]), np.uint64(cuts[i + _ONE] - cuts[i])
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        is_new = length == _ZERO
+        odd = length % width if size > _ZERO else _ZERO
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << _LENGTH_SHIFT
+            store[_FIRST + bucket] = head
+            store[_BYTES] -= odd
+        fits = size
+        if length + size > _LIMIT:
+            fits = (_LIMIT - min(_LIMIT, length)) // width * width
+        if fits > _ZERO:
+            if not _has_room(head, length + fits):
+                room = _ONE << _room_for(length + fits)
+                if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+                    return False
+                head = _moved(store, bucket, length + fits)
+            byte = ((head >> _START_SHIFT) << _THREE) + length
+            for j in range(fits):
+                raw[byte + j] = data[start + j]
+            store[_FIRST + bucket] = head + (fits << _LENGTH_SHIFT)
+            store[_BYTES] += fits
+            store[_FILLED] += np.uint64(is_new)
+        counts[1] += (size - fits) // width
+    counts[0] = np.uint64(names.size)
+    return True
+
+
+@kernel(types.uint64(R64))
+def _rooms(store: Any) -> Any:
+    """Words of all buckets when each has the least room that holds it."""
+    words = _ZERO
+    for bucket in range(store[_HEADS]):
+        length = store[_FIRST + bucket] >> _LENGTH_SHIFT & _LENGTH
+        if length > _ZERO:
+            words += _ONE << _room_for(length)
+    return words
+
+
+@kernel(types.void(R64, U64))
+def _lay_out(store: Any, larger: Any) -> None:
+    larger[_BYTES], larger[_FILLED] = store[_BYTES], store[_FILLED]
+    end = larger[_END]
+    for bucket in range(store[_HEADS]):
+        head = store[_FIRST + bucket]
+        length = head >> _LENGTH_SHIFT & _LENGTH
+        if length > _ZERO:
+            room, start = _room_for(length), head >> _START_SHIFT
+            for i in range((length + _SEVEN) >> _THREE):
+                larger[end + i] = store[start + i]
+            larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | room
+            end += _ONE << room
+    larger[_END] = end
+
+
+def warm() -> None:
+    """Compile what looks pages up, enters them, and makes room for them; loading is left out."""
+    compile_all(_look, _propose, _rooms, _lay_out)

@@ -1,0 +1,438 @@
+"""The index of one process, gone when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.maintenance import IndexStats, Living, compacted
+from dedup_middleware.index.pages import Pages, records_of
+from dedup_middleware.index.parameters import agree, complete, missing
+from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.model.buckets import SIMHASH_TABLES, Neighbours, Slot, Slots, cut_address
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+)
+from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, joined_records
+
+if TYPE_CHECKING:
+    from dedup_middleware.index.memory.buckets import Buckets, Ids, Look
+
+_FIRST_ROOM = 1024  # page records
+_NAMED = 8  # neighbours whose addresses come with a proposal
+_PENDING = int(State.PENDING)
+_CHUNK = 5_000  # pages that are entered before others get their turn
+
+
+def _is_wide(bucket: int) -> bool:
+    return bucket >> 16 in SIMHASH_TABLES
+
+
+@attrs.define
+class _Lease:
+    until: float
+
+
+class MemoryIndex(Index):
+    """Buckets and page records in arrays.
+
+    No method waits for anything but :meth:`open`, so each is atomic under an event loop.
+
+    :param window: seconds that a page is remembered, 0: for ever
+    :param clock: seconds, never going back
+    :param wall: seconds since 1970, read once: the times of commits count on from there
+    """
+
+    def __init__(
+        self,
+        *,
+        window: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.corrupt = 0
+        self.overflow = 0
+        self._clock = clock
+        self._epoch = wall() - clock()
+        self._parameters: dict[str, str] = {}
+        self._buckets: dict[int, Buckets] = {}  # of each generation
+        self._look: Look | None = None
+        # A number is never given twice, so what tells a claim of this index from others is enough.
+        self._token = secrets.randbits(64)
+        self._record = WHOLE
+        self._content = np.zeros(_FIRST_ROOM, CONTENT)
+        self._states = np.zeros(_FIRST_ROOM, np.uint8)
+        self._times = np.zeros(_FIRST_ROOM, np.uint32)
+        self._addresses: dict[int, bytes] = {}
+        self._payloads: dict[int, bytes] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._last = 0  # page number
+        self._forgotten = 0  # pages below it have expired; their rows are gone
+        self._window = Window(window)
+        self._first: dict[int, int] = {}  # first page number of each generation
+
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Agree on the parameters; see :meth:`.Index.open`."""
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        # For those who use it without a deduplicator; the import alone takes half a second.
+        await asyncio.to_thread(self.warm)
+        if not self._parameters:
+            self._record = layout_of(wanted, "memory:")
+            self._content = np.zeros(_FIRST_ROOM, self._record.dtype)
+            self._parameters = complete(wanted)
+        return agree(self._parameters, wanted, "memory:")
+
+    def warm(self) -> None:
+        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
+        from dedup_middleware.index.memory import buckets as memory_buckets
+
+        super().warm()
+        memory_buckets.warm()
+
+    async def attach(self) -> dict[str, str]:
+        """Its parameters; see :meth:`.Index.attach`."""
+        if not self._parameters:
+            raise missing("memory:")
+        return dict(self._parameters)
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+        live = self._turn().live
+        return [
+            joined_records([self._bucket(one, slot.bucket) for one in live], slot.width)
+            for slot in slots
+        ]
+
+    def _bucket(self, generation: int, bucket: int) -> bytes:
+        buckets = self._buckets.get(generation)
+        return b"" if buckets is None else buckets.get(bucket)
+
+    def _newest(self, generation: int) -> Buckets:
+        """The buckets of a generation, to be written."""
+        found = self._buckets.get(generation)
+        if found is None:
+            from dedup_middleware.index.memory.buckets import Buckets  # numba stays lazy
+
+            found = self._buckets[generation] = Buckets()
+        return found
+
+    def _turn(self) -> Moment:
+        """This moment; generations that have expired by now are dropped."""
+        moment = self._window.at(self._clock())
+        if self._window.seconds and moment.generation not in self._first:
+            self._first[moment.generation] = self._last + 1
+            self._drop([one for one in self._first if one < moment.oldest])
+        return moment
+
+    def _drop(self, dead: list[int]) -> None:
+        if not dead:
+            return
+        for one in dead:
+            del self._first[one]
+        oldest = min(self._first)
+        self._buckets = {k: v for k, v in self._buckets.items() if k >= oldest}
+        first = self._first[oldest]
+        rows = first - 1 - self._forgotten
+        self._content = self._content[rows:].copy()
+        self._states = self._states[rows:].copy()
+        self._times = self._times[rows:].copy()
+        self._content[0], self._states[0], self._times[0] = 0, State.FREE, 0
+        self._forgotten = first - 1
+        self._addresses = {k: v for k, v in self._addresses.items() if k >= first}
+        self._payloads = {k: v for k, v in self._payloads.items() if k >= first}
+        self._leases = {k: v for k, v in self._leases.items() if k >= first}
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        """Satellites of pages; one that does not exist has state FREE."""
+        self._turn()
+        return self._fetch(np.asarray(numbers, np.uint64))
+
+    def _fetch(self, wanted: NDArray[np.uint64]) -> Satellites:
+        if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
+            number = int(wanted[0])
+            row = number - self._forgotten
+            if self._leases:
+                self._lease(number)
+            at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
+            content = self._content[at]
+            content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
+            return Satellites(wanted, content, self._states[at].copy(), self._times[at].copy())
+        # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
+        rows = wanted - np.uint64(self._forgotten)
+        rows[rows > np.uint64(self._last - self._forgotten)] = 0
+        if self._leases:
+            for number in wanted.tolist():
+                if number in self._leases:
+                    self._lease(number)
+        content = self._content[rows]
+        if content.dtype is not CONTENT:
+            content = self._record.unpack(content)
+        return Satellites(wanted, content, self._states[rows], self._times[rows])
+
+    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        return self._named(numbers)
+
+    def _named(self, numbers: Sequence[int]) -> list[str | None]:
+        found = [self._addresses.get(int(number)) for number in numbers]
+        return [None if raw is None else raw.decode() for raw in found]
+
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        self._turn()
+        return [self._payloads.get(int(number), b"") for number in numbers]
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one; see :meth:`.Index.propose`."""
+        from dedup_middleware.index.memory.buckets import NO_IDS, Look  # numba stays lazy
+
+        self._record.check(entry.payload)
+        words = Slots.of(entry.slots).words
+        places = len(words) // 2
+        if probes:
+            words = np.concatenate([words, Slots.of(probes).words])
+        ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
+        if self._look is None:
+            self._look = Look()
+        look = self._look
+        look.begin()
+        generation, until = 0, self._clock() + lease
+        if self._window.seconds:
+            moment = self._turn()
+            generation = moment.generation
+            for one in moment.live[:-1]:
+                if one in self._buckets:
+                    self._buckets[one].look(words, distance, ids, look)
+        newest = self._newest(generation)
+        is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
+        self._tell_scanned(look.scanned)
+        full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
+        candidates = NO_CANDIDATES
+        if look.count or full or corrupt:
+            near = Neighbours(look.numbers, look.tables, corrupt, full)
+            named = near.numbers[:_NAMED].tolist()
+            addresses = dict(zip(named, self._named(named), strict=True))
+            records = self._fetch(near.numbers)
+            candidates = Candidates(near, records, addresses, more=look.is_cut)
+        if not is_claimed:
+            return candidates
+        self.overflow += left_out
+        return Claimed(self._claimed(entry, self._number(1), until), candidates)
+
+    def _ids(self, known: Known) -> Ids:
+        """Ids that do not block a claim."""
+        if not len(known.pages):
+            return known.upto, NO_PAGES.numbers
+        return known.upto, known.still(self._fetch(known.pages.numbers))
+
+    def _claimed(self, entry: Entry, number: int, until: float) -> Claim:
+        """Keep what is to be known of a page that has its records."""
+        row = number - self._forgotten
+        size = self._record.itemsize
+        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
+            entry.content
+        )
+        self._states[row] = _PENDING
+        if entry.address and self._record.text:
+            self._addresses[number] = cut_address(entry.address)
+        if entry.payload:
+            self._payloads[number] = entry.payload
+        self._leases[number] = _Lease(until)
+        return Claim(number, self._token)
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self._record.check(max(pages.payloads, default=b""))
+        for start in range(0, len(pages), _CHUNK):
+            self._load(pages.part(start, start + _CHUNK))
+            await asyncio.sleep(0)
+        return len(pages)
+
+    def _load(self, pages: Pages) -> None:
+        buckets = self._newest(self._turn().generation)
+        first = self._last + 1
+        self._number(len(pages))
+        rows = slice(first - self._forgotten, self._last + 1 - self._forgotten)
+        now = np.uint32(self._clock() + self._epoch)
+        self._content[rows] = self._record.pack(pages.content)
+        self._states[rows] = State.COMMITTED
+        self._times[rows] = np.where(pages.times, pages.times, now)
+        if self._record.text:
+            self._addresses.update((i, raw) for i, raw in enumerate(pages.addresses, first) if raw)
+        self._payloads.update((i, raw) for i, raw in enumerate(pages.payloads, first) if raw)
+        numbers = np.arange(first, self._last + 1, dtype=np.uint64)
+        for some in records_of(pages, numbers):
+            self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        oldest = self._turn().oldest
+        later = [first for generation, first in self._first.items() if generation > oldest]
+        return [bool(self._window.seconds) and n < min(later, default=1) for n in numbers]
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        return self._end(claim, State.COMMITTED)
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        return self._end(claim, State.RELEASED)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        answers = []
+        for claim in claims:
+            found = self._lease(claim.number)
+            alive = found is not None and claim.token == self._token
+            if found is not None and alive:
+                found.until = self._clock() + lease
+            answers.append(alive)
+        return answers
+
+    async def count(self) -> int:
+        """Number of committed pages."""
+        self._turn()
+        return int(np.count_nonzero(self._states == State.COMMITTED))
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        self._turn()
+        every = np.arange(self._forgotten + 1, self._last + 1, dtype=np.uint64)
+        yield await self.fetch(every)
+
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        self._turn()
+        live = range(0)
+        every = sorted({name for one in self._buckets.values() for name in one.names()})
+        for i, bucket in enumerate(every):
+            if not i % _CHUNK:
+                live = self._turn().live
+            raw = b"".join(self._bucket(one, bucket) for one in live)
+            if raw:
+                yield bucket, raw
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        self._turn()
+        return range(self._forgotten + 1, self._last + 1)
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        self._turn()
+        wanted = np.unique(np.asarray(numbers, np.uint64))
+        known = (wanted > np.uint64(self._forgotten)) & (wanted <= np.uint64(self._last))
+        found = (wanted[known] - np.uint64(self._forgotten)).astype(np.int64)
+        found = found[self._states[found] == State.COMMITTED]
+        self._states[found] = State.RELEASED
+        self._times[found] = 0
+        return len(found)
+
+    async def compact(self, progress: Progress | None = None) -> int:
+        """Take records of pages that are gone out of all buckets."""
+        living, seen, removed = Living(self._last), 0, 0
+        async for pages in self.pages():
+            living.add(pages)
+        for buckets in list(self._buckets.values()):
+            for wide, group in itertools.groupby(buckets.names(), _is_wide):
+                names = list(group)
+                for start in range(0, len(names), _CHUNK):
+                    part = names[start : start + _CHUNK]
+                    removed += _compact(buckets, part, living, wide=wide)
+                    seen += len(part)
+                    if progress is not None:
+                        progress("buckets", seen)
+                    await asyncio.sleep(0)
+        for texts in (self._addresses, self._payloads):
+            for number in living.without(texts):
+                del texts[number]
+        return removed
+
+    async def stats(self) -> IndexStats:
+        """State of the index; its bytes are those of the records, without Python's own."""
+        self._turn()
+        for number in list(self._leases):
+            self._lease(number)
+        counts = np.bincount(self._states, minlength=4)
+        return IndexStats(
+            committed=int(counts[State.COMMITTED]),
+            pending=int(counts[State.PENDING]),
+            released=int(counts[State.RELEASED]),
+            buckets=sum(map(len, self._buckets.values())),
+            bytes=sum(one.nbytes for one in self._buckets.values())
+            + (self._record.itemsize + 5) * (self._last - self._forgotten)
+            + sum(map(len, self._addresses.values()))
+            + sum(map(len, self._payloads.values())),
+            corrupt=self.corrupt,
+            overflow=self.overflow,
+            parameters=dict(self._parameters),
+        )
+
+    def _number(self, count: int) -> int:
+        """Give out page numbers; returns the last one."""
+        self._last += count
+        while self._last - self._forgotten >= len(self._states):
+            # np.resize would repeat the old rows; room that is not used yet must read as FREE.
+            for name in ("_content", "_states", "_times"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))
+        return self._last
+
+    def _lease(self, number: int) -> _Lease | None:
+        """The live lease of a page; one that has run out is ended for good."""
+        found = self._leases.get(number)
+        if found is not None and found.until <= self._clock():
+            del self._leases[number]
+            self._states[number - self._forgotten] = State.RELEASED
+            return None
+        return found
+
+    def _end(self, claim: Claim, state: State) -> bool:
+        found = self._lease(claim.number)
+        if found is None or claim.token != self._token:
+            return False
+        del self._leases[claim.number]
+        row = claim.number - self._forgotten
+        self._states[row] = state
+        if state is State.COMMITTED:
+            self._times[row] = int(self._clock() + self._epoch)
+        return True
+
+
+def _compact(buckets: Buckets, names: list[int], living: Living, *, wide: bool) -> int:
+    changed = compacted([buckets.get(name) for name in names], living, wide=wide)
+    for position, data in zip(changed.positions, changed.data, strict=True):
+        buckets.put(names[position], data)
+    return sum(changed.removed)

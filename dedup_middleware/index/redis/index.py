@@ -1,0 +1,345 @@
+"""The index on a Redis server, shared by all who use its namespace.
+
+Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
+
+* ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
+* the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
+* ``s chunk (4)``: rows of satellites (see :data:`.scripts.ROW`)
+* ``a chunk (4)``: text, which is addresses and payloads
+* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.maintenance import IndexStats
+from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.redis.expiry import (
+    end_of,
+    estimate_bytes,
+    field_of,
+    first_numbers,
+    hash_of,
+)
+from dedup_middleware.index.redis.link import LANES, Call
+from dedup_middleware.index.redis.load import RedisSteps
+from dedup_middleware.index.redis.namespace import RedisNamespace
+from dedup_middleware.index.redis.propose import PORTION, batches, propose
+from dedup_middleware.index.redis.scripts import strange_stamps
+from dedup_middleware.index.redis.upkeep import (
+    committed_addresses,
+    compact,
+    forget_numbers,
+    forget_stamps,
+    pages_of,
+    rows,
+)
+from dedup_middleware.index.redis.walk import walk_buckets
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import (
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+    Proposed,
+)
+from dedup_middleware.model.records import NUMBER_MASK, Satellites, joined_records, split_stamps
+
+_FETCH = 512  # pages in one call: bounds how long a script keeps the server
+_PROPOSED = 64  # the same where each page takes 50 us
+_CROWD = 20  # waiting pages for which a second call is begun while one is under way
+_COMMITTED = 256
+_TURNS = 20  # generations that may begin while some pages are proposed
+_PAYLOADS = 16  # the same where a page may have 64 KiB
+
+
+class RedisIndex(RedisNamespace):
+    """Buckets in hashes, satellites packed in chunks, decisions made by Lua scripts.
+
+    :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
+    :param window: seconds that a page is remembered, 0: for ever
+    """
+
+    def __init__(self, options: Options, *, window: float = 0.0) -> None:
+        super().__init__(options, window=window)
+        self._proposals: Batcher[Proposed, Claimed | Candidates] = Batcher(
+            self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
+        )
+        # The oldest generation, and the first page id of those after it, which stays the same.
+        self._expiring = (-1, 0)
+        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
+        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
+
+    def _places(self, slots: Iterable[Slot], generation: int) -> tuple[list[bytes], bytes]:
+        """The hash of each bucket, and the fields of all."""
+        end = end_of(generation) if self._window.seconds else b""
+        hashes, fields = [], []
+        for slot in slots:
+            hashes.append(hash_of(self.prefix, slot.table, end))
+            fields.append(field_of(slot.bucket))
+        return hashes, b"".join(fields)
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect. Claims stay as they are."""
+        await self._proposals.join()
+        await self._commits.join()
+        await super().close()
+
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+        if not slots:
+            return []
+        places = [self._places(slots, one) for one in self._moment().live]
+        names = [name for hashes, _ in places for name in hashes]
+        fields = b"".join(fields for _, fields in places)
+        call = self._script("read", ("leases",), fields, more_keys=names)
+        data = (await self._link.submit(call)).reply
+        # All slots of the oldest generation, then all of the next one.
+        count = len(slots)
+        return [joined_records(data[i::count], slot.width) for i, slot in enumerate(slots)]
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        """Satellites of pages; one that does not exist has state FREE."""
+        wanted = np.asarray(numbers, np.uint64)
+        raw = await self._of_pages("fetch", wanted.tolist())
+        layout, row_type = self.layout, self.layout.row
+        missing = bytes(row_type.itemsize)
+        for i, row in enumerate(raw):
+            if len(row) != row_type.itemsize:
+                self.corrupt += bool(row)
+                raw[i] = missing
+        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
+        strange = strange_stamps(rows["stamp"])
+        if strange.any():
+            self.corrupt += int(strange.sum())
+            rows[strange] = np.zeros((), row_type)
+        return Satellites(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
+
+    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        found = await self._of_pages("addresses", list(map(int, numbers)))
+        return [raw.decode("utf-8", "replace") if raw else None for raw in found]
+
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        return await self._of_pages("payloads", list(map(int, numbers)), _PAYLOADS)
+
+    async def _of_pages(self, name: str, numbers: Sequence[int], size: int = _FETCH) -> list[bytes]:
+        """One answer of a script for each page, asked for ``size`` pages at a time."""
+        parts = [numbers[i : i + size] for i in range(0, len(numbers), size)]
+        calls = [
+            self._link.submit(
+                self._script(
+                    name, ("leases",), b"".join(map(_page, part)), more_keys=self._chunks(part)
+                )
+            )
+            for part in parts
+        ]
+        return [row for answer in await asyncio.gather(*calls) for row in answer.reply]
+
+    def _chunks(self, numbers: Iterable[int]) -> list[bytes]:
+        # Named so that a cluster that moves the namespace key by key answers "try again".
+        return [
+            self.prefix + b"s" + chunk.to_bytes(4, "little")
+            for chunk in {number // self.layout.rows for number in numbers if number <= NUMBER_MASK}
+        ]
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self.layout.record.check(max(pages.payloads, default=b""))
+        span = self._window.span_ms
+        return await load(
+            pages, lambda: RedisSteps(self, self._where, span, self._moment, self._turn)
+        )
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one round trip; see :meth:`.Index.propose`."""
+
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
+                forget_outcome(self._link.submit(self._release_call(made.claim)))
+
+        page = Proposed(entry, distance, lease, probes, known)
+        made = await self._proposals.submit(page, undo)
+        if isinstance(made, Claimed):
+            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
+        return made
+
+    async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
+        groups = batches(pages, len(self._moment().live))
+        if len(groups) == 1:
+            return await self._together(groups[0])
+        made = await asyncio.gather(*(self._together(group) for group in groups))
+        return chain.from_iterable(made)
+
+    async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
+        for _ in range(_TURNS):
+            made = await propose(
+                self._link,
+                pages,
+                self._session,
+                self._moment(),
+                self.layout,
+                self._window,
+                self._note_damage,
+                self._tell_scanned,
+            )
+            if not isinstance(made, int):
+                return made
+            self._turn(made)
+        raise IndexUnavailableError(
+            f"{self._where} began a new generation with each of {_TURNS} calls: DEDUP_WINDOW = "
+            f"{self._window.seconds:g} seconds is shorter than it can be here; give it a minute at "
+            "least"
+        )
+
+    def _note_damage(self, rows: int) -> None:
+        self.corrupt += rows
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        if not self._window.seconds:
+            return [False] * len(numbers)
+        oldest = self._moment().oldest
+        if self._expiring[0] != oldest or not self._expiring[1]:
+            firsts = await first_numbers(self)
+            later = [first for generation, (first, _) in firsts.items() if generation > oldest]
+            self._expiring = oldest, min(later, default=0)
+        return [number < self._expiring[1] for number in numbers]
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        try:
+            return await self._commits.submit(claim)
+        finally:
+            self._claimed.pop(claim, None)
+
+    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+        raw = b"".join(_page(one.number) + one.token.to_bytes(8, "little") for one in claims)
+        keys = self._chunks(one.number for one in claims)
+        call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
+        answer = await self._link.submit(call)
+        # 2: committed already; by this very call, if an earlier try of it got no answer. But then
+        # the server may have lost its last writes and given the number to another page.
+        flags = list(zip(claims, answer.reply, strict=True))
+        doubtful = [one for one, flag in flags if flag == 2 and answer.again]
+        ours = await self._ours(doubtful) if doubtful else set()
+        return [flag == 1 or one in ours for one, flag in flags]
+
+    async def _ours(self, claims: list[Claim]) -> set[Claim]:
+        """Claims whose numbers belong to what was claimed."""
+        found = await self.fetch(np.array([one.number for one in claims], np.uint64))
+        kept = self.layout.record.pack(found.content)
+        return {
+            one
+            for one, content in zip(claims, kept, strict=True)
+            if content.tobytes() == self._claimed.get(one)
+        }
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        self._claimed.pop(claim, None)
+        answer = await self._link.submit(self._release_call(claim))
+        return bool(answer.reply)
+
+    def _release_call(self, claim: Claim) -> Call:
+        token = claim.token.to_bytes(8, "little")
+        chunks = self._chunks([claim.number])
+        return self._script("release", ("leases",), _page(claim.number), token, more_keys=chunks)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        if not claims:
+            return []
+        pairs = [
+            raw
+            for claim in claims
+            for raw in (_page(claim.number), claim.token.to_bytes(8, "little"))
+        ]
+        chunks = self._chunks(claim.number for claim in claims)
+        call = self._script("renew", ("leases",), _milliseconds(lease), *pairs, more_keys=chunks)
+        return [bool(flag) for flag in (await self._link.submit(call)).reply]
+
+    async def count(self) -> int:
+        """Number of committed pages."""
+        answer = await self._link.submit(Call((b"GET", self._key("committed"))))
+        return int(answer.reply or 0)
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        async for found in rows(self):
+            yield pages_of(found, self.layout)
+
+    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        return walk_buckets(self, self._live if self._window.seconds else None)
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        return await forget_numbers(self, numbers)
+
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
+        return await forget_stamps(self, since, until)
+
+    def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
+        return committed_addresses(self)
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        firsts = await first_numbers(self) if self._window.seconds else {}
+        first = min((number for number, _ in firsts.values()), default=1)
+        return range(first, (await self.counters())[0] + 1)
+
+    async def compact(self, progress: Progress | None = None) -> int:
+        """Take records of pages that are gone out of all buckets, and chunks of only such."""
+        return await compact(self, progress, windowed=bool(self._window.seconds))
+
+    async def stats(self) -> IndexStats:
+        """State of the index; the bytes are an estimate from a sample of its keys."""
+        live, committed, raw = await asyncio.gather(
+            self._link.submit(self._script("lapse", ("leases",))), self.count(), self.counters()
+        )
+        issued, text, buckets, overflow, gone = raw
+        pending = int(live.reply)
+        return IndexStats(
+            committed=committed,
+            pending=pending,
+            released=max(0, issued - gone - committed - pending),
+            buckets=buckets,
+            bytes=await estimate_bytes(
+                self, issued - gone, text, windowed=bool(self._window.seconds)
+            ),
+            corrupt=self.corrupt,
+            overflow=overflow,
+            parameters=dict(self._parameters),
+        )
+
+
+def _page(number: int) -> bytes:
+    # A number of more than 40 bits comes from a damaged record: no page has it.
+    return (number if number <= NUMBER_MASK else 0).to_bytes(5, "little")
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

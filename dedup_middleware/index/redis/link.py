@@ -1,0 +1,353 @@
+"""Calls to Redis: batches, retries, and the errors that users see."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+
+import attrs
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    InvalidResponse,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    SlotNotCoveredError,
+    TryAgainError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from dedup_middleware.base.errors import (
+    DedupError,
+    IndexRefusedError,
+    IndexReplacedError,
+    IndexUnavailableError,
+)
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.redis.scripts import EPOCH, Script
+from dedup_middleware.index.redis.servers import (
+    Failures,
+    RedisServers,
+    Reply,
+    ask,
+    pack,
+    read_address,
+)
+
+
+class Remedy(Enum):
+    """What may help after an error."""
+
+    NONE = "nothing that this process could do"
+    WAIT = "time"
+    RECONNECT = "another connection"
+    REDIRECT = "another server of the cluster"
+    SCRIPT = "sending the whole script"
+    OPEN = "opening the index again"
+
+
+@attrs.frozen
+class Complaint:
+    """An error understood."""
+
+    text: str
+    remedy: Remedy = Remedy.NONE
+    refused: bool = False  # not to be used as it is, however often one tries
+    replaced: bool = False  # another index is there now
+
+
+_MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
+_DOWN = Complaint("the cluster is down", Remedy.WAIT)
+_LOADING = Complaint("it is still loading its data", Remedy.WAIT)
+_READONLY = Complaint("it is a replica, which can't be written to", Remedy.RECONNECT)
+_OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use another server)")
+_AUTH = Complaint("it does not accept this user and password: correct them in DEDUP_INDEX_URL")
+_NOPERM = Complaint("its user lacks a right: grant those listed in docs/redis.md")
+# redis-py has classes of its own for some errors and leaves the code out of their texts.
+_CLASSES: dict[type[Exception], Complaint] = {
+    NoScriptError: Complaint("it has forgotten a script", Remedy.SCRIPT),
+    MovedError: Complaint("the namespace is on another server of the cluster", Remedy.REDIRECT),
+    AskError: _MOVES,
+    TryAgainError: _MOVES,
+    ClusterDownError: _DOWN,
+    SlotNotCoveredError: _DOWN,
+    BusyLoadingError: _LOADING,
+    MasterDownError: Complaint("it is a replica that has lost its master", Remedy.RECONNECT),
+    ReadOnlyError: _READONLY,
+    OutOfMemoryError: _OOM,
+    NoPermissionError: _NOPERM,
+    AuthenticationError: _AUTH,
+}
+# All others, and those of commands inside a script in Redis 6.
+_CODES: dict[str, Complaint] = {
+    "OOM": _OOM,
+    "READONLY": _READONLY,
+    "BUSY": Complaint("it is busy with somebody's script", Remedy.WAIT),
+    # A master that was cut off from the others; they may have chosen another one by now.
+    "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.RECONNECT),
+    "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
+    "WRONGTYPE": Complaint(
+        "another program keeps its data under these keys: choose another DEDUP_NAMESPACE",
+        refused=True,
+    ),
+    "DAMAGED": Complaint(
+        "parts of the index are gone; restore a backup, choose another DEDUP_NAMESPACE, or remove "
+        "its keys to begin anew",
+        refused=True,
+    ),
+    "GONE": Complaint("the index was removed from it, or set up anew", Remedy.OPEN),
+    "BEHIND": Complaint(
+        "its counter of pages is lower than the numbers of pages in it, so no page can be added: "
+        "restore a backup, or choose another DEDUP_NAMESPACE"
+    ),
+    "FULL": Complaint("it has no page number left: choose another DEDUP_NAMESPACE"),
+}
+# Without a code.
+_PHRASES = (
+    ("unauthenticated", _AUTH),  # a call of more than ten words before signing on
+    ("can't run this command", _NOPERM),  # by a script
+    ("ACL failure in script", _NOPERM),
+    ("can't access at least one of the keys", _NOPERM),
+    ("No permissions to access a key", _NOPERM),
+)
+
+
+def understand(error: Exception, timeout: float = 0.0) -> Complaint:
+    """Meaning of an error of redis-py; a text that is not known is passed on as it is.
+
+    :param timeout: seconds that an answer may take, for the message
+
+    >>> understand(BusyLoadingError("Redis is loading the dataset in memory")).text
+    'it is still loading its data'
+    """
+    if type(error) in _CLASSES:
+        return _CLASSES[type(error)]
+    text = str(error)
+    if isinstance(error, ResponseError):
+        return _understand_text(text)
+    if isinstance(error, (RedisTimeoutError, asyncio.TimeoutError)):
+        return Complaint(f"no answer within {timeout:g} seconds", Remedy.RECONNECT)
+    if isinstance(error, InvalidResponse):
+        text = f"its answer is not that of a Redis server ({text[:200]})"
+    if isinstance(error.__context__, ssl.SSLCertVerificationError):
+        return Complaint(text)
+    return Complaint(text or type(error).__name__, Remedy.RECONNECT)
+
+
+def _understand_text(text: str) -> Complaint:
+    # Inside a script, Redis 6 puts the place of the error before the code of the error.
+    for word in text.replace("@user_script:", "@user_script: ").split():
+        code = word.lstrip("-").rstrip(":")
+        complaint = _CODES.get(code)
+        if complaint is not None and code == "DAMAGED":
+            what = text.partition(code)[2].strip()
+            return attrs.evolve(complaint, text=f"{what}: {complaint.text}")
+        if complaint is not None:
+            return complaint
+    for part, complaint in _PHRASES:
+        if part in text:
+            return complaint
+    return Complaint(f"it answers {text[:200]!r}")
+
+
+def as_error(text: str, where: str, *, refused: bool) -> DedupError:
+    """The error that is raised to the user.
+
+    :param where: address of the server without its password
+    """
+    kind = IndexRefusedError if refused else IndexUnavailableError
+    return kind(f"the index at DEDUP_INDEX_URL={where} can't be used: {text}")
+
+
+BATCH = 64
+LANES = 2  # batches under way
+_FIRST_PAUSE = 0.05  # seconds
+_LONGEST_PAUSE = 2.0
+
+
+@attrs.define(eq=False)
+class Session:
+    """The index that was opened: the prefix of its keys, and the epoch in which it was set up.
+
+    One that is set up anew with the same key is used in the same session, with its new epoch.
+    """
+
+    prefix: bytes
+    epoch: bytes = bytes(EPOCH)
+
+    @property
+    def argument(self) -> bytes:
+        """The first argument of every script."""
+        return self.prefix + self.epoch
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """A command, or a script with its keys and arguments.
+
+    :ivar session: what the script works on; none for scripts that are not those of the index
+    """
+
+    arguments: Sequence[bytes | int]
+    keys: Sequence[bytes] = ()
+    script: Script | None = None
+    session: Session | None = None
+
+    def bytes_to_send(self, *, in_full: bool) -> bytes:
+        """The bytes to send. ``in_full``: with the text of the script."""
+        if self.script is None:
+            return pack(self.arguments)
+        how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
+        first = () if self.session is None else (self.session.argument,)
+        return pack((*how, len(self.keys), *self.keys, *first, *self.arguments))
+
+
+@attrs.frozen(eq=False)
+class Answer:
+    """A reply. ``again``: an earlier try of the call may have been carried out as well."""
+
+    reply: Reply
+    again: bool = False
+
+
+@attrs.define(eq=False)
+class _Try:
+    """A call on its way."""
+
+    call: Call
+    again: bool = False
+    in_full: bool = False
+    answer: Answer | None = None
+    trouble: Complaint | None = None
+
+
+class RedisLink:
+    """Sends calls to the server that holds the namespace.
+
+    :param url: address of the server
+    :param where: the same for messages, without its password
+    :param key: any key of the namespace
+    ``introduce`` gives the call that goes first over every new connection, if any, and
+    ``check_introduction`` looks at its reply and may raise IndexRefusedError or IndexReplacedError.
+    """
+
+    def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
+        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
+        self.introduce: Callable[[], Call | None] = lambda: None
+        self.check_introduction: Callable[[Reply], None] = lambda _: None
+        self.on_round_trip: Callable[[], None] = lambda: None
+        self._where = where
+        self._timeout = timeout
+        self._retries = retries
+        self._servers = RedisServers(read_address(url), key, timeout, self._greet)
+        self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH, lanes=LANES)
+
+    def submit(
+        self, call: Call, undo: Callable[[Answer], None] | None = None
+    ) -> asyncio.Future[Answer]:
+        """Send a call with the next batch; see :meth:`.Batcher.submit`."""
+        return self._batcher.submit(call, undo)
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+        await self._batcher.join()
+        await self._servers.close()
+
+    async def _run(self, calls: list[Call]) -> list[Answer | Exception]:
+        tries = [_Try(call) for call in calls]
+        for attempt in range(self._retries + 1):
+            if attempt:
+                await asyncio.sleep(_pause(attempt))
+            await self._attempt(tries)
+            open_tries = [one for one in tries if one.answer is None]
+            if not open_tries or all(_hopeless(one) for one in open_tries):
+                break
+        return [one.answer or self._error(one.trouble) for one in tries]
+
+    async def _attempt(self, tries: list[_Try]) -> None:
+        """Send what has no answer yet. Forgotten scripts cost no attempt: they were not run."""
+        for _ in range(3):
+            todo = [one for one in tries if one.answer is None and not _hopeless(one)]
+            await self._exchange(todo)
+            remedies = {one.trouble.remedy for one in todo if one.trouble and not one.answer}
+            await self._prepare(remedies)
+            if not remedies & _FREE:
+                return
+
+    async def _exchange(self, todo: list[_Try]) -> None:
+        try:
+            async with self._servers.connection() as connection:
+                self.on_round_trip()
+                replies, failure = await self._servers.exchange(
+                    connection, [one.call.bytes_to_send(in_full=one.in_full) for one in todo]
+                )
+        except (IndexRefusedError, IndexReplacedError) as error:
+            replaced = isinstance(error, IndexReplacedError)
+            _trouble(todo, Complaint(str(error), refused=not replaced, replaced=replaced))
+            return
+        except Failures as error:
+            _trouble(todo, understand(error, self._timeout))
+            return
+        for one, reply in zip(todo, replies, strict=False):
+            if not isinstance(reply, Exception):
+                one.answer = Answer(reply, one.again)
+                continue
+            one.trouble = understand(reply)
+            one.in_full = one.in_full or one.trouble.remedy is Remedy.SCRIPT
+        if failure is not None:
+            lost = todo[len(replies) :]
+            _trouble(lost, understand(failure, self._timeout))
+            for one in lost:
+                one.again = True
+
+    async def _prepare(self, remedies: set[Remedy]) -> None:
+        """Do for the next exchange what the errors of the last one ask for."""
+        if Remedy.REDIRECT in remedies:
+            self._servers.moved()
+        elif remedies & {Remedy.RECONNECT, Remedy.OPEN}:
+            # A new connection is greeted, and so opens the index again.
+            await self._servers.drop()
+
+    async def _greet(self, connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        call = self.introduce()
+        if call is not None:
+            try:
+                self.check_introduction(await ask(connection, call.bytes_to_send(in_full=True)))
+            except (IndexRefusedError, IndexReplacedError):
+                await connection.disconnect(nowait=True)
+                raise
+
+    def _error(self, trouble: Complaint | None) -> DedupError:
+        assert trouble is not None
+        if trouble.replaced:
+            return IndexReplacedError(trouble.text)
+        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
+
+
+_FREE = {Remedy.SCRIPT, Remedy.REDIRECT, Remedy.OPEN}
+
+
+def _trouble(tries: Iterable[_Try], trouble: Complaint) -> None:
+    for one in tries:
+        one.trouble = trouble
+
+
+def _hopeless(one: _Try) -> bool:
+    return one.trouble is not None and one.trouble.remedy is Remedy.NONE
+
+
+def _pause(attempt: int) -> float:
+    """Seconds before an attempt: doubled each time, and random, so that processes spread out."""
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * float(2**attempt)) * random.uniform(0.5, 1)

@@ -1,0 +1,176 @@
+"""Entering many stored pages into a Redis server, some in each call (see :mod:`.loading`)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of
+from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
+from dedup_middleware.index.window import Moment
+from dedup_middleware.model.records import State
+
+# In one call, which keeps the server for less than a millisecond.
+_PAGES = 256
+_BUCKETS = 128
+_BYTES = 1 << 16  # of text or records
+_LOADS = b"loads"
+
+
+class RedisSteps(Steps):
+    """Loads a block into a server.
+
+    :param where: the server, for messages
+    :param span_ms: of a generation, 0: the index has no window
+    :param moment: this one, as far as the server's clock is known
+    :param turn: called with a newer generation
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        where: str,
+        span_ms: int,
+        moment: Callable[[], Moment],
+        turn: Callable[[int], None],
+    ) -> None:
+        self.pages = Pace(_PAGES)
+        self.buckets = Pace(_BUCKETS)
+        self._server = server
+        self._where = where
+        self._span_ms = span_ms
+        self._moment = moment
+        self._turn = turn
+        self._generation = 0
+        self._token = secrets.token_bytes(8)
+        self._calls = 0
+
+    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
+        """Enter rows; see :meth:`.Steps.enter`."""
+        layout = self._server.layout
+        texts, rows = _texts(pages, layout.record), _rows(pages, layout)
+        numbers = []
+        for start, stop in cuts(list(map(len, texts)), _BYTES, len(texts)):
+            lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
+            raw = rows[start:stop].tobytes()
+            reply = await self._step("enter", raw, lengths, b"".join(texts[start:stop]))
+            first = int.from_bytes(reply, "little")
+            numbers.append(np.arange(first, first + stop - start, dtype=np.uint64))
+        return np.concatenate(numbers)
+
+    async def add(self, records: Records) -> None:
+        """Add records; see :meth:`.Steps.add`."""
+        if not records.buckets:
+            return
+        end = end_of(self._generation) if self._span_ms else b""
+        hashes = [hash_of(self._server.prefix, records.buckets[0] >> 16, end)]
+        sizes = np.diff(records.cuts)
+        for start, stop in cuts(sizes.tolist(), _BYTES, len(sizes)):
+            part = records.part(start, stop)
+            raw = sizes[start:stop].astype("<u4").tobytes()
+            fields = b"".join(map(field_of, part.buckets))
+            await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
+
+    async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+        """Make pages seen; see :meth:`.Steps.commit`."""
+        stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
+        pages = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5]
+        await self._step("commit", pages.tobytes(), stamps.astype("<u4").tobytes())
+
+    async def end(self) -> None:
+        """Give back the lease; see :meth:`.Steps.end`."""
+        await self._step("end")
+
+    async def _step(
+        self, name: str, *arguments: bytes | int, hashes: Sequence[bytes] = ()
+    ) -> bytes:
+        self._calls += 1
+        prefix = self._server.prefix
+        while True:
+            if self._calls == 1:
+                self._generation = self._moment().generation
+            reply = await self._server.run(
+                "load",
+                self._token,
+                self._calls.to_bytes(4, "little"),
+                round(LEASE * 1000),
+                self._span_ms,
+                self._generation,
+                name.encode(),
+                *arguments,
+                more_keys=[prefix + b"generations", prefix + _LOADS, *hashes],
+            )
+            if isinstance(reply, bytes):
+                return reply
+            if reply is None:
+                raise lapsed(self._where)
+            self._turn(reply)
+
+
+async def settled(server: Server, last: int) -> int:
+    """The last page number up to ``last`` that is below those of all loads under way.
+
+    Loads that were broken off are forgotten by and by.
+    """
+    reply = await server.ask(b"HGETALL", server.prefix + _LOADS)
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+    seconds, microseconds = await server.ask(b"TIME")
+    now = int(seconds) * 1000 + int(microseconds) // 1000
+    for token, raw in pairs:
+        if int.from_bytes(raw[5:11], "little") > now:
+            last = min(last, int.from_bytes(raw[:5], "little") - 1)
+        else:
+            await server.ask(b"HDEL", server.prefix + _LOADS, token)
+    return last
+
+
+def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
+    """Where to cut what has these sizes, so that a call does not hold too many bytes.
+
+    :param most: bytes in a call
+    :param count: parts in a call
+
+    >>> list(cuts([5, 5, 5, 20, 1, 1, 1, 1], 10, 3))
+    [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+    """
+    start = total = 0
+    for i, size in enumerate(sizes):
+        total += size
+        if i > start and (total > most or i - start == count):
+            yield start, i
+            start, total = i, size
+    if sizes:
+        yield start, len(sizes)
+
+
+def _text(address: bytes | None, payload: bytes) -> bytes:
+    """The text of a page: its address, then the length of its payload and that, if there is any."""
+    if not payload:
+        return address or b""
+    return (address or b"") + len(payload).to_bytes(3, "little") + payload
+
+
+def _texts(pages: Pages, record: RecordLayout) -> list[bytes]:
+    """The texts of pages; empty ones where the index keeps none."""
+    return list(map(_text, pages.addresses, pages.payloads)) if record.text else [b""] * len(pages)
+
+
+def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:
+    """The rows of pages, uint8[n, bytes], without the offsets of their texts."""
+    rows = np.zeros(len(pages), layout.row)
+    rows["content"] = layout.record.pack(pages.content)
+    rows["stamp"] = State.RELEASED
+    raw = rows.view(np.uint8).reshape(len(pages), -1)
+    if not layout.record.text:
+        return raw
+    rows["text_length"] = [
+        len(address or b"") | (PAYLOAD_BIT if payload else 0)
+        for address, payload in zip(pages.addresses, pages.payloads, strict=True)
+    ]
+    return raw[:, : -layout.row["text_offset"].itemsize]

@@ -1,0 +1,347 @@
+"""Proposals of many pages in one call of ``propose.lua``: the request, and what the reply means."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.index.redis.expiry import end_of, hash_of
+from dedup_middleware.index.redis.link import Call, RedisLink, Session
+from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script, strange_stamps
+from dedup_middleware.index.window import Moment, Window
+from dedup_middleware.model.buckets import (
+    EXACT_TABLE,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slots,
+)
+from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
+from dedup_middleware.model.records import (
+    NUMBER_BITS,
+    NUMBER_MASK,
+    REMAINDER_BITS,
+    WIDE_REMAINDER_BITS,
+    Satellites,
+    State,
+    split_stamps,
+)
+
+TOKEN = 8  # bytes
+_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_NARROW_HEAD, _WIDE_HEAD = REMAINDER_BITS // 8, WIDE_REMAINDER_BITS // 8  # bytes
+_ZERO, _PROBE, _TWIN = ord("0"), 16, 32
+_KEY = 1 << KEY_TABLE
+_ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
+_NUMBER = np.uint64(NUMBER_MASK)
+_MORE, _EXACT, _FULL_MOST = 64, 128, 63
+_WANTED = 128  # page records that a proposal asks for at most
+_PAGE = NUMBER_BITS // 8
+PORTION = 32  # pages whose replies are decoded at once
+# Where a head says how many rows follow, what is to be made of them, how many buckets are full, and
+# how many bytes in them are no record.
+_ROWS, _HOW, _CORRUPT = 5, 6, 7
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """Keys and arguments for some pages, and what it takes to decode the reply."""
+
+    keys: list[bytes]  # the hashes of the buckets
+    arguments: list[bytes]
+    heads: NDArray[np.uint64]  # of every wide bucket: its head, its table as one bit
+    wide_counts: NDArray[np.int64]  # wide buckets of every page
+    tables: NDArray[np.uint64]  # of every slot of all pages: its table, as one bit
+    counts: list[int]  # slots of every page
+    tokens: bytes
+
+
+def request(
+    pages: Sequence[Proposed], prefix: bytes, moment: Moment, layout: RowLayout, *, windowed: bool
+) -> Request:
+    """What to send for some pages; the slots of all are turned into bytes in one go.
+
+    :param prefix: of every key of the namespace
+    :param windowed: whether the names of buckets end with a generation
+    """
+    every = [Slots.of(page.slots).words for page in pages]
+    words = np.concatenate(every)
+    counts = [len(one) // 2 for one in every]
+    buckets, heads = words[::2], words[1::2]
+    table_numbers = buckets >> _TABLE
+    wide = (table_numbers >= _FIRST_WIDE) & (table_numbers <= _LAST_WIDE)
+    widths = np.where(wide, _WIDE_HEAD, _NARROW_HEAD)
+    wanted = widths[:, None] > _BYTES
+    heads_raw = np.ascontiguousarray(heads, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
+    kinds = table_numbers.astype(np.uint8).tobytes()
+    held, places = _each_once(buckets)
+    table_counts = np.bincount((held >> _TABLE).astype(np.int64))
+    places -= (table_counts.cumsum() - table_counts)[table_numbers]
+    own_tables = table_counts.nonzero()[0].tolist()
+    tokens = secrets.token_bytes(TOKEN * len(pages))
+    record, settles_exact = layout.record, layout.settles_exact
+    shapes: dict[bytes, tuple[bytes, bytes, bool]] = {}  # most pages are alike in this
+    settles = False
+    pages_sent: list[bytes] = []
+    start = 0
+    for page, count in zip(pages, counts, strict=True):
+        entry = page.entry
+        kind = kinds[start : start + count]
+        if kind not in shapes:
+            own = bytes(own_tables.index(table) + 1 for table in kind)
+            shapes[kind] = _sizes(kind), own, settles_exact and _is_whole(kind)
+        size, own, whole = shapes[kind]
+        if page.probes:
+            written = len(entry.slots)
+            size = size[:written] + bytes(one + _PROBE for one in size[written:])
+        if whole and entry.exact:
+            size = bytes((size[0] + _TWIN,)) + size[1:]
+            settles = True
+        row, text = claimed_row(entry, record)
+        pages_sent += (row, size + own, text)
+        start += count
+    live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
+    generations = len(live)
+    # Which of the tables, counted from 1, settle exact copies.
+    settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
+    told = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
+    ends = np.cumsum(counts)
+    wide_before = np.concatenate(([0], np.cumsum(wide)))
+    return Request(
+        [hash_of(prefix, table, end) for end in live for table in own_tables],
+        [
+            told + table_counts[own_tables].astype("<u2").tobytes(),
+            held.astype(">u2").tobytes(),
+            tokens,
+            heads_raw,
+            places.astype("<u2").tobytes(),
+            _known(pages, layout),
+            *pages_sent,
+        ],
+        np.repeat(
+            np.column_stack((heads[wide], _ONE << table_numbers[wide])), generations, 0
+        ).ravel(),
+        np.diff(wide_before[ends], prepend=0) * generations,
+        _ONE << table_numbers,
+        counts,
+        tokens,
+    )
+
+
+def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Every bucket once, ascending, and of each its place there, counted from 1.
+
+    >>> held, places = _each_once(np.array([7, 3, 7], np.uint64))
+    >>> held.tolist(), places.tolist()
+    ([3, 7], [2, 1, 2])
+    """
+    order = buckets.argsort()
+    ascending = buckets[order]
+    first = np.empty(len(buckets), np.bool_)
+    first[:1] = True
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    places = np.empty(len(buckets), np.int64)
+    places[order] = first.cumsum()
+    return ascending[first], places
+
+
+def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
+    """What each page knows, as ``propose.lua`` reads it."""
+    parts: list[bytes] = []
+    for own, page in enumerate(pages, 1):
+        if not page.known:
+            continue
+        judged, wanted = page.known.pages, page.known.wanted[:_WANTED]
+        head = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)
+        parts += [value.to_bytes(size, "little") for value, size in head]
+        if len(judged):
+            kept = np.ascontiguousarray(layout.record.pack(judged.content)).view(np.uint8)
+            tails = kept.reshape(len(judged), -1)[:, -layout.known_tail :]
+            gone = (judged.states == State.RELEASED) | (judged.states == State.FREE)
+            flags = (_ZERO + gone.astype(np.uint8))[:, None]
+            parts.append(np.hstack((_ids(judged.numbers), tails, flags)).tobytes())
+        parts.append(_ids(wanted).tobytes())
+    return b"".join(parts)
+
+
+def _ids(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint8[n, 5] of page ids."""
+    return np.ascontiguousarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
+
+
+def _sizes(kind: bytes) -> bytes:
+    """The sizes of the heads of some tables, a digit each."""
+    wide = range(_FIRST_WIDE, _LAST_WIDE + 1)
+    return bytes(_ZERO + (_WIDE_HEAD if table in wide else _NARROW_HEAD) for table in kind)
+
+
+def _is_whole(kind: bytes) -> bool:
+    """Whether the first two narrow tables among these are those of the key and of a band."""
+    return kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind
+
+
+async def propose(
+    link: RedisLink,
+    pages: Sequence[Proposed],
+    session: Session,
+    moment: Moment,
+    layout: RowLayout,
+    window: Window,
+    note_damage: Callable[[int], None] = lambda _: None,
+    note_scanned: Callable[[int], None] = lambda _: None,
+) -> Iterable[Claimed | Candidates | Exception] | int:
+    """Propose some pages in one call.
+
+    :returns: a reply for each (an error is that of all), or the generation of the server's
+        clock, if it is another one than that of ``moment``
+    """
+    prefix = session.prefix
+    sent = request(pages, prefix, moment, layout, windowed=bool(window.seconds))
+    # All pages of a call are alike in this.
+    lease = max(1, round(pages[0].lease * 1000))
+    ours = (lease, window.span_ms, moment.generation, len(moment.live))
+    keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
+    call = Call((*ours, *sent.arguments), [*keys, *sent.keys], script("propose", layout), session)
+    try:
+        answer = await link.submit(call)
+    except DedupError as error:
+        return [error] * len(pages)
+    reply = answer.reply
+    return (
+        reply
+        if isinstance(reply, int)
+        else proposals(reply, pages, sent, layout, note_damage, note_scanned)
+    )
+
+
+def proposals(
+    reply: Sequence[Any],
+    pages: Sequence[Proposed],
+    sent: Request,
+    layout: RowLayout,
+    note_damage: Callable[[int], None] = lambda _: None,
+    note_scanned: Callable[[int], None] = lambda _: None,
+) -> Iterator[Claimed | Candidates]:
+    """Decode the reply of the server for each page, when it is iterated over.
+
+    :param note_damage: called with the number of page records that are damaged, if there are any
+    :param note_scanned: called with the number of SimHash records that were compared
+    """
+    from dedup_middleware.index.scan import scan_answers  # numba stays lazy
+
+    heads, wide, told = reply
+    own = np.frombuffer(heads, np.uint64) & _NUMBER
+    places: list[bytes] = []
+    rows: list[bytes] = []
+    addresses: list[bytes] = []
+    at = 0
+    for count in heads[_ROWS::8]:
+        if count:
+            stop = at + 1 + 2 * count
+            places.append(told[at])
+            rows += told[at + 1 : stop : 2]
+            addresses += told[at + 2 : stop : 2]
+            at = stop
+        else:
+            places.append(b"")
+    counts = np.array(sent.counts, np.int64)
+    found = scan_answers(
+        own, wide, sent.heads, sent.wide_counts, places, sent.tables, counts, pages[0].distance
+    )
+    note_scanned(found.scanned)
+    near, starts, row_starts = found.numbers, found.starts, found.row_starts
+    order = found.rows[: len(rows)]
+    described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
+    named = [addresses[row] for row in order.tolist()]
+    for i, number in enumerate(own.tolist()):
+        how, corrupt = heads[8 * i + _HOW], heads[8 * i + _CORRUPT]
+        part = slice(starts[i], starts[i + 1])
+        if how & _EXACT:  # equal texts have the same places, but for their keys
+            end = sum(sent.counts[: i + 1])
+            own_tables = sent.tables[end - sent.counts[i] : end]
+            found.tables[part] = np.bitwise_or.reduce(own_tables) & ~np.uint64(_KEY)
+        candidates = NO_CANDIDATES
+        if part.stop > part.start or how or corrupt:
+            rows_of = slice(row_starts[i], row_starts[i + 1])
+            satellites = described(rows_of)
+            known = pages[i].known
+            numbers, tables = near[part], found.tables[part]
+            if known and len(numbers) > len(satellites):
+                keep = ~np.isin(numbers, known.pages.numbers) & (numbers > np.uint64(known.upto))
+                keep |= np.isin(numbers, satellites.numbers)
+                numbers, tables = numbers[keep], tables[keep]
+            names = {
+                one: address.decode("utf-8", "replace") if address else None
+                for one, address in zip(satellites.numbers.tolist(), named[rows_of], strict=True)
+            }
+            beside = Neighbours(numbers, tables, corrupt, how & _FULL_MOST)
+            candidates = Candidates(beside, satellites, names, more=bool(how & _MORE))
+        if number:
+            token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
+            yield Claimed(Claim(number, token), candidates)
+        else:
+            yield candidates
+
+
+def _described(
+    raw: Sequence[bytes],
+    numbers: NDArray[np.uint64],
+    order: NDArray[np.int64],
+    layout: RowLayout,
+    note_damage: Callable[[int], None],
+) -> Callable[[slice], Satellites]:
+    """A function that makes the page records of some pages; a damaged one reads as FREE.
+
+    The rows of all are decoded in one go.
+
+    :param order: of each page its row
+    """
+    size = layout.row.itemsize
+    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+    damaged = int(((lengths != size) & (lengths > 0)).sum())
+    whole = raw
+    if (lengths != size).any():
+        whole = [row if len(row) == size else bytes(size) for row in raw]
+    rows = np.frombuffer(b"".join(whole), layout.row)
+    strange = strange_stamps(rows["stamp"])
+    if strange.any():
+        damaged += int(strange.sum())
+        rows = rows.copy()
+        rows[strange] = np.zeros((), layout.row)
+    if damaged:
+        note_damage(damaged)
+    rows = rows[order]
+    content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
+
+    def describe(part: slice) -> Satellites:
+        return Satellites(numbers[part], content[part], states[part], times[part])
+
+    return describe
+
+
+BUCKETS = 2000  # read by one call: as many values and their fields must fit on Lua's stack
+KNOWN = 4096  # pages that those of one call know: bounds what is sent and looked up
+
+
+def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]:
+    """Pages in groups of one lease, one distance, so many buckets and so many known pages."""
+    groups: list[list[Proposed]] = []
+    room = known = 0
+    alike: tuple[float, int] | None = None
+    for page in pages:
+        buckets = len(page.slots) * generations
+        some = len(page.known.pages)
+        if buckets > room or some > known or (page.lease, page.distance) != alike:
+            groups.append([])
+            room, known, alike = BUCKETS, KNOWN, (page.lease, page.distance)
+        groups[-1].append(page)
+        room -= buckets
+        known -= some
+    return groups

@@ -1,0 +1,172 @@
+"""The Lua scripts of the Redis index, and the layout they share with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.parameters import SCHEMA
+from dedup_middleware.index.record_layout import WHOLE, RecordLayout
+from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, cut_address
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.records import CONTENT, NUMBER_MASK, WIDE, State
+
+# With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
+TEXT_CHUNK = (32 << 10) - 6
+PAYLOAD_BIT = 1 << 15
+_KNOWN_TAIL = 8
+_TAIL = 7  # bytes of a row that describe its text
+# Stamps below this second (of 2001) are states, not times of commits.
+FIRST_SECOND = 1_000_000_000
+# The key of counters holds five numbers of this many bytes: page numbers given, bytes of
+# text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
+COUNTER = 6
+EPOCH = 8  # bytes
+COUNTERS = 5
+
+_PENDING = State.PENDING.to_bytes(4, "little")
+
+# Last bytes by which a bucket that is rewritten is compared: at least one whole record.
+GUARD = 16
+
+# Bytes of a full SimHash bucket that the answer to a proposal includes.
+SHOWN = (16 << 10) // WIDE * WIDE
+
+_CONSTANTS = {
+    "BUCKET_LIMIT": BUCKET_LIMIT,
+    "FULL_BUCKET": FULL_BUCKET,
+    "SHOWN": SHOWN,
+    "GUARD": GUARD,
+    "TEXT_CHUNK": TEXT_CHUNK,
+    "PAYLOAD_BIT": PAYLOAD_BIT,
+    "SCHEMA": f"'{SCHEMA}'",
+    "COUNTERS_SIZE": COUNTER * COUNTERS,
+    "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
+    "LAST_NUMBER": NUMBER_MASK,
+    "FIRST_SECOND": FIRST_SECOND,
+    "FREE": int(State.FREE),
+    "PENDING": int(State.PENDING),
+    "COMMITTED": int(State.COMMITTED),
+    "RELEASED": int(State.RELEASED),
+}
+
+
+_FIELDS: Mapping[str, Any] = CONTENT.fields or {}
+# Offsets, counted from 1, of the fields of a whole record by which an exact copy is recognised:
+# equal texts have the same size, SimHash, exact hash, figures and sketch.
+_EXACT = {
+    name: _FIELDS[field][1] + 1
+    for name, field in (
+        ("HOST", "host"),
+        ("TITLE", "title"),
+        ("SIMHASH", "simhash"),
+        ("EXACT_AT", "exact"),
+        ("FIGURES", "figures"),
+    )
+}
+
+
+@attrs.frozen
+class RowLayout:
+    """A satellite as Redis keeps it.
+
+    Its rows are packed into strings (chunks), so that a page costs no key of its own.
+    """
+
+    record: RecordLayout = WHOLE
+
+    @cached_property  # used for every page
+    def row(self) -> np.dtype[np.void]:
+        """What is kept of the page, its stamp, and where its text is."""
+        return _row(self.record)
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of a chunk."""
+        return TEXT_CHUNK // self.row.itemsize
+
+    @cached_property
+    def settles_exact(self) -> bool:
+        """Whether a row has all fields needed to recognise an exact copy."""
+        return self.record.fields == WHOLE.fields
+
+    @property
+    def known_tail(self) -> int:
+        """Last bytes of a content by which a page is known again."""
+        return min(_KNOWN_TAIL, self.record.itemsize)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The layout as the scripts know it."""
+        return {
+            **_EXACT,
+            "CONTENT_SIZE": self.record.itemsize,
+            "KNOWN_TAIL": self.known_tail,
+            "ROW_SIZE": self.row.itemsize,
+            "ROWS": self.rows,
+            "TAIL_SIZE": _TAIL if self.record.text else 0,
+        }
+
+    def content(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """CONTENT[n] of rows."""
+        return self.record.unpack(rows["content"])
+
+
+@cache
+def _row(record: RecordLayout) -> np.dtype[np.void]:
+    fields: list[Any] = [("content", record.dtype), ("stamp", "<u4")]
+    if record.text:
+        # Length of the address; the highest bit says that a payload follows: its length (3 bytes)
+        # and itself. Offset in all text chunks, one after the other.
+        fields += [("text_length", "<u2"), ("text_offset", "u1", (5,))]
+    return np.dtype(fields)
+
+
+def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
+    """The row of a page that is claimed, but for where its text begins, and that text."""
+    row = record.pack_one(entry.content) + _PENDING
+    if not record.text:
+        record.check(entry.payload)
+        return row, b""
+    address = cut_address(entry.address or "")
+    if not entry.payload:
+        return row + len(address).to_bytes(2, "little"), address
+    size = len(entry.payload).to_bytes(3, "little")
+    length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
+    return row + length, address + size + entry.payload
+
+
+def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which stamps no script has written, so that their rows are damaged."""
+    strange: NDArray[np.bool_] = (stamps == State.COMMITTED) | (
+        (stamps > State.RELEASED) & (stamps < FIRST_SECOND)
+    )
+    return strange
+
+
+@attrs.frozen
+class Script:
+    """A script as the server knows it."""
+
+    text: bytes
+    sha: bytes
+
+
+@cache
+def script(name: str, layout: RowLayout) -> Script:
+    """A script by the name of its file, with the common part before it."""
+    folder = files("dedup_middleware.index.redis") / "lua"
+    known = {**_CONSTANTS, **layout.constants}
+    constants = "".join(f"local {key} = {value}\n" for key, value in known.items())
+    text = constants + "".join(
+        (folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)
+    )
+    raw = text.encode()
+    return Script(raw, hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode())

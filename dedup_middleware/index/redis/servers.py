@@ -1,0 +1,341 @@
+"""Connections to the server that holds the namespace; redis-py makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, cast
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import attrs
+import hiredis
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection, ConnectionPool, SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
+
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.settingfields import hide_password
+from dedup_middleware.index.redis import sentinel as redis_sentinel
+from dedup_middleware.index.redis.sentinel import Sentinels, Watch
+
+# Where wait_for makes a task of what it waits for, this makes none: two turns of the loop fewer.
+if sys.version_info >= (3, 11):
+    from asyncio import timeout as time_limit
+else:
+    from async_timeout import timeout as time_limit
+
+Reply = Any  # bytes, int, None, list, dict (RESP3) or an error reply
+Words = Sequence[bytes | str | int]
+Greet = Callable[[AbstractConnection], Awaitable[None]]
+
+# What a connection or a cluster may fail with; TimeoutError is another class before Python 3.11.
+Failures = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
+# Replies, although redis-py counts two of them among the errors of the connection.
+_ERROR_REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
+
+# Seconds after its last use in which a connection is used again as it is. Later the pool looks
+# whether it is still alive, which takes as long as to decide two pages.
+_FRESH = 0.02
+
+_OPTIONS = ("db", "username", "password", "protocol", "client_name")
+_TLS_OPTIONS = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+)
+
+
+@attrs.frozen
+class Address:
+    """Where the server is: arguments of a redis-py pool, and the sentinels that know its host."""
+
+    options: dict[str, Any] = attrs.field(repr=False)
+    watch: Watch | None = None
+
+
+def read_address(url: str) -> Address:
+    """What an address says, be it of a server or of sentinels.
+
+    :raises OptionsError: the address can't be used; the message hides its password
+    """
+    if not url.startswith(redis_sentinel.SCHEMES):
+        return Address(connection_options(url))
+    try:
+        server, watch = redis_sentinel.split_address(url)
+    except ValueError as error:
+        raise _fail(url, str(error)) from None
+    try:
+        options = connection_options(server)
+    except OptionsError as error:
+        raise _fail(url, error.fix) from None
+    return Address({k: v for k, v in options.items() if k not in {"host", "port"}}, watch)
+
+
+def connection_options(url: str) -> dict[str, Any]:
+    """Arguments of a redis-py pool for the address of a server, as redis-py reads it.
+
+    An option of redis-py that would change how replies look, or wait longer than
+    ``DEDUP_TIMEOUT``, is not among those that an address may hold.
+
+    :raises OptionsError: the address can't be used; the message hides its password
+    """
+    parts = _split(url)
+    known = _OPTIONS + (_TLS_OPTIONS if parts.scheme == "rediss" else ())
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            # If a password has a question mark, the rest of it looks like options.
+            which = (
+                f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "an unknown option"
+            )
+            raise _fail(url, f"it has {which}; there are {', '.join(known)}")
+    if parts.scheme == "unix" and not parts.path:
+        raise _fail(url, "name the socket, for example unix:///run/redis.sock")
+    database = "" if parts.scheme == "unix" else parts.path.strip("/")
+    if database and not database.isdecimal():  # redis-py would take the first one
+        raise _fail(url, "the database behind the port is a number")
+    try:
+        options: dict[str, Any] = {"protocol": 2, **parse_url(url)}
+        connection = ConnectionPool(**options).make_connection()  # type: ignore[no-untyped-call]
+        if isinstance(connection, SSLConnection):
+            connection.ssl_context.get()
+        _check_place(options)
+    except (RedisError, ValueError, TypeError, LookupError) as error:
+        raise _fail(url, f"one of its options has a value that can't be used: {error}") from None
+    except OSError as error:
+        raise _fail(url, f"its certificate files can't be read: {error}") from error
+    return options
+
+
+def _check_place(options: dict[str, Any]) -> None:
+    """Refuse a host or socket that could be looked for only to fail with an error from inside.
+
+    :raises ValueError: says which
+    """
+    if "\0" in options.get("path", ""):
+        raise ValueError("the path of the socket holds a NUL character")
+    try:
+        options.get("host", "").encode("idna")
+    except UnicodeError:
+        raise ValueError("the host can't be one: its parts have 1 to 63 characters") from None
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port_is_known = parts.port != 0  # reading it raises ValueError where it is no number
+    except ValueError:
+        port_is_known = False
+    # Such a character leaves the rest of the password where the path or the options should be, so
+    # nothing of them is shown.
+    if not port_is_known or "@" in parts.path + parts.query + parts.fragment:
+        fix = (
+            "write it as redis://USER:PASSWORD@HOST:PORT/DATABASE, and in it / ? # @ of a password"
+        )
+        raise _fail(url, f"{fix} as %2F %3F %23 %40")
+    return parts
+
+
+def _fail(url: str, fix: str) -> OptionsError:
+    # An option may hold the password as well, so nothing behind the question mark is shown.
+    return OptionsError("DEDUP_INDEX_URL", hide_password(url).partition("?")[0], fix)
+
+
+class RedisServers:
+    """Leads to the server named in the address, to the one that the sentinels named there call the
+    master or, in a cluster, to the master of the namespace.
+
+    :param key: any key of the namespace
+    :param timeout: seconds that connecting, and each exchange, may take
+    :param greet: signs on over every new connection, before anything else goes over it
+    """
+
+    def __init__(self, address: Address, key: str, timeout: float, greet: Greet) -> None:
+        # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
+        limits = {"socket_timeout": None, "socket_connect_timeout": timeout}
+        self._options = address.options | limits
+        self._sentinels: Sentinels | None = None
+        if address.watch is not None:
+            self._sentinels = Sentinels(address.watch, timeout, self._options)
+        self._key = key
+        self._timeout = timeout
+        self._greet = greet
+        self._node: dict[str, Any] = {}  # where the master is, if not where the address says
+        self._pool = self._make_pool()
+        self._cluster: RedisCluster | None = None
+        self._nodes: list[ClusterNode] | None = None  # None: not known yet
+        self._moved = self._sentinels is not None
+        self._finding = asyncio.Lock()
+        self._fresh: list[tuple[float, AbstractConnection]] = []  # last use, not in the pool
+
+    def _make_pool(self) -> ConnectionPool:
+        return ConnectionPool(**self._options | self._node, redis_connect_func=self._greet)
+
+    def moved(self) -> None:
+        """The namespace is on another server of the cluster: look for it before the next use."""
+        self._moved = True
+
+    async def drop(self) -> None:
+        """Use no connection made so far again, and ask anew where the master is."""
+        known = self._cluster is not None or bool(self._nodes)
+        self._moved = known or self._sentinels is not None
+        await self._renew_pool()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[AbstractConnection]:
+        """A connection that has been greeted.
+
+        :raises Failures: none can be had; or whatever ``greet`` raises
+        """
+        async with self._finding:
+            if self._moved:
+                await self._find_node()
+        connection = await self._fresh_connection()
+        pool = self._pool
+        if connection is None:
+            getting = pool.get_connection()  # type: ignore[no-untyped-call]
+            connection = cast("AbstractConnection", await asyncio.wait_for(getting, self._timeout))
+        is_fresh = False
+        try:
+            if self._nodes is None and self._sentinels is None:
+                self._nodes = await asyncio.wait_for(_nodes(connection), self._timeout)
+            yield connection
+            is_fresh = pool is self._pool and connection.is_connected
+        finally:
+            if is_fresh:
+                self._fresh.append((time.monotonic(), connection))
+            else:
+                await connection.disconnect(nowait=True)
+                await pool.release(connection)
+
+    async def _fresh_connection(self) -> AbstractConnection | None:
+        """A connection that was in use a moment ago; others go back to the pool."""
+        while self._fresh:
+            used, connection = self._fresh.pop()
+            if time.monotonic() - used < _FRESH:
+                return connection
+            await self._pool.release(connection)
+        return None
+
+    async def exchange(
+        self, connection: AbstractConnection, commands: Sequence[bytes]
+    ) -> tuple[list[Reply], Exception | None]:
+        """Send packed commands in one go and read their replies.
+
+        Returns the replies, error replies among them, and what broke the connection, if anything
+        did: commands without a reply may or may not have been carried out.
+        """
+        replies: list[Reply] = []
+        try:
+            async with time_limit(self._timeout):
+                await _exchange(connection, commands, replies)
+        except Failures as error:
+            await connection.disconnect(nowait=True)
+            return replies, error
+        except BaseException:
+            # Replies still under way would be taken for those of the next exchange.
+            await connection.disconnect(nowait=True)
+            raise
+        return replies, None
+
+    async def close(self) -> None:
+        """Disconnect."""
+        self._fresh.clear()  # the pool closes those that it has given away, too
+        with contextlib.suppress(*Failures):  # of a server that is gone
+            await self._pool.aclose()
+
+    async def _renew_pool(self) -> None:
+        """From now on use new connections; those in use are closed when they are given back."""
+        old, self._pool = self._pool, self._make_pool()
+        fresh, self._fresh = self._fresh, []
+        with contextlib.suppress(*Failures):  # of a server that is gone
+            for _, connection in fresh:
+                await connection.disconnect(nowait=True)
+                await old.release(connection)
+            await old.disconnect(inuse_connections=False)
+
+    async def _find_node(self) -> None:
+        finding = self._ask_cluster() if self._sentinels is None else self._sentinels.master()
+        host, port = await finding
+        self._node = {"host": host, "port": port}
+        await self._renew_pool()
+        self._moved = False
+
+    async def _ask_cluster(self) -> tuple[str, int]:
+        if self._cluster is None:
+            options = dict(self._options)
+            if options.pop("connection_class", None) is SSLConnection:
+                options["ssl"] = True
+            # Replies of a server that does not answer are waited for here, too.
+            options["socket_timeout"] = self._timeout
+            self._cluster = RedisCluster(
+                **options,
+                startup_nodes=self._nodes,
+                require_full_coverage=False,
+                retry=Retry(NoBackoff(), 0),
+            )
+        try:
+            # From the second time on it asks all nodes it has heard of, not only the address.
+            await self._cluster.initialize()
+            node = self._cluster.get_node_from_key(self._key)
+        finally:
+            await self._cluster.aclose()
+        assert node is not None  # it is for replicas only
+        return str(node.host), int(node.port)
+
+
+async def _exchange(
+    connection: AbstractConnection, commands: Sequence[bytes], replies: list[Reply]
+) -> None:
+    await connection.send_packed_command(b"".join(commands), check_health=False)
+    for _ in commands:
+        try:
+            replies.append(await connection.read_response(disconnect_on_error=False))
+        except _ERROR_REPLIES as error:
+            replies.append(error)
+
+
+async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
+    """The nodes of a cluster, as alternatives if one dies; none if the server is no cluster."""
+    try:
+        # The one command for this that every user is allowed to send.
+        reply = await ask(connection, pack((b"HELLO",)))
+        about = (
+            reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+        )
+        if about.get(b"mode") != b"cluster":
+            return []
+        shares = await ask(connection, pack((b"CLUSTER", b"SLOTS")))
+    except ResponseError:  # an older server, or a user who may not ask
+        return []
+    hosts = {(share[2][0], share[2][1]) for share in shares}
+    return [ClusterNode(host.decode(), port) for host, port in sorted(hosts) if host]
+
+
+async def ask(connection: AbstractConnection, command: bytes) -> Reply:
+    """One command over a connection that is being greeted.
+
+    :raises RedisError: an error reply, or the connection broke
+    """
+    await connection.send_packed_command(command, check_health=False)
+    return await connection.read_response()
+
+
+def pack(words: Words) -> bytes:
+    """A command in the form in which it is sent."""
+    # Half of a call's time goes into packing where redis-py does it, which is in Python.
+    packed: bytes = hiredis.pack_command(tuple(words))  # type: ignore[arg-type]  # its stub takes one word
+    return packed

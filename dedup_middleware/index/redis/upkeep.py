@@ -1,0 +1,325 @@
+"""Maintenance of a Redis index: compaction, forgetting pages, recounting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.redis.expiry import Server, field_of, held_by, scan
+from dedup_middleware.index.redis.load import cuts, settled
+from dedup_middleware.index.redis.scripts import (
+    GUARD,
+    PAYLOAD_BIT,
+    TEXT_CHUNK,
+    RowLayout,
+    strange_stamps,
+)
+from dedup_middleware.index.redis.walk import fields_of, held_in, in_order
+from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
+from dedup_middleware.model.records import NUMBER_MASK, Satellites, State, chosen, split_stamps
+
+if TYPE_CHECKING:
+    from dedup_middleware.index.redis.servers import Reply
+    from dedup_middleware.index.verification import Progress
+
+_AHEAD = 3  # calls under way
+_CHUNKS = 16  # chunks of satellites read by one call
+_READ = 512  # buckets read by one call
+_REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
+_BYTES = 1 << 18  # the same, as far as they are not small
+_UNLINKS = 256  # chunks of text removed by one call
+
+Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
+
+
+async def rows(server: Server) -> AsyncIterator[Rows]:
+    """Rows of every chunk that exists, FREE ones included; see :func:`groups`."""
+    async for group in groups(server):
+        for found in group:
+            yield found
+
+
+async def groups(server: Server) -> AsyncIterator[list[Rows]]:
+    """Rows of every chunk that exists, FREE ones included, some chunks at a time.
+
+    Leases that have run out are ended before, so that states are those of this moment.
+    """
+    await server.run("lapse")
+    last = (await server.counters())[0]
+    size, row = server.layout.rows, server.layout.row
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
+        for start in range(0, last // size + 1, _CHUNKS):
+            yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
+
+    async for part, reply in in_order(calls(), _AHEAD):
+        yield [
+            (chunk * size, np.frombuffer(raw, row, count=min(len(raw) // row.itemsize, size)))
+            for chunk, raw in zip(part, reply, strict=True)
+            if raw
+        ]
+
+
+async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
+    names = [server.prefix + b"s" + chunk.to_bytes(4, "little") for chunk in chunks]
+    return chunks, await server.ask(b"MGET", *names)
+
+
+def pages_of(found: Rows, layout: RowLayout) -> Satellites:
+    """Pages of a chunk, without damaged ones and FREE ones."""
+    first, raw = found
+    stamps = raw["stamp"]
+    pages = Satellites(
+        np.arange(first, first + len(raw), dtype=np.uint64),
+        layout.content(raw),
+        *split_stamps(stamps),
+    )
+    return chosen(pages, (stamps != State.FREE) & ~strange_stamps(stamps))
+
+
+def text_starts(raw: NDArray[np.void]) -> NDArray[np.int64]:
+    """Where the texts of rows begin, in all text chunks one after the other."""
+    powers: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
+    return np.asarray(raw["text_offset"].astype(np.int64) @ powers, np.int64)
+
+
+class _Texts:
+    """Which chunks of text hold a byte of a page that is not gone."""
+
+    def __init__(self, end: int) -> None:
+        # The last one is still written to, and is not looked at.
+        self._count = end // TEXT_CHUNK
+        # Texts that begin in a chunk, less those that end in the one before.
+        self._changes = np.zeros(self._count + 2, np.int64)
+
+    def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:
+        """Take note of the texts of some rows of a chunk."""
+        starts = text_starts(raw)
+        lengths = raw["text_length"].astype(np.int64)
+        more = lengths >= PAYLOAD_BIT
+        # The length of a payload is stored in the text itself; its limit is good enough here.
+        ends = starts + np.where(more, lengths - PAYLOAD_BIT + 3 + PAYLOAD_LIMIT, lengths)
+        # Texts follow each other in the order of the pages, and every row says where its begins.
+        known = np.flatnonzero(raw["stamp"] != State.FREE)
+        ends[known[:-1]] = np.minimum(ends[known[:-1]], starts[known[1:]])
+        used = wanted & (lengths > 0)
+        for at, amount in (
+            (starts[used] // TEXT_CHUNK, 1),
+            ((ends[used] - 1) // TEXT_CHUNK + 1, -1),
+        ):
+            np.add.at(self._changes, np.minimum(at, self._count + 1), amount)
+
+    def unused(self) -> list[int]:
+        """Chunks that hold nothing any more."""
+        found: list[int] = np.flatnonzero(np.cumsum(self._changes[: self._count]) == 0).tolist()
+        return found
+
+
+async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
+    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
+
+    Chunks of satellites and of text that hold nothing else are removed.
+    """
+    report = progress or (lambda _what, _done: None)
+    last, text, *_ = await server.counters()
+    living, texts, empty = Living(await settled(server, last)), _Texts(text), []
+    stripped: list[bytes] = []
+    done = 0
+    async for found in rows(server):
+        first, raw = found
+        pages = pages_of(found, server.layout)
+        done += len(pages)
+        if not living.add(pages):
+            empty.append(first // server.layout.rows)
+        elif server.layout.record.text:
+            numbers = np.arange(first, first + len(raw), dtype=np.uint64)
+            kept = living.keep(numbers)
+            texts.add(raw, kept)
+            gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
+            if gone.any():
+                stripped.append(_packed(numbers[gone]))
+        report("pages", done)
+    await _run_all(server, "strip", stripped)
+    removed = await _compact_buckets(server, living, report, windowed=windowed)
+    await _run_all(server, "expire_chunk", empty)
+    unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
+    for start in range(0, len(unused), _UNLINKS):
+        await server.ask(b"UNLINK", *unused[start : start + _UNLINKS])
+    return removed
+
+
+def _packed(numbers: NDArray[np.uint64]) -> bytes:
+    """Page numbers as the scripts take them."""
+    return numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
+
+
+async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) -> None:
+    """Run a script once for each argument."""
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, Reply]]:
+        for argument in arguments:
+            yield server.run(name, argument)
+
+    async for _ in in_order(calls(), _AHEAD):
+        pass
+
+
+async def _compact_buckets(
+    server: Server, living: Living, report: Progress, *, windowed: bool
+) -> int:
+    """Rewrite all buckets that hold records of pages that are gone; returns how many records.
+
+    A bucket that changes in the meantime is left as it is.
+    """
+    seen = removed = 0
+    hashes = await _hashes(server, windowed=windowed)
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
+        for name, table in sorted(hashes.items()):
+            fields = await fields_of(server, name)
+            for start in range(0, len(fields), _READ):
+                yield _compact_some(server, living, name, table, fields[start : start + _READ])
+
+    async for looked, gone in in_order(calls(), _AHEAD):
+        seen, removed = seen + looked, removed + gone
+        report("buckets", seen)
+    await server.run("recount", more_keys=list(await _hashes(server, windowed=windowed)))
+    return removed
+
+
+async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
+    """The hashes of buckets, and the table of each."""
+    hashes: dict[bytes, int] = {}
+    async for names in scan(server):
+        for name in names:
+            held = held_by(name, server.prefix, windowed=windowed)
+            if held is not None and not held.field:
+                hashes[name] = held.table
+    return hashes
+
+
+async def _compact_some(
+    server: Server, living: Living, name: bytes, table: int, prefixes: Sequence[int]
+) -> tuple[int, int]:
+    """Number of buckets that were looked at, and of records taken out of them."""
+    reply = await held_in(server, name, prefixes)
+    held = [(field_of(prefix), raw) for prefix, raw in zip(prefixes, reply, strict=True) if raw]
+    removed = 0
+    changed = compacted([raw for _, raw in held], living, wide=table in SIMHASH_TABLES)
+    before = [held[position] for position in changed.positions]
+    for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
+        part = before[start:stop]
+        fields = b"".join(field for field, _ in part)
+        lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
+        words = [b""] * (2 * len(part))
+        words[::2] = [raw[-GUARD:] for _, raw in part]
+        words[1::2] = changed.data[start:stop]
+        flags = await server.run("compact", fields, lengths, *words, more_keys=[name])
+        done = np.frombuffer(flags, np.uint8) == ord("1")
+        removed += int(np.array(changed.removed[start:stop])[done].sum())
+    return len(held), removed
+
+
+_CHUNKS = 4  # chunks of satellites in one call, which keeps the server for about 1 ms
+_AHEAD = 2  # calls under way
+_TEXTS = 32  # chunks of text read by one call
+_LAST_STAMP = 1 << 32
+
+
+async def forget_numbers(server: Server, numbers: Sequence[int]) -> int:
+    """Let committed pages read as released; returns how many there were."""
+    wanted = np.unique(np.asarray(numbers, np.uint64))
+    wanted = wanted[wanted <= np.uint64(NUMBER_MASK)].astype(np.int64)
+    rows = server.layout.rows
+    chunks, starts = np.unique(wanted // rows, return_index=True)
+    cuts = [*starts.tolist(), len(wanted)]
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
+        for i in range(0, len(chunks), _CHUNKS):
+            part = chunks[i : i + _CHUNKS].tolist()
+            marks = []
+            for chunk, start, end in zip(part, cuts[i:], cuts[i + 1 :], strict=False):
+                mark = np.full(rows, ord("0"), np.uint8)
+                mark[wanted[start:end] - chunk * rows] = ord("1")
+                marks.append(mark.tobytes())
+            yield _forget(server, part, 0, _LAST_STAMP, marks)
+
+    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+
+
+async def forget_stamps(server: Server, since: float, until: float) -> int:
+    """Let pages committed in a span of time read as released; returns how many there were."""
+    last = (await server.counters())[0]
+    first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
+    if first >= behind:
+        return 0
+    chunks = list(range(last // server.layout.rows + 1))
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
+        for i in range(0, len(chunks), _CHUNKS):
+            part = chunks[i : i + _CHUNKS]
+            yield _forget(server, part, first, behind, [b""] * len(part))
+
+    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+
+
+async def _forget(
+    server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
+) -> int:
+    names = [server.prefix + b"s" + one.to_bytes(4, "little") for one in chunks]
+    return int(await server.run("forget", since, until, *marks, more_keys=names))
+
+
+async def committed_addresses(
+    server: Server,
+) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+    """Numbers and addresses of all committed pages that have one, some chunks at a time."""
+    if not server.layout.record.text:
+        return
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[NDArray[np.uint64], list[bytes]]]]:
+        async for group in groups(server):
+            if not group:
+                continue
+            raw = np.concatenate([raw for _, raw in group])
+            numbers = [np.arange(one, one + len(raw), dtype=np.uint64) for one, raw in group]
+            named = _has_address(raw)
+            if named.any():
+                yield _addresses(server, np.concatenate(numbers)[named], raw[named])
+
+    async for found in in_order(calls(), _AHEAD):
+        yield found
+
+
+def _has_address(raw: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which rows are those of committed pages with an address."""
+    stamps, lengths = raw["stamp"], raw["text_length"] % PAYLOAD_BIT
+    return np.asarray((stamps > State.RELEASED) & ~strange_stamps(stamps) & (lengths > 0), np.bool_)
+
+
+async def _addresses(
+    server: Server, numbers: NDArray[np.uint64], raw: NDArray[np.void]
+) -> tuple[NDArray[np.uint64], list[bytes]]:
+    """Page numbers, and the addresses of their rows, from the chunks of text that hold them."""
+    starts = text_starts(raw)
+    lengths = (raw["text_length"] % PAYLOAD_BIT).astype(np.int64)
+    # An address is shorter than a chunk, so it has two parts at most.
+    firsts, lasts = starts // TEXT_CHUNK, (starts + lengths - 1) // TEXT_CHUNK
+    chunks = np.unique(np.concatenate([firsts, lasts]))
+    parts: list[bytes | None] = []
+    for start in range(0, len(chunks), _TEXTS):
+        some = chunks[start : start + _TEXTS].tolist()
+        names = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in some]
+        parts += await server.ask(b"MGET", *names)
+    text = b"".join([(part or b"").ljust(TEXT_CHUNK, b"\0") for part in parts])
+    there = np.array([part is not None for part in parts], np.bool_)
+    places = np.searchsorted(chunks, firsts)
+    known = there[places] & there[np.searchsorted(chunks, lasts)]
+    begins = places * TEXT_CHUNK + starts % TEXT_CHUNK
+    ends = np.where(known, begins + lengths, begins)
+    return numbers, [text[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True)]

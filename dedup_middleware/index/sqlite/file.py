@@ -1,0 +1,423 @@
+"""The SQLite file of an index: its thread, its transactions, its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
+from dedup_middleware.base.newfiles import make_private
+from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.parameters import (
+    EMPTIED,
+    HASH_KEY,
+    REPLACED,
+    SCHEMA,
+    agree,
+    check_key,
+    check_schema,
+    complete,
+    missing,
+    replaced,
+)
+from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
+from dedup_middleware.index.sqlite import tables
+from dedup_middleware.index.window import Moment, Window, window_parameter
+
+# By the text of the message: Python 3.10 does not give SQLite's error codes.
+_MEANINGS: tuple[tuple[str, str, bool], ...] = (
+    ("file is not a database", "it is the file of another program; name another file", True),
+    ("malformed", "the file is damaged; restore a copy, or remove it to begin anew", True),
+    ("unable to open", "it can't be opened; check the folder and the rights to it", True),
+    ("readonly", "it can't be written to; check the rights to the file and its folder", True),
+    ("is a directory", "it is a directory; name a file in it", True),
+    ("not a directory", "a part of its path is a file; name a path of folders", True),
+    ("file exists", "a part of its path is a file; name a path of folders", True),
+    ("link of another user", "it is a link of another user; name the file itself", True),
+    ("permission denied", "there is no right to it; check the folder and the rights to it", True),
+    ("read-only file system", "it can't be written to; name a file elsewhere", True),
+    ("name too long", "its name is too long; name a shorter one", True),
+    ("embedded null", "its name holds a NUL character; take it out", True),
+    ("locked", "another process has kept it locked for longer than DEDUP_TIMEOUT", False),
+    ("full", "the disk is full", False),
+    ("disk i/o", "the disk fails or is full", False),
+)
+
+# What reading raises where something else has put values of another type, which SQLite lets it.
+DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
+
+
+def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
+    """The error that is raised to the user.
+
+    :param opening: raise IndexRefusedError where it applies; later calls always raise
+        IndexUnavailableError
+    """
+    text = str(error)
+    for part, meaning, refused in _MEANINGS:
+        if part in text.lower():
+            kind = IndexRefusedError if refused and opening else IndexUnavailableError
+            return kind(f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {meaning}")
+    if isinstance(error, DAMAGED_VALUE):
+        text = f"a value in it is damaged ({text}); restore a copy, or remove it to begin anew"
+        return IndexUnavailableError(
+            f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {text}"
+        )
+    return IndexUnavailableError(
+        f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {type(error).__name__}: {text}"
+    )
+
+
+def retryable(error: Exception) -> bool:
+    """Whether another process's lock was in the way."""
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+BATCH = 256
+_ENDS = ("-wal", "-shm")  # of the files that SQLite keeps next to a database
+_File = tuple[int, int]  # device and inode
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """What to do inside a transaction, and whether it writes."""
+
+    act: Callable[[sqlite3.Connection, Moment], Any]
+    writes: bool = False
+    needs_leases: bool = False  # reads states, so leases that have run out must be ended first
+
+
+@attrs.frozen(eq=False)
+class Shared:
+    """One argument of a step that does the same for all who ask for it in one transaction.
+
+    ``act`` takes the arguments of all, in their order, and gives an answer for each. Those of a
+    lower ``rank`` go first.
+    """
+
+    act: Callable[[sqlite3.Connection, Moment, list[Any]], Sequence[Any]]
+    argument: Any
+    rank: int = 0
+    writes: bool = True
+    needs_leases: bool = True
+
+
+class SQLiteFile(Index):
+    """What all calls of the index in a file need.
+
+    One thread owns the connection, so the event loop never waits for the disk.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        timeout: float = 5.0,
+        window: float = 0.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.corrupt = 0
+        self._path = path
+        self._timeout = timeout
+        self._window = Window(window)
+        self._clock = clock
+        self._where = f"sqlite:{path}"
+        self._db: sqlite3.Connection | None = None
+        self._file: _File | None = None  # the one that was opened
+        self._beside: dict[str, _File | None] = {}  # its -wal and -shm
+        self._is_maker = False  # whether it is made anew if it is removed
+        self._thread: ThreadPoolExecutor | None = None
+        self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
+        self._on_round_trip: Callable[[], None] = lambda: None
+        # SimHash records compared by each transaction; their thread adds, the event loop's takes.
+        self._scans: deque[int] = deque()
+        self._parameters: dict[str, str] = {}
+        self._record = WHOLE
+        # The oldest generation, and the first page id of those after it, which stays the same.
+        self._expiring = (-1, 0)
+
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
+    def watch_round_trips(self, report: Callable[[], None]) -> None:
+        """See :meth:`.Index.watch_round_trips`."""
+        self._on_round_trip = report
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        return await self._opened(wanted)
+
+    async def attach(self) -> dict[str, str]:
+        """Open a file that exists; see :meth:`.Index.attach`."""
+        return await self._opened(None)
+
+    async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
+        known = self._known
+        try:
+            stored = await self._in_thread(
+                lambda: self._open(wanted if wanted is None else {**wanted, **known})
+            )
+            self._record = layout_of(stored, self._where)
+        except BaseException:
+            await self.close()
+            raise
+        if known and known[HASH_KEY] != stored[HASH_KEY]:
+            logger.warning(REPLACED, self._where)
+        self._parameters, self._is_maker = stored, wanted is not None
+        return dict(self._parameters)
+
+    @property
+    def _known(self) -> dict[str, str]:
+        """The key that pages were hashed with so far; none if it was not opened yet."""
+        return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
+
+    def _open(self, parameters: Parameters | None) -> dict[str, str]:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                stored = self._connect(parameters)
+                break
+            except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
+                # Turning WAL on does not wait for others who do the same.
+                if not retryable(error) or time.monotonic() > deadline:
+                    raise as_error(error, self._path, opening=True) from error
+                time.sleep(0.02)
+        check_key(stored, self._where)
+        return stored if parameters is None else agree(stored, parameters, self._where)
+
+    def _connect(self, parameters: Parameters | None) -> dict[str, str]:
+        path = Path(self._path)
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory")
+        if self._db is None:
+            before = _file_at(path)
+            if before is None:
+                if parameters is None:
+                    raise missing(self._where)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _begin_file(path)
+            else:
+                make_private(path)  # it exists, and is no link of another user
+            self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
+            self._db.execute("PRAGMA user_version")  # it is opened by its first use
+            self._file = _file_at(path)
+            if before not in (None, self._file):
+                self._disconnect()
+                raise sqlite3.OperationalError("locked by somebody who replaces it")
+        db = self._db
+        if not _is_ours(db):
+            with _Transaction(db, writes=True):
+                # Somebody else may have made the tables in the meantime.
+                if not _is_ours(db):
+                    if parameters is None:
+                        raise missing(self._where)
+                    if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                        raise IndexRefusedError(
+                            f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
+                            "program; name another file"
+                        )
+                    for statement in tables.SCHEMA_SQL.split(";"):
+                        db.execute(statement)
+                    db.executemany(
+                        "INSERT INTO parameter VALUES (?, ?)", complete(parameters).items()
+                    )
+                    db.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+                    db.execute(f"PRAGMA user_version = {SCHEMA}")
+        (schema,) = db.execute("PRAGMA user_version").fetchone()
+        check_schema(str(schema), self._where)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
+        db.execute("PRAGMA wal_autocheckpoint = 8000")
+        db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
+        stored = dict(db.execute("SELECT name, value FROM parameter").fetchall())
+        self._beside = {end: _file_at(Path(self._path + end)) for end in _ENDS}
+        return stored
+
+    async def close(self) -> None:
+        """Finish what is under way and close the file."""
+        await self._batcher.join()
+        if self._thread is not None:
+            await self._in_thread(self._disconnect)
+            self._file = None
+            self._thread.shutdown(wait=False)
+            self._thread = None
+
+    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
+        answer: _T = await self._batcher.submit(Step(act, **needs))
+        return answer
+
+    async def _run(self, steps: list[Step | Shared]) -> list[Any]:
+        self._on_round_trip()
+        return await self._in_thread(lambda: self._transact(steps))
+
+    def _transact(self, steps: list[Step | Shared]) -> list[Any]:
+        try:
+            db = self._connected()
+            moment = self._window.at(self._clock())
+            lapses = any(step.needs_leases for step in steps)
+            writes = any(step.writes for step in steps)
+            with _Transaction(db, writes=writes):
+                self._check_key(db)
+                late = lapses and tables.expired(db, moment.now)
+                if writes and late:
+                    tables.lapse(db, moment.now)
+                if writes or not late:
+                    return _answers(db, moment, steps)
+            with _Transaction(db, writes=True):
+                tables.lapse(db, moment.now)
+                return _answers(db, moment, steps)
+        except (sqlite3.Error, *DAMAGED_VALUE) as error:
+            raise as_error(error, self._path, opening=False) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection; to the file that is there now, if that is another one than before.
+
+        What is written to a file that was removed, or replaced by another, is gone with it.
+        """
+        if self._file is None:
+            raise sqlite3.ProgrammingError("it is not open")
+        if self._db is not None and _file_at(Path(self._path)) == self._file:
+            return self._db
+        self._disconnect()
+        try:
+            _remove_left_over(Path(self._path), self._beside)
+            stored = self._open(self._parameters if self._is_maker else None)
+        except IndexRefusedError as error:
+            self._disconnect()
+            raise IndexUnavailableError(str(error)) from error
+        assert self._db is not None
+        if stored[HASH_KEY] == self._parameters[HASH_KEY]:
+            logger.warning(EMPTIED, self._where)
+        return self._db
+
+    def _check_key(self, db: sqlite3.Connection) -> None:
+        """Refuse to work on another index, be it another file or other contents of the same.
+
+        :raises IndexReplacedError: it has another key
+        """
+        query = "SELECT value FROM parameter WHERE name = ?"
+        found = db.execute(query, (HASH_KEY,)).fetchone()
+        if found is None or found[0] != self._parameters[HASH_KEY]:
+            raise replaced(self._where)
+
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        if self._thread is None:
+            raise as_error(sqlite3.ProgrammingError("it is not open"), self._path, opening=False)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step | Shared]) -> list[Any]:
+    """Carry out steps: those of their own in their order, then those that share one."""
+    answers: list[Any] = [None] * len(steps)
+    shared: dict[Callable[..., Sequence[Any]], list[tuple[int, Shared]]] = {}
+    for place, step in enumerate(steps):
+        if isinstance(step, Step):
+            answers[place] = step.act(db, moment)
+        else:
+            shared.setdefault(step.act, []).append((place, step))
+    for act, asked in sorted(shared.items(), key=lambda item: item[1][0][1].rank):
+        given = act(db, moment, [step.argument for _, step in asked])
+        for (place, _), answer in zip(asked, given, strict=True):
+            answers[place] = answer
+    return answers
+
+
+def _file_at(path: Path) -> _File | None:
+    """The file that is there; None: there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _begin_file(path: Path) -> None:
+    """Make an empty database file, and remove the -wal and -shm files of a deleted one.
+
+    Processes that still have the deleted file open use those; a new file must not share them.
+    """
+    with _taking_turns(path.parent):
+        if _file_at(path) is None:
+            for end in _ENDS:
+                Path(f"{path}{end}").unlink(missing_ok=True)
+            make_private(path)
+
+
+def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
+    """Remove the -wal and -shm files of a replaced database, or SQLite would use them.
+
+    :param known: the files that belonged to the replaced one
+    """
+    with _taking_turns(path.parent):
+        for end in _ENDS:
+            beside = Path(f"{path}{end}")
+            if known.get(end) is not None and known[end] == _file_at(beside):
+                beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _taking_turns(folder: Path) -> Iterator[None]:
+    """Of the processes that use a folder one goes on at a time, where there are locks."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_ours(db: sqlite3.Connection) -> bool:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    return bool(application == tables.APPLICATION)
+
+
+class _Transaction:
+    """A transaction that is rolled back if anything is raised inside it."""
+
+    def __init__(self, db: sqlite3.Connection, *, writes: bool) -> None:
+        self._db = db
+        # A reader that begins to write later can't wait for a lock, so writers say so at once.
+        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+
+    def __enter__(self) -> None:
+        self._db.execute(self._begin)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._db.execute("COMMIT")
+        elif self._db.in_transaction:
+            self._db.execute("ROLLBACK")

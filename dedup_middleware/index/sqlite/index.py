@@ -1,0 +1,259 @@
+"""The index in one file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.maintenance import IndexStats, Living
+from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.sqlite import tables, upkeep
+from dedup_middleware.index.sqlite.file import Shared, SQLiteFile, Step
+from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
+from dedup_middleware.index.sqlite.propose import commit, propose
+from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.index.window import Moment
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import (
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+    Proposed,
+)
+from dedup_middleware.model.records import Satellites, State
+
+_T = TypeVar("_T")
+
+
+class SQLiteIndex(SQLiteFile):
+    """Buckets and satellites in tables, calls in batches of one transaction each.
+
+    One thread owns the connection, so the event loop never waits for the disk. The file is in
+    WAL mode: a process that is killed loses nothing; a machine that loses power may lose the
+    last transactions, as a whole.
+
+    :param path: the file; it and its folder are made if missing
+    :param timeout: seconds to wait for other processes' locks
+    :param window: seconds that a page is remembered, 0: for ever
+    :param clock: seconds; all processes on one file must share it
+    """
+
+    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+        return await self._do(lambda db, at: tables.read_buckets(db, slots, at))
+
+    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+        """Satellites of pages; one that does not exist has state FREE."""
+
+        def act(db: sqlite3.Connection, at: Moment) -> Satellites:
+            found, corrupt = tables.fetch(db, numbers, at.now, self._record)
+            self.corrupt += corrupt
+            return found
+
+        return await self._do(act, needs_leases=True)
+
+    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        return await self._do(lambda db, _: tables.addresses(db, numbers))
+
+    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        return await self._do(lambda db, _: tables.payloads(db, numbers))
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[Slot, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim in one transaction; see :meth:`.Index.propose`."""
+        self._record.check(entry.payload)
+
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
+                forget_outcome(self._finish(made.claim, State.RELEASED))
+
+        page = Proposed(entry, distance, lease, probes, known)
+        # After commits, so that a copy of a page that is stored by now need not wait for it.
+        step = Shared(self._propose, page, rank=1)
+        made: Claimed | Candidates = await self._batcher.submit(step, undo)
+        while self._scans:
+            self._tell_scanned(self._scans.popleft())
+        return made
+
+    def _propose(
+        self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
+    ) -> list[Claimed | Candidates]:
+        made, corrupt, scanned = propose(db, pages, at, self._record)
+        self.corrupt += corrupt
+        self._scans.append(scanned)
+        return made
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self._record.check(max(pages.payloads, default=b""))
+        where = f"sqlite:{self._path}"
+        return await load(pages, lambda: SQLiteSteps(self._write, where, self._record))
+
+    async def _write(self, act: Callable[[sqlite3.Connection, Moment], Any]) -> Any:
+        return await self._do(act, writes=True)
+
+    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        oldest = self._window.at(self._clock()).oldest
+        if self._expiring[0] != oldest or not self._expiring[1]:
+            first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
+            self._expiring = first
+        return [number < self._expiring[1] for number in numbers]
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        stored: bool = await self._batcher.submit(Shared(_commit, claim))
+        return stored
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        return await self._finish(claim, State.RELEASED)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        return await self._do(
+            lambda db, at: tables.renew(db, claims, lease, at.now), writes=True, needs_leases=True
+        )
+
+    async def count(self) -> int:
+        """Number of committed pages."""
+        found = await self._do(lambda db, _: tables.counters(db))
+        return found["committed"]
+
+    async def pages(self) -> AsyncIterator[Satellites]:
+        """All pages; see :meth:`.Index.pages`."""
+        part = await self._pages_after(0)
+        while len(part):
+            yield part
+            part = await self._pages_after(int(part.numbers[-1]))
+
+    async def _pages_after(self, number: int) -> Satellites:
+        return await self._do(
+            lambda db, _: upkeep.pages_after(db, number, self._record), needs_leases=True
+        )
+
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        at = -1
+        while at < LAST_BUCKET:
+            part, at = await self._buckets_after(at)
+            for bucket in part:
+                yield bucket
+
+    async def _buckets_after(self, bucket: int) -> tuple[list[tuple[int, bytes]], int]:
+        return await self._do(lambda db, moment: buckets_after(db, bucket, moment))
+
+    async def forget(self, numbers: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        steps = [
+            self._forget(list(map(int, numbers[start : start + upkeep.PAGES])))
+            for start in range(0, len(numbers), upkeep.PAGES)
+        ]
+        return sum([await step for step in steps])
+
+    async def _forget(self, numbers: list[int]) -> int:
+        return await self._do(lambda db, _: upkeep.forget(db, numbers), writes=True)
+
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
+        forgotten = 0
+        every = await self.numbers()
+        for start in range(every.start, every.stop, upkeep.PAGES):
+            forgotten += await self._forget_span(start, since, until)
+        return forgotten
+
+    async def _forget_span(self, first: int, since: float, until: float) -> int:
+        return await self._do(
+            lambda db, _: upkeep.forget_span(db, first, since, until), writes=True
+        )
+
+    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
+        part = await self._addresses_after(0)
+        while len(part[0]):
+            yield part
+            part = await self._addresses_after(int(part[0][-1]))
+
+    async def _addresses_after(self, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+        return await self._do(lambda db, _: upkeep.addresses_after(db, number))
+
+    async def numbers(self) -> range:
+        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+        return await self._do(lambda db, _: upkeep.numbers(db))
+
+    async def compact(self, progress: Progress | None = None) -> int:
+        """Take records of pages that are gone out of all buckets, and released pages too."""
+        report = progress or (lambda _what, _done: None)
+        last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
+        living = Living(last)
+        seen = removed = 0
+        async for pages in self.pages():
+            living.add(pages)
+            seen += len(pages)
+            report("pages", seen)
+        seen = 0
+        bucket: int | None = -1
+        while bucket is not None:
+            looked, gone, bucket = await self._compact_after(bucket, living)
+            seen, removed = seen + looked, removed + gone
+            report("buckets", seen)
+        number: int | None = 0
+        while number is not None:
+            number = await self._remove_released(number, last)
+        return removed
+
+    async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int, int | None]:
+        return await self._do(lambda db, _: upkeep.compact_after(db, bucket, living), writes=True)
+
+    async def _remove_released(self, number: int, last: int) -> int | None:
+        return await self._do(lambda db, _: upkeep.remove_released(db, number, last), writes=True)
+
+    async def stats(self) -> IndexStats:
+        """State of the index; its bytes are those of the file and its journal."""
+        found = await self._do(lambda db, _: tables.counters(db), needs_leases=True)
+        return IndexStats(
+            committed=found["committed"],
+            pending=found["pending"],
+            released=found["released"],
+            buckets=found["buckets"],
+            bytes=await self._in_thread(self._size),
+            corrupt=self.corrupt,
+            overflow=found["overflow"],
+            parameters=dict(self._parameters),
+        )
+
+    def _size(self) -> int:
+        files = (Path(self._path + end) for end in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def _finish(self, claim: Claim, state: State) -> asyncio.Future[bool]:
+        return self._batcher.submit(
+            Step(
+                lambda db, at: tables.finish(db, claim, state, at.now),
+                writes=True,
+                needs_leases=True,
+            )
+        )
+
+
+def _commit(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
+    return commit(db, claims, at.now)

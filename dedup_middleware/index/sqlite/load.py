@@ -1,0 +1,170 @@
+"""Entering many stored pages into a file, some in each transaction (see :mod:`.loading`)."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Awaitable, Callable
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fitting, lapsed
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.sqlite.tables import add, last_number, sweep
+from dedup_middleware.index.window import Moment
+from dedup_middleware.model.records import NUMBER_MASK, State
+
+_GENERATION = 24  # bits of a bucket's id below its generation
+_SECONDS = 0.3  # of a transaction, during which other processes can't write
+
+Act = Callable[[sqlite3.Connection, Moment], Any]
+
+
+class SQLiteSteps(Steps):
+    """Loads a block into a file.
+
+    :param transact: carries out an act in a transaction that writes
+    :param where: the file, for messages
+    :param record: what the index keeps of a page
+    """
+
+    def __init__(
+        self, transact: Callable[[Act], Awaitable[Any]], where: str, record: RecordLayout
+    ) -> None:
+        self.pages = Pace(2_000, _SECONDS)
+        self.buckets = Pace(2_000, _SECONDS)
+        self._transact = transact
+        self._where = where
+        self._record = record
+        self._token = secrets.token_bytes(8)
+        self._generation = -1  # not known before the first transaction
+
+    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
+        """Enter rows; see :meth:`.Steps.enter`."""
+
+        def act(db: sqlite3.Connection, moment: Moment) -> int:
+            first = _next_number(db)
+            if self._generation < 0:
+                self._generation = moment.generation
+                _begin(db, self._token, first, moment)
+            self._hold(db, moment)
+            _enter_rows(db, pages, first, self._record)
+            return first
+
+        first: int = await self._transact(act)
+        return np.arange(first, first + len(pages), dtype=np.uint64)
+
+    async def add(self, records: Records) -> None:
+        """Add records; see :meth:`.Steps.add`."""
+
+        def act(db: sqlite3.Connection, moment: Moment) -> None:
+            self._hold(db, moment)
+            _add_records(db, records, self._generation << _GENERATION)
+
+        await self._transact(act)
+
+    async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+        """Make pages seen; see :meth:`.Steps.commit`."""
+
+        def act(db: sqlite3.Connection, moment: Moment) -> None:
+            self._hold(db, moment)
+            stamps = np.where(times, times, np.uint32(moment.now)).tolist()
+            found = db.executemany(
+                "UPDATE page SET stamp = ? WHERE number = ?",
+                zip(stamps, numbers.tolist(), strict=True),
+            ).rowcount
+            add(db, "committed", found)
+
+        await self._transact(act)
+
+    async def end(self) -> None:
+        """Give back the lease; see :meth:`.Steps.end`."""
+
+        def act(db: sqlite3.Connection, moment: Moment) -> None:
+            db.execute("DELETE FROM load WHERE token = ? OR until <= ?", (self._token, moment.now))
+
+        await self._transact(act)
+
+    def _hold(self, db: sqlite3.Connection, moment: Moment) -> None:
+        """Extend the lease, if it has not run out and the generation lives for long enough."""
+        held = db.execute(
+            "UPDATE load SET until = ? WHERE token = ? AND until > ?",
+            (moment.now + LEASE, self._token, moment.now),
+        ).rowcount
+        if not held or moment.generation > self._generation + 1:
+            raise lapsed(self._where)
+
+
+def settled(db: sqlite3.Connection, last: int, now: float) -> int:
+    """The last page number up to ``last`` that is below those of all loads under way."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'load'").fetchone():
+        return last
+    (first,) = db.execute("SELECT min(first) FROM load WHERE until > ?", (now,)).fetchone()
+    return last if first is None else min(last, first - 1)
+
+
+def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> None:
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS load "
+        "(token BLOB PRIMARY KEY, first INTEGER NOT NULL, until REAL NOT NULL)"
+    )
+    db.execute("INSERT INTO load VALUES (?, ?, ?)", (token, first, moment.now + LEASE))
+    if moment.generation:
+        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
+        db.execute(query, (moment.generation, first))
+        sweep(db, moment.oldest)
+
+
+def _next_number(db: sqlite3.Connection) -> int:
+    return last_number(db) + 1
+
+
+def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:
+    if first + len(pages) > NUMBER_MASK:
+        raise sqlite3.OperationalError("no page number is left")
+    raw, size = record.pack(pages.content).tobytes(), record.itemsize
+    addresses = pages.addresses if record.text else [None] * len(pages)
+    numbers = range(first, first + len(pages))
+    contents = (raw[i : i + size] for i in range(0, len(raw), size))
+    db.executemany(
+        "INSERT INTO page (number, stamp, content, address) VALUES (?, ?, ?, ?)",
+        zip(numbers, repeat(int(State.RELEASED)), contents, addresses, strict=False),
+    )
+    db.executemany(
+        "INSERT INTO payload VALUES (?, ?)",
+        (pair for pair in zip(numbers, pages.payloads, strict=True) if pair[1]),
+    )
+
+
+def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:
+    held = overflow = 0
+
+    def fit(old: bytes, new: bytes) -> bytes:
+        nonlocal overflow
+        fits = fitting(len(old), new, records.width)
+        overflow += (len(new) - len(fits)) // records.width
+        return fits
+
+    def grown(old: bytes | str, new: bytes) -> bytes:
+        nonlocal held
+        raw = old.encode() if isinstance(old, str) else old
+        held += bool(raw)
+        # No record behind bytes that are none could be read.
+        whole = raw[: len(raw) - len(raw) % records.width]
+        return whole + fit(whole, new)
+
+    db.create_function("grown", 2, grown)
+    cuts, data = records.cuts, records.data
+    db.executemany(
+        "INSERT INTO bucket (id, data) VALUES (?1, ?2) "
+        "ON CONFLICT (id) DO UPDATE SET data = grown(data, ?2)",
+        (
+            (base | bucket, fit(b"", data[start:end]))
+            for bucket, start, end in zip(records.buckets, cuts[:-1], cuts[1:], strict=True)
+        ),
+    )
+    add(db, "buckets", len(records) - held)
+    add(db, "overflow", overflow)

@@ -1,0 +1,249 @@
+"""The tables of the SQLite index, and each step on them as a plain function.
+
+All run inside a transaction of the caller. Page numbers are the rows' ids, which are never given
+twice; buckets are the same bytes as everywhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.window import Moment
+from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.records import (
+    NUMBER_MASK,
+    Satellites,
+    State,
+    joined_records,
+    split_stamps,
+)
+
+APPLICATION = 0x44456475  # "DEdu", at byte 68 of the file
+SCHEMA_SQL = """
+CREATE TABLE parameter (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE bucket (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE page (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, stamp INTEGER NOT NULL, content BLOB NOT NULL,
+    address BLOB
+);
+CREATE TABLE payload (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE generation (id INTEGER PRIMARY KEY, first INTEGER NOT NULL);
+CREATE TABLE lease (
+    number INTEGER PRIMARY KEY, token BLOB NOT NULL, until REAL NOT NULL, seconds REAL NOT NULL
+);
+INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0), ('gone', 0);
+"""
+_GENERATION = 24  # bits of a bucket's id below its generation
+_SWEEP = 500  # buckets, and pages, that a transaction removes at most
+_LAST_STAMP = (1 << 32) - 1
+_VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
+
+
+def read_buckets(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> list[bytes]:
+    """The bytes of each slot's bucket in all live generations, the oldest first."""
+    wanted = sorted({bucket_id(one, slot.bucket) for one in moment.live for slot in slots})
+    found = buckets(db, wanted)
+    return [
+        joined_records(
+            [found.get(bucket_id(one, slot.bucket), b"") for one in moment.live], slot.width
+        )
+        for slot in slots
+    ]
+
+
+def bucket_id(generation: int, bucket: int) -> int:
+    """Id of a bucket's row."""
+    return generation << _GENERATION | bucket
+
+
+def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
+    """The bytes of buckets by the ids of their rows; those that hold nothing are left out."""
+    found: dict[int, bytes] = {}
+    for part in parts(ids):
+        query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    return found
+
+
+def sweep(db: sqlite3.Connection, oldest: int) -> None:
+    """Remove a share of what has expired: every claim does a little, so that none waits long."""
+    if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
+        return
+    gone = db.execute(
+        "DELETE FROM bucket WHERE id IN (SELECT id FROM bucket WHERE id < ? LIMIT ?)",
+        (oldest << _GENERATION, _SWEEP),
+    ).rowcount
+    add(db, "buckets", -gone)
+    (first,) = db.execute(
+        "SELECT coalesce(min(first), 0) FROM generation WHERE id >= ?", (oldest,)
+    ).fetchone()
+    pages = db.execute(
+        "SELECT number, stamp FROM page WHERE number < ? LIMIT ?", (first, _SWEEP)
+    ).fetchall()
+    remove_pages(db, pages)
+    if not gone and not pages:
+        db.execute("DELETE FROM generation WHERE id < ?", (oldest,))
+
+
+def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> None:
+    """Remove pages, given with their stamps, and all that is kept of them."""
+    numbers = [(number,) for number, _ in pages]
+    for table in ("page", "lease", "payload"):
+        db.executemany(f"DELETE FROM {table} WHERE number = ?", numbers)
+    add(db, "committed", -sum(stamp > State.RELEASED for _, stamp in pages))
+    add(db, "gone", len(pages))
+
+
+def first_later(db: sqlite3.Connection, moment: Moment) -> int:
+    """The first page id of all generations after the oldest live one, 0 if there is none yet."""
+    query = "SELECT min(first) FROM generation WHERE id > ?"
+    (first,) = db.execute(query, (moment.oldest,)).fetchone()
+    return first or 0
+
+
+def fetch(
+    db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float, layout: RecordLayout
+) -> tuple[Satellites, int]:
+    """Satellites of pages, and how many rows were damaged (they read as FREE).
+
+    A page whose lease has run out reads as released; :func:`lapse` must end such leases in the
+    same transaction.
+    """
+    wanted = np.asarray(numbers, np.uint64)
+    content = np.zeros(len(wanted), layout.dtype)
+    stamps = np.zeros(len(wanted), np.uint32)
+    found: dict[int, tuple[int, bytes]] = {}
+    for part in parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(NUMBER_MASK)])]):
+        query = f"SELECT number, stamp, content FROM page WHERE number IN ({marks(part)})"
+        for number, stamp, raw in db.execute(query, part):
+            found[number] = (stamp, raw)
+    corrupt = 0
+    for i, number in enumerate(wanted.tolist()):
+        stamp, raw = found.get(number, (0, b""))
+        if isinstance(raw, bytes) and len(raw) == layout.itemsize and 0 < stamp <= _LAST_STAMP:
+            content[i : i + 1] = np.frombuffer(raw, layout.dtype)
+            stamps[i] = stamp
+            if stamp == State.PENDING and live_token(db, number, now) is None:
+                stamps[i] = State.RELEASED
+        elif number in found:
+            corrupt += 1
+    return Satellites(wanted, layout.unpack(content), *split_stamps(stamps)), corrupt
+
+
+def addresses(db: sqlite3.Connection, numbers: Sequence[int]) -> list[str | None]:
+    """Addresses of pages."""
+    found: dict[int, bytes | None] = {}
+    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+        query = f"SELECT number, address FROM page WHERE number IN ({marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    raw = [found.get(int(number)) for number in numbers]
+    return [None if text is None else bytes(text).decode("utf-8", "replace") for text in raw]
+
+
+def payloads(db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
+    """Payloads of pages."""
+    found: dict[int, bytes] = {}
+    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+        query = f"SELECT number, data FROM payload WHERE number IN ({marks(part)})"
+        found.update(db.execute(query, part).fetchall())
+    return [bytes(found.get(int(number), b"")) for number in numbers]
+
+
+def live_token(db: sqlite3.Connection, number: int, now: float) -> bytes | None:
+    """Token of a page's lease, None if there is none or it has run out."""
+    row = db.execute("SELECT token, until FROM lease WHERE number = ?", (number,)).fetchone()
+    return bytes(row[0]) if row is not None and row[1] > now else None
+
+
+def expired(db: sqlite3.Connection, now: float) -> bool:
+    """Whether any lease has run out, or was made by a clock that has jumped back since."""
+    query = "SELECT 1 FROM lease WHERE until <= ?1 OR until > ?1 + seconds LIMIT 1"
+    return db.execute(query, (now,)).fetchone() is not None
+
+
+def lapse(db: sqlite3.Connection, now: float) -> None:
+    """End for good every lease that has run out.
+
+    Otherwise a clock that jumps back could bring one to life after others have seen its end. One
+    that has not run out by then lasts no longer than it would have from now on.
+    """
+    db.execute(
+        "UPDATE page SET stamp = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
+        (int(State.RELEASED), now),
+    )
+    db.execute("DELETE FROM lease WHERE until <= ?", (now,))
+    db.execute("UPDATE lease SET until = ?1 + seconds WHERE until > ?1 + seconds", (now,))
+
+
+def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
+    """Commit or release a claim. False: its lease had run out or it is gone."""
+    if live_token(db, claim.number, now) != _token(claim.token):
+        return False
+    db.execute("DELETE FROM lease WHERE number = ?", (claim.number,))
+    stamp = int(now) if state is State.COMMITTED else int(state)
+    db.execute("UPDATE page SET stamp = ? WHERE number = ?", (stamp, claim.number))
+    if state is State.COMMITTED:
+        add(db, "committed", 1)
+    return True
+
+
+def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: float) -> list[bool]:
+    """Extend leases. False: that one had run out."""
+    answers = []
+    for one in claims:
+        alive = live_token(db, one.number, now) == _token(one.token)
+        if alive:
+            db.execute(
+                "UPDATE lease SET until = ?, seconds = ? WHERE number = ?",
+                (now + lease, lease, one.number),
+            )
+        answers.append(alive)
+    return answers
+
+
+def counters(db: sqlite3.Connection) -> dict[str, int]:
+    """Pages by state, ``buckets`` and ``overflow``."""
+    found = dict.fromkeys(("committed", "buckets", "overflow", "gone"), 0)
+    found.update(db.execute("SELECT name, value FROM counter").fetchall())
+    found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
+    found["issued"] = last_number(db)
+    found["released"] = max(
+        0, found["issued"] - found["gone"] - found["committed"] - found["pending"]
+    )
+    return found
+
+
+def last_number(db: sqlite3.Connection) -> int:
+    """The last page number given; as SQLite does, no lower than that of any page."""
+    query = (
+        "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'page'), 0), "
+        "coalesce((SELECT max(number) FROM page), 0))"
+    )
+    return int(db.execute(query).fetchone()[0])
+
+
+def add(db: sqlite3.Connection, name: str, amount: int) -> None:
+    """Add to a counter."""
+    if amount:
+        db.execute("UPDATE counter SET value = value + ? WHERE name = ?", (amount, name))
+
+
+def _token(token: int) -> bytes:
+    return token.to_bytes(8, "little")
+
+
+def parts(values: list[int]) -> Iterable[list[int]]:
+    """Values in groups that fit into a statement."""
+    return (values[i : i + _VARIABLES] for i in range(0, len(values), _VARIABLES))
+
+
+def marks(values: Sequence[int]) -> str:
+    """A question mark for each value."""
+    return ",".join("?" * len(values))

@@ -1,0 +1,149 @@
+"""Maintenance of a SQLite index: walking, compaction, forgetting pages."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.sqlite.tables import add, remove_pages
+from dedup_middleware.index.window import Moment
+from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.records import NUMBER_MASK, Satellites, State, split_stamps
+
+_BYTES = 4 << 20  # of buckets that one transaction reads in one generation
+_MOST = 2_000  # buckets read by one transaction in one generation
+_GENERATION = 24  # bits of a bucket's id below its generation
+LAST_BUCKET = (1 << _GENERATION) - 1
+
+
+def buckets_after(
+    db: sqlite3.Connection, bucket: int, moment: Moment
+) -> tuple[list[tuple[int, bytes]], int]:
+    """The next buckets behind one, ascending, with their records of all live generations.
+
+    :returns: the buckets, and the last one looked at (2^24 - 1 at the end)
+    """
+    found: dict[int, list[bytes]] = {}
+    end = LAST_BUCKET
+    for generation in moment.live:
+        base = generation << _GENERATION
+        rows = db.execute(
+            "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id > ? AND id <= ? ORDER BY id",
+            (base + bucket, base + end),
+        )
+        total = 0
+        for count, (number, raw) in enumerate(rows, 1):
+            found.setdefault(number - base, []).append(raw)
+            total += len(raw)
+            if count == _MOST or total >= _BYTES:
+                # The next generations need to be read no further than this one.
+                end = number - base
+                break
+        rows.close()
+    return [
+        (one, b"".join(found[one])) for one in sorted(found) if one <= end and any(found[one])
+    ], end
+
+
+PAGES = 10_000  # in one transaction
+_BUCKETS = 2_000
+
+
+def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> Satellites:
+    """The next pages behind a number; damaged ones are left out."""
+    rows = db.execute(
+        "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
+        "ORDER BY number LIMIT ?",
+        (number, layout.itemsize, PAGES),
+    ).fetchall()
+    return Satellites(
+        np.array([row[0] for row in rows], np.uint64),
+        layout.unpack(np.frombuffer(b"".join(row[2] for row in rows), layout.dtype)),
+        *split_stamps(np.array([row[1] for row in rows], np.uint32)),
+    )
+
+
+def forget(db: sqlite3.Connection, numbers: list[int]) -> int:
+    """Let committed pages read as released; returns how many there were."""
+    found = db.executemany(
+        "UPDATE page SET stamp = ? WHERE number = ? AND stamp > ?",
+        (
+            (int(State.RELEASED), number, int(State.RELEASED))
+            for number in sorted(numbers)
+            if number <= NUMBER_MASK
+        ),
+    ).rowcount
+    add(db, "committed", -found)
+    return found
+
+
+def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) -> int:
+    """The same for pages that were committed in a span of time, some from a number on."""
+    found = db.execute(
+        "UPDATE page SET stamp = ? WHERE number >= ? AND number < ? AND stamp > ? "
+        "AND stamp >= ? AND stamp < ?",
+        (int(State.RELEASED), first, first + PAGES, int(State.RELEASED), since, until),
+    ).rowcount
+    add(db, "committed", -found)
+    return found
+
+
+def addresses_after(db: sqlite3.Connection, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+    """Numbers and addresses of the next committed pages that have one."""
+    rows = db.execute(
+        "SELECT number, CAST(address AS BLOB) FROM page WHERE number > ? AND stamp > ? "
+        "AND address IS NOT NULL ORDER BY number LIMIT ?",
+        (number, int(State.RELEASED), PAGES),
+    ).fetchall()
+    return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
+
+
+def numbers(db: sqlite3.Connection) -> range:
+    """Page numbers that may exist."""
+    first, last = db.execute("SELECT min(number), max(number) FROM page").fetchone()
+    return range(first, last + 1) if last else range(1, 1)
+
+
+def compact_after(
+    db: sqlite3.Connection, bucket: int, living: Living
+) -> tuple[int, int, int | None]:
+    """Compact some buckets behind one; how many, records taken out, and the last bucket done."""
+    rows = db.execute(
+        "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id > ? ORDER BY id LIMIT ?",
+        (bucket, _BUCKETS),
+    ).fetchall()
+    better: list[tuple[bytes, int]] = []
+    removed = 0
+    for wide in (False, True):
+        mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is wide]
+        changed = compacted([raw for _, raw in mine], living, wide=wide)
+        names = [mine[position][0] for position in changed.positions]
+        better += zip(changed.data, names, strict=True)
+        removed += sum(changed.removed)
+    better.sort(key=lambda row: row[1])
+    emptied = [(number,) for data, number in better if not data]
+    db.executemany("UPDATE bucket SET data = ? WHERE id = ?", [row for row in better if row[0]])
+    db.executemany("DELETE FROM bucket WHERE id = ?", emptied)
+    add(db, "buckets", -len(emptied))
+    return len(rows), removed, rows[-1][0] if rows else None
+
+
+def remove_released(db: sqlite3.Connection, number: int, last: int) -> int | None:
+    """Remove released pages among the next ones behind a number, up to a last one.
+
+    :returns: the number reached; None: there are no more
+    """
+    (end,) = db.execute(
+        "SELECT max(number) FROM "
+        "(SELECT number FROM page WHERE number > ? AND number <= ? ORDER BY number LIMIT ?)",
+        (number, last, PAGES),
+    ).fetchone()
+    if end is None:
+        return None
+    query = "SELECT number, stamp FROM page WHERE number > ? AND number <= ? AND stamp = ?"
+    remove_pages(db, db.execute(query, (number, end, int(State.RELEASED))).fetchall())
+    return int(end)

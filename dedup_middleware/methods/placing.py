@@ -1,0 +1,61 @@
+"""The slots of a page, as numbers, in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import R64, U64, kernel
+from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import REMAINDER_BITS, WIDE_REMAINDER_BITS
+
+_TABLES = np.uint64(len(SIMHASH_TABLES))
+_FIRST_WIDE, _FIRST_BAND = np.uint64(SIMHASH_TABLES[0]), np.uint64(FIRST_BAND_TABLE)
+_KEY = np.uint64(KEY_TABLE)
+_PREFIX = np.uint64(16)
+_PREFIX_SHIFT = np.uint64(48)
+_REMAINDER_SHIFT = np.uint64(48 - REMAINDER_BITS)
+_REMAINDER = np.uint64((1 << REMAINDER_BITS) - 1)
+_MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
+_ONE = np.uint64(1)
+_S63 = np.uint64(63)
+
+
+def whole_page(key: int, simhash: int, bands: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Slots of a page in the key table, the SimHash tables and the band tables.
+
+    :param key: 64-bit hash of its key
+    :param simhash: 64 bits
+    :param bands: uint64[B]
+    :returns: words of :class:`.Slots`, uint64[2 * (5 + B)]
+    """
+    words: NDArray[np.uint64] = _whole_page(key, simhash, bands)
+    return words
+
+
+@subkernel
+def _narrow(words: Any, at: Any, table: Any, value: Any) -> None:
+    words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
+    words[at + _ONE] = value >> _REMAINDER_SHIFT & _REMAINDER
+
+
+@kernel(U64(types.uint64, types.uint64, R64))
+def _whole_page(key: Any, simhash: Any, bands: Any) -> Any:
+    words = np.empty(2 * (1 + len(SIMHASH_TABLES) + bands.size), np.uint64)
+    at = np.uint64(0)
+    _narrow(words, at, _KEY, key)
+    for i in range(_TABLES):
+        at += np.uint64(2)
+        turn = _PREFIX * i
+        # In two steps: a shift by 64 is not defined.
+        turned = simhash << turn | (simhash >> _ONE) >> (_S63 - turn)
+        words[at] = (_FIRST_WIDE + i) << _PREFIX | turned >> _PREFIX_SHIFT
+        words[at + _ONE] = turned & _MASK48
+    for i in range(np.uint64(bands.size)):
+        at += np.uint64(2)
+        _narrow(words, at, _FIRST_BAND + i, bands[i])
+    return words

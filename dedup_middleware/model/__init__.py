@@ -1,0 +1,1 @@
+"""Frozen values: documents, fingerprints, records, buckets, claims."""

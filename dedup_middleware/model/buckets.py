@@ -1,0 +1,240 @@
+"""Buckets and their records: where a page is in the tables, and its neighbours there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import overload
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.model.records import (
+    NARROW,
+    NUMBER_BITS,
+    REMAINDER_BITS,
+    WIDE,
+    WIDE_REMAINDER_BITS,
+)
+
+KEY_TABLE = 0
+EXACT_TABLE = 1
+SIMHASH_TABLES = (2, 3, 4, 5)
+FIRST_BAND_TABLE = 6
+_MASK64 = (1 << 64) - 1
+_MASK48 = (1 << WIDE_REMAINDER_BITS) - 1
+
+
+@attrs.frozen
+class Slot:
+    """Where one table holds a page.
+
+    ``bucket`` is the bucket key, ``table << 16 | prefix``. ``head`` are the suffix bits in the
+    record: 48 bits of the rotated SimHash in a wide table, 24 bits of the hash in a narrow one.
+    """
+
+    bucket: int
+    head: int
+
+    @property
+    def table(self) -> int:
+        """Number of the table."""
+        return self.bucket >> 16
+
+    @property
+    def prefix(self) -> int:
+        """16-bit prefix that names the bucket."""
+        return self.bucket & 0xFFFF
+
+    @property
+    def wide(self) -> bool:
+        """Whether the records of the table are wide ones (SimHash)."""
+        return self.table in SIMHASH_TABLES
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return WIDE if self.wide else NARROW
+
+
+class Slots(Sequence[Slot]):
+    """Some slots as one array for a kernel; objects are made on access only.
+
+    :param words: uint64[2 n], of each slot its bucket and its head; it must not change any more
+
+    >>> slots = Slots(np.array([7, 1, 9, 2], np.uint64))
+    >>> slots[1], len(slots), slots == (Slot(7, 1), Slot(9, 2))
+    (Slot(bucket=9, head=2), 2, True)
+    """
+
+    __slots__ = ("_objects", "words")
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self.words = words
+        self._objects: tuple[Slot, ...] | None = None
+
+    @classmethod
+    def of(cls, slots: Iterable[Slot]) -> Slots:
+        """The same slots as numbers."""
+        if isinstance(slots, Slots):
+            return slots
+        return cls(np.array([n for one in slots for n in (one.bucket, one.head)], np.uint64))
+
+    def numbers(self) -> tuple[list[int], list[int]]:
+        """Their buckets and their heads, for loops that need no object for each slot."""
+        words = self.words.tolist()
+        return words[::2], words[1::2]
+
+    def __len__(self) -> int:
+        return len(self.words) // 2
+
+    @overload
+    def __getitem__(self, index: int) -> Slot: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Slot, ...]: ...
+    def __getitem__(self, index: int | slice) -> Slot | tuple[Slot, ...]:
+        return self._as_objects()[index]
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._as_objects())
+
+    def _as_objects(self) -> tuple[Slot, ...]:
+        if self._objects is None:
+            numbers = iter(self.words.tolist())
+            self._objects = tuple(map(Slot, numbers, numbers))
+        return self._objects
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Slots):
+            return np.array_equal(self.words, other.words)
+        return tuple(self) == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Slots({tuple(self)})"
+
+
+def rotate_left(value: int, bits: int) -> int:
+    """A 64-bit value rotated left.
+
+    >>> hex(rotate_left(0x1234_0000_0000_0001, 16))
+    '0x11234'
+    """
+    return (value << bits | value >> (64 - bits)) & _MASK64 if bits else value
+
+
+def narrow_slot(table: int, value: int) -> Slot:
+    """Place of a 64-bit hash in a narrow table: 16 bits of prefix, 24 of remainder."""
+    return Slot(table << 16 | value >> 48, value >> (48 - REMAINDER_BITS) & 0xFFFFFF)
+
+
+def simhash_slots(simhash: int) -> tuple[Slot, ...]:
+    """Places of a SimHash in the four rotated tables."""
+    turned = [rotate_left(simhash, 16 * i) for i in range(len(SIMHASH_TABLES))]
+    return tuple(
+        Slot(table << 16 | value >> WIDE_REMAINDER_BITS, value & _MASK48)
+        for table, value in zip(SIMHASH_TABLES, turned, strict=True)
+    )
+
+
+def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
+    """Places of the MinHash bands, one table each."""
+    return tuple(narrow_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
+
+
+@cache
+def table_name(table: int) -> str:
+    """Name of a table for people.
+
+    >>> [table_name(t) for t in (0, 1, 2, 5, 6)]
+    ['key', 'exact', 'simhash/0', 'simhash/48', 'band/0']
+    """
+    if table == KEY_TABLE:
+        return "key"
+    if table == EXACT_TABLE:
+        return "exact"
+    if table in SIMHASH_TABLES:
+        return f"simhash/{16 * (table - SIMHASH_TABLES[0])}"
+    return f"band/{table - FIRST_BAND_TABLE}"
+
+
+@attrs.frozen(eq=False)
+class Neighbours:
+    """Page ids found in the buckets of a page, ascending, and for each its tables (bit mask)."""
+
+    numbers: NDArray[np.uint64]
+    tables: NDArray[np.uint64]
+    corrupt: int = 0  # bytes that are no whole record
+    full: int = 0  # buckets that take no more records
+    scanned: int = 0  # SimHash records that the Hamming kernel compared
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+NOBODY = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+NARROW_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
+
+
+def most_met(near: Neighbours, most: int) -> Neighbours:
+    """Of too many pages those found in most tables, the oldest first; ascending.
+
+    Pages found by their key come before all others, so that a flooded bucket can't hide an
+    earlier version of a page.
+    """
+    if len(near) <= most:
+        return near
+    others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
+    order = np.lexsort((near.numbers, -np.bitwise_count(near.tables).astype(np.int64), others))
+    best = np.sort(order[:most])
+    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full, near.scanned)
+
+
+# A bucket takes no more records beyond this many bytes: 95,325 wide ones, what honest pages fill
+# at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
+# page is still found by its other tables.
+BUCKET_LIMIT = 1 << 20
+FULL_BUCKET = BUCKET_LIMIT - WIDE  # beyond these bytes a bucket takes no more wide records
+
+PAYLOAD_LIMIT = 1 << 16  # bytes
+
+# Longer addresses are cut: they only name a page in a verdict, the key table identifies it.
+ADDRESS_LIMIT = 4096
+
+
+_FIRST_WIDE = SIMHASH_TABLES[0] << 16
+_BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+
+
+def record(slot: Slot, number: int) -> bytes:
+    """The record of page ``number`` in the bucket of ``slot``."""
+    return record_of(slot.bucket, slot.head, number)
+
+
+def record_of(bucket: int, head: int, number: int) -> bytes:
+    """The same for a slot given as numbers."""
+    wide = _FIRST_WIDE <= bucket < _BEHIND_WIDE
+    return (head << NUMBER_BITS | number).to_bytes(WIDE if wide else NARROW, "little")
+
+
+def head(slot: Slot) -> bytes:
+    """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
+    wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
+    return slot.head.to_bytes(6 if wide else 3, "little")
+
+
+def cut_address(address: str) -> bytes:
+    """An address as stored: UTF-8, at most ADDRESS_LIMIT bytes, never half a character.
+
+    >>> cut_address("https://a/1")
+    b'https://a/1'
+    """
+    raw = address.encode("utf-8", "replace")
+    if len(raw) <= ADDRESS_LIMIT:
+        return raw
+    return raw[:ADDRESS_LIMIT].decode("utf-8", "ignore").encode()

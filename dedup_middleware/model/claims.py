@@ -1,0 +1,156 @@
+"""What an index is asked for and what it answers: entries, claims, candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.model.buckets import (
+    NOBODY,
+    PAYLOAD_LIMIT,
+    Neighbours,
+    Slot,
+    Slots,
+)
+from dedup_middleware.model.records import NO_PAGES, NUMBER_MASK, Satellites, State
+
+MOST_KNOWN = 4096  # pages that one proposal can name
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """A page to be proposed to an index.
+
+    ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
+    kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
+    record of it. ``payload`` is whatever else a
+    method keeps of a page, of any length up to 65,536 bytes; the index does not look into it.
+    ``exact`` says that a stored page with the same text settles the decision: of all duplicates it
+    is the one to name, unless the key is that of another. The text is the same if size, SimHash,
+    exact hash, figures and sketch are.
+
+    :raises ValueError: the payload is too long
+    """
+
+    slots: tuple[Slot, ...] | Slots
+    content: bytes
+    address: str | None
+    payload: bytes = b""
+    exact: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.payload) > PAYLOAD_LIMIT:
+            raise ValueError(
+                f"payload has {len(self.payload)} bytes: an index keeps at most {PAYLOAD_LIMIT} of "
+                "a page; shorten it"
+            )
+
+
+@attrs.frozen
+class Claim:
+    """A page's number, on lease until it is committed or released."""
+
+    number: int
+    token: int  # distinguishes this claim from any other one of the same number
+
+
+@attrs.frozen(eq=False)
+class Candidates:
+    """Stored pages that a page shares a bucket with, all of one moment.
+
+    ``near``: their ids, and the tables in which they were found; equal remainders in the narrow
+    tables, SimHashes within the distance in the others. ``pages``: their page records, ascending;
+    those of the SimHash tables alone may be missing (``missing``). ``addresses``: what the index
+    could say of them on the way. ``more``: there are more of them than one answer holds; see
+    :meth:`Index.candidates`. Where an exact copy settles an entry, it may be the only candidate.
+    """
+
+    near: Neighbours = NOBODY
+    pages: Satellites = NO_PAGES
+    addresses: Mapping[int, str | None] = attrs.field(factory=dict)
+    more: bool = False
+
+    @property
+    def missing(self) -> NDArray[np.uint64]:
+        """Ids of candidates without a page record, ascending."""
+        if len(self.pages) == len(self.near):
+            return self.near.numbers[:0]
+        return np.setdiff1d(self.near.numbers, self.pages.numbers, assume_unique=True)
+
+
+NO_CANDIDATES = Candidates()
+
+
+@attrs.frozen(eq=False)
+class Claimed:
+    """The claim of a page, and the pages that it met in the SimHash tables alone, or that were
+    claimed just before it by the same process.
+
+    The claim must be released if one of those makes the page a duplicate.
+    """
+
+    claim: Claim
+    candidates: Candidates = NO_CANDIDATES
+
+
+@attrs.frozen(eq=False)
+class Known:
+    """Pages that a client has judged and found to be unlike the one that it proposes.
+
+    ``pages``: their records as they were judged, in any order. A page of them blocks a claim again
+    if its id belongs to other content by now (a server that lost its last second gives ids twice),
+    or if it is alive although it was judged as a released one. ``wanted``: candidates whose page
+    record the client lacks; it comes with the answer, even with a claim. ``upto``: every page up to
+    this id counts as known: after a flood, of which only a part was judged.
+
+    :raises ValueError: more pages than :data:`MOST_KNOWN`
+    """
+
+    pages: Satellites = NO_PAGES
+    wanted: NDArray[np.uint64] = NO_PAGES.numbers
+    upto: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.pages) > MOST_KNOWN:
+            raise ValueError(
+                f"{len(self.pages)} pages are known: a proposal can name at most {MOST_KNOWN}; "
+                "give the last id of all as upto"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(len(self.pages) or len(self.wanted) or self.upto)
+
+    def still(self, now: Satellites) -> NDArray[np.uint64]:
+        """Ids of the pages that still are what was judged, ascending.
+
+        :param now: the records of ``pages`` at this moment, in their order
+        """
+        gone = (self.pages.states == State.RELEASED) | (self.pages.states == State.FREE)
+        alive = (now.states == State.PENDING) | (now.states == State.COMMITTED)
+        same = np.where(gone, ~alive, now.content == self.pages.content)
+        return np.sort(self.pages.numbers[same])
+
+
+NOTHING_KNOWN = Known()
+
+
+EVERYTHING = Known(upto=NUMBER_MASK)  # the claim of a page that is entered whatever is stored
+
+
+@attrs.frozen(eq=False)
+class Proposed:
+    """A page that waits for its answer, with others; see :meth:`Index.propose`."""
+
+    entry: Entry
+    distance: int
+    lease: float
+    probes: tuple[Slot, ...] = ()
+    known: Known = NOTHING_KNOWN
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """All places to look into; those of the entry come first."""
+        return (*self.entry.slots, *self.probes) if self.probes else self.entry.slots

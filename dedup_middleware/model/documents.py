@@ -1,0 +1,142 @@
+"""A document, and the verdict on it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from dedup_middleware.model.claims import Claim
+
+from dedup_middleware.model.fingerprint import Fingerprint
+
+NEW = "new"
+
+
+DUPLICATE = "duplicate"
+
+
+REVISIT = "revisit"
+
+
+EMPTY = "empty"
+
+
+UNCHECKED = "unchecked"
+
+
+@attrs.frozen
+class Document:
+    """A page as it comes in: its name, and its text or its HTML.
+
+    :param key: names the page for ever, usually its address; the same key again is a revisit
+    :param text: the body text; computed from ``html`` when None
+    :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
+    :param charset: charset of the Content-Type header, if known
+    :param description: the page's own summary (meta description); taken from ``html`` when empty
+    """
+
+    key: str
+    title: str = attrs.field(default="", repr=False)
+    text: str | None = attrs.field(default=None, repr=False)
+    html: bytes | str | None = attrs.field(default=None, repr=False)
+    charset: str | None = None
+    description: str = attrs.field(default="", repr=False)
+
+
+@attrs.frozen
+class Match:
+    """The stored page that holds what the new one says.
+
+    :param key: document key of the stored page; None when the index keeps no addresses
+    :param number: its page id in the index
+    :param similarity: share of the new page's shingles that the stored page holds, 0 to 1
+    :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
+    :param distance: Hamming distance of the SimHashes in bits, None where one has none
+    :param tables: names of the tables that found it
+    :param shared: estimated number of shingles that both have, None if the method does not look
+    :param figures: number of places in which the two have other figures or names, None if the
+        method does not look
+    :param rule: the rule of the method that decided, also where the reason is ``unchanged``
+    """
+
+    key: str | None
+    number: int
+    similarity: float
+    jaccard: float
+    distance: int | None
+    tables: tuple[str, ...] = ()
+    shared: int | None = None
+    figures: int | None = None
+    rule: str = ""
+
+
+@attrs.frozen
+class Verdict:
+    """What is decided of a page.
+
+    ``outcome`` is one of ``new``, ``duplicate``, ``revisit`` (same key, nothing new in it),
+    ``empty`` (nothing to compare) and ``unchecked`` (the index was unavailable); ``reason``
+    is a short name of the rule that decided. ``nearest`` is the most similar stored page that was
+    compared with a new one and did not make it a duplicate, its key None where that would take
+    another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
+    ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them.
+    """
+
+    key: str
+    outcome: str
+    reason: str
+    match: Match | None = None
+    fingerprint: Fingerprint | None = attrs.field(default=None, repr=False, eq=False)
+    claim: Claim | None = attrs.field(default=None, repr=False)
+    document: Document | None = attrs.field(default=None, repr=False, eq=False)
+    nearest: Match | None = attrs.field(default=None, repr=False)
+    earlier: tuple[int, ...] = ()
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether a stored page with another key already says what this one says."""
+        return self.outcome == DUPLICATE
+
+    @property
+    def is_revisit(self) -> bool:
+        """Whether this very page is stored already and says nothing new."""
+        return self.outcome == REVISIT
+
+    def __str__(self) -> str:
+        if self.match is None:
+            return f"{self.outcome} ({self.reason})"
+        page = self.match.key or f"page {self.match.number}"
+        # Rounded down: 100 % is said only of what is whole.
+        share = f"{math.floor(self.match.similarity * 100)} % alike"
+        return f"{self.outcome} of {page} ({share}, {self.reason})"
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values, for items and JSON; without a match its values are None."""
+    nearest = verdict.nearest
+    return {
+        "outcome": verdict.outcome,
+        "reason": verdict.reason,
+        **_explained(verdict.match),
+        "nearest": None if nearest is None else _explained(nearest),
+        "earlier": list(verdict.earlier),
+    }
+
+
+def _explained(match: Match | None) -> dict[str, Any]:
+    if match is None:
+        names = ("match", "similarity", "jaccard", "distance", "shared", "figures", "rule")
+        return {**dict.fromkeys(names), "tables": []}
+    return {
+        "match": match.key,
+        "similarity": round(match.similarity, 4),
+        "jaccard": round(match.jaccard, 4),
+        "distance": match.distance,
+        "shared": match.shared,
+        "figures": match.figures,
+        "rule": match.rule,
+        "tables": list(match.tables),
+    }

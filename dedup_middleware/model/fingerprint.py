@@ -1,0 +1,61 @@
+"""The fingerprint of a page: the values by which pages are compared."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+
+@attrs.frozen(eq=False)
+class Signature:
+    """What an index keeps of a page for one method.
+
+    :param keys: pairs (group, 64-bit value): two pages are candidates of each other when they
+        share a value in one group. The high bits of a value differ first, so they can name a
+        bucket. No keys: the candidates that all methods have in common.
+    :param payload: what the comparison needs, little-endian; the method documents its layout
+    """
+
+    keys: tuple[tuple[int, int], ...]
+    payload: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
+class Fingerprint:
+    """What is computed of a page to compare it; fingerprints of equal parameters are comparable.
+
+    ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
+    uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
+    the distinct shingles, ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
+    and of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
+    0 where there is none. ``signature`` is that of a method of the literature, if
+    ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
+    SimHash, ``simhash`` is the same. ``volatile`` names the bits of the SimHash to be flipped in
+    further probes (``DEDUP_PROBES``).
+    """
+
+    key: str
+    key_hash: int
+    exact: int
+    size: int
+    simhash: int | None
+    minhash: NDArray[np.uint32] = attrs.field(repr=False)
+    sketch: NDArray[np.uint64] = attrs.field(repr=False)
+    bands: NDArray[np.uint64] = attrs.field(repr=False)
+    figures: NDArray[np.uint8] = attrs.field(repr=False)
+    clauses: NDArray[np.uint8] = attrs.field(repr=False)
+    host: int = 0
+    title: int = 0
+    volatile: tuple[int, ...] = ()
+    signature: Signature | None = attrs.field(default=None, repr=False)
+
+    @property
+    def payload(self) -> bytes:
+        """What an index keeps of the page in addition to its CONTENT record."""
+        return b"" if self.signature is None else self.signature.payload
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the page has no shingle at all, so that nothing can be said of it."""
+        return self.size == 0

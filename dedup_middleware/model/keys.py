@@ -1,0 +1,64 @@
+"""Names of pages, and keyed hashes of names."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from hashlib import blake2b
+
+
+def keyed_hash(text: str, hash_key: int) -> int:
+    """Keyed 64-bit hash of a name (BLAKE2b); lone surrogates are no error."""
+    digest = blake2b(
+        text.encode("utf-8", "surrogatepass"),
+        digest_size=8,
+        key=hash_key.to_bytes(8, "little"),
+    )
+    return int.from_bytes(digest.digest(), "little")
+
+
+def short_hash(text: str, hash_key: int) -> int:
+    """:func:`keyed_hash` in 16 bits, 1 to 65535; 0 for no text."""
+    return max(1, keyed_hash(text, hash_key) & 0xFFFF) if text else 0
+
+
+_CONTENT_KEY = "text:"
+
+
+_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?([^/?#:]+)", re.I)
+
+
+_NO_LETTERS = re.compile(r"[\W_]+")
+
+
+_TITLE_CHARS = 500
+
+
+def host_of(key: str) -> str:
+    """The host that a document key names; none if it is no address.
+
+    >>> host_of("https://www.One.example:8080/a/1"), host_of("isbn 1")
+    ('one.example', '')
+    """
+    found = _HOST.match(key)
+    return found[1].lower() if found else ""
+
+
+def letters_of(title: str) -> str:
+    """A title without white space, punctuation and case, so that small differences do not count.
+
+    >>> letters_of("News： Today!") == letters_of("news:today")
+    True
+    """
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", title[:_TITLE_CHARS]).lower())
+
+
+def content_key(text: str | bytes) -> str:
+    """Key of a page that has no name: a hash of what it says."""
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return _CONTENT_KEY + blake2b(raw, digest_size=16).hexdigest()
+
+
+def is_content_key(key: str) -> bool:
+    """Whether a key was made from the page's content, so that it names no page."""
+    return key.startswith(_CONTENT_KEY)

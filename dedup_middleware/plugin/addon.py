@@ -1,0 +1,21 @@
+"""One line in a settings file: ``ADDONS = {"dedup_middleware.Addon": 500}``."""
+
+from __future__ import annotations
+
+from scrapy.settings import BaseSettings
+
+from dedup_middleware.plugin.pipeline import DedupPipeline
+
+# After the pipelines that clean items (300 by custom), before those that store them (800).
+PRIORITY = 450
+
+
+class Addon:
+    """Puts :class:`~dedup_middleware.DedupPipeline` among the item pipelines.
+
+    A priority given in ``ITEM_PIPELINES`` is kept; None there switches the pipeline off.
+    """
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Called by Scrapy before the crawl."""
+        settings.setdefault_in_component_priority_dict("ITEM_PIPELINES", DedupPipeline, PRIORITY)

@@ -1,0 +1,260 @@
+"""Items on their way through the later pipelines, and the claims that belong to them.
+
+A claim belongs to the item that was decided, whatever later pipelines make of it: they may change
+it, copy it, or return another object. So nothing is computed from the item a second time. Scrapy
+takes an item through all pipelines and sends the signal of its end in one coroutine
+(``Scraper.start_itemproc_async``), and waits there for the handlers of the signal, which run in
+copies of its context. The links between a signal and an item, the surest first:
+
+1. **Coroutine.** A context variable names the item that entered in the context, and the task in
+   which it entered waits for the running handler. Other tasks may have inherited the context (a
+   page that is fetched because a pipeline fetches an image, say); for those it does not wait.
+2. **Coroutine and object.** If a later pipeline sends further items from within its
+   ``process_item`` and waits for them, several items enter in one task; then the object of the
+   signal must be the same as well.
+3. **Object.** If ``process_item`` ran in a task of its own, that task has ended when the signal
+   comes. Then the signal must carry the very object, with the same page in it.
+
+Without any of these a claim is never committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import attrs
+
+from dedup_middleware.model.documents import Verdict
+from dedup_middleware.plugin.items import PageFields
+
+MAX_NESTED = 8  # items on their way at the same time in one task
+MAX_LOST = 1000  # objects on their way before those without a link are looked for
+
+
+class Doubt(enum.Enum):
+    """Why the claim of an item that may be stored is not committed."""
+
+    NO_LINK = "no link"
+    NESTED = "nested"
+    REUSED = "reused"
+    NO_ITEM = "no item"
+
+
+@attrs.define(eq=False)
+class ItemInFlight:
+    """An item that entered, from then until the signal of its end.
+
+    ``item`` is a strong reference, so that no other object gets its id. ``fields``: the page in
+    it; None for an object that is no item. ``task``: the task in which it went on to the next
+    pipeline. ``is_reused``: the object entered again, with another page in it, while it was on its
+    way.
+    """
+
+    item: Any
+    fields: PageFields | None
+    verdict: Verdict | None = None
+    task: weakref.ref[asyncio.Task[Any]] | None = None
+    is_reused: bool = False
+    is_cut: bool = False
+    is_open: bool = True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no coroutine is left that could send the signal of its end."""
+        if self.task is None:  # it is being decided
+            return False
+        task = self.task()
+        return self.is_cut or task is None or task.done()
+
+
+@attrs.frozen
+class Ending:
+    """What becomes of a verdict: commit it if ``stored``, else release it."""
+
+    verdict: Verdict
+    stored: bool
+    doubt: Doubt | None = None
+
+
+@attrs.frozen(eq=False)
+class _Link:
+    """The item that entered last in a context, and those before it in the same task.
+
+    ``outer`` were on their way when it entered. ``is_nested``: there were some.
+    """
+
+    flying: ItemInFlight
+    outer: _Link | None
+    is_nested: bool
+    depth: int
+
+
+class InFlight:
+    """Finds the item that a signal is about, or none.
+
+    :param read: the page in an item; None for an object that is no item
+    """
+
+    def __init__(self, read: Callable[[Any], PageFields | None]) -> None:
+        self._read = read
+        # One for each crawl: two crawls may run in one process.
+        self._link: ContextVar[_Link | None] = ContextVar("dedup_item", default=None)
+        self._objects: dict[int, list[ItemInFlight]] = {}
+        self._limit = MAX_LOST
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def enter(self, item: Any, fields: PageFields | None) -> ItemInFlight:
+        """An item has come; call :meth:`send_on` when it goes on to the next pipeline."""
+        flying = ItemInFlight(item, fields)
+        if fields is None:
+            return flying
+        same = self._objects.setdefault(id(item), [])
+        if same and any(other.fields != fields for other in same):
+            for one in (flying, *same):
+                one.is_reused = True
+        same.append(flying)
+        return flying
+
+    def send_on(self, flying: ItemInFlight) -> None:
+        """Link an item to the running task, in which the signal of its end will be sent.
+
+        Every item that entered needs it, also one that is dropped: it gets a signal too.
+        """
+        task = asyncio.current_task()
+        if task is None:
+            return
+        flying.task = weakref.ref(task)  # the task holds its context, which holds the link
+        outer = self._link.get()
+        while outer is not None and not (outer.flying.is_open and _in(outer.flying, task)):
+            outer = outer.outer
+        depth = 0 if outer is None else outer.depth + 1
+        if outer is not None and depth >= MAX_NESTED:
+            _cut(outer)
+            self._link.set(_Link(flying, None, is_nested=True, depth=1))
+        else:
+            self._link.set(_Link(flying, outer, is_nested=outer is not None, depth=depth))
+
+    async def leave(self, item: Any, *, stored: bool) -> list[Ending]:
+        """A signal says that an item is through the pipelines.
+
+        Call it from the handler of the signal.
+
+        :param item: the object of the signal, maybe another than the one that entered
+        :param stored: all pipelines have returned; False: one dropped it or failed
+        :returns: the verdicts to be settled; none if the item never entered or holds none
+        """
+        link = self._link.get()
+        if link is not None and link.flying.is_open and not _waits_for_us(link.flying):
+            # With eager tasks a handler begins to run before anyone waits for it.
+            await asyncio.sleep(0)
+        flying, doubt = self._by_task(link, item)
+        if flying is None:
+            flying = self._by_object(item)
+        if flying is None:
+            return self._give_up(self._suspects(item, stored=stored))
+        if flying.is_reused:
+            doubt = Doubt.REUSED
+        elif stored and doubt is None and item is not flying.item and self._read(item) is None:
+            doubt = Doubt.NO_ITEM
+        verdict = self._close(flying)
+        if verdict is None:
+            return []
+        if not stored:
+            return [Ending(verdict, stored=False)]
+        return [Ending(verdict, stored=doubt is None, doubt=doubt)]
+
+    def _by_task(self, link: _Link | None, item: Any) -> tuple[ItemInFlight | None, Doubt | None]:
+        if link is None:
+            return None, None
+        if not link.is_nested:
+            found = link.flying.is_open and _waits_for_us(link.flying)
+            return (link.flying if found else None), None
+        newest = None
+        while link is not None:
+            flying = link.flying
+            if flying.is_open and _waits_for_us(flying):
+                if flying.item is item:
+                    return flying, None
+                newest = newest or flying
+            link = link.outer
+        # Most likely it is the newest, and to release the wrong one loses no content.
+        return newest, Doubt.NESTED
+
+    def _by_object(self, item: Any) -> ItemInFlight | None:
+        same = self._objects.get(id(item), ())
+        if len(same) != 1 or not same[0].is_lost or self._read(item) != same[0].fields:
+            return None
+        return same[0]
+
+    def overdue(self) -> list[Ending]:
+        """Verdicts of items whose signal never came; looked for when many are on their way."""
+        if len(self._objects) <= self._limit:
+            return []
+        endings = self._give_up(self._all_lost())
+        self._limit = max(MAX_LOST, 2 * len(self._objects))
+        return endings
+
+    def _all_lost(self) -> list[ItemInFlight]:
+        return [one for same in self._objects.values() for one in same if one.is_lost]
+
+    def _suspects(self, item: Any, *, stored: bool) -> list[ItemInFlight]:
+        """The items one of which a signal without a link may be about.
+
+        One that is stored has entered, and may be any that has lost its link. One that is not may
+        have been dropped before it came here; it is only looked for by the page in it.
+        """
+        lost = self._all_lost()
+        if stored or not lost:
+            return lost
+        fields = self._read(item)
+        return [one for one in lost if one.fields == fields]
+
+    def _give_up(self, lost: list[ItemInFlight]) -> list[Ending]:
+        verdicts = [self._close(flying) for flying in lost]
+        return [Ending(one, stored=False, doubt=Doubt.NO_LINK) for one in verdicts if one]
+
+    def _close(self, flying: ItemInFlight) -> Verdict | None:
+        """Forget an item; a context that lives on keeps neither it nor its verdict."""
+        same = self._objects.get(id(flying.item))
+        if same is not None and flying in same:
+            same.remove(flying)
+            if not same:
+                del self._objects[id(flying.item)]
+        verdict = flying.verdict
+        flying.is_open = False
+        flying.item = flying.fields = flying.verdict = None
+        return verdict
+
+    def clear(self) -> None:
+        """Forget all items; their claims are released by their owner."""
+        for same in list(self._objects.values()):
+            for flying in list(same):
+                self._close(flying)
+
+
+def _in(flying: ItemInFlight, task: asyncio.Task[Any]) -> bool:
+    return flying.task is not None and flying.task() is task
+
+
+def _waits_for_us(flying: ItemInFlight) -> bool:
+    """Whether the task of an item waits for handlers of a signal, the running one among them.
+
+    asyncio has no public name for what a task waits for. Without these attributes nothing is
+    found, so that the object must be the link.
+    """
+    task = None if flying.task is None else flying.task()
+    gathering = getattr(task, "_fut_waiter", None)
+    return asyncio.current_task() in getattr(gathering, "_children", ())
+
+
+def _cut(link: _Link | None) -> None:
+    while link is not None:
+        link.flying.is_cut = True
+        link = link.outer

@@ -1,0 +1,107 @@
+"""From an item of any kind to a document, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from itemadapter import ItemAdapter
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.model.documents import Document, Verdict, as_dict
+from dedup_middleware.model.keys import content_key
+
+
+def _value(adapter: ItemAdapter, field: str) -> Any:
+    try:
+        return adapter[field]
+    except (KeyError, AttributeError):
+        # A declared field of some kinds of item may have no value yet.
+        return None
+
+
+def is_skipped(adapter: ItemAdapter, options: Options) -> bool:
+    """Whether the item asks not to be looked at."""
+    return bool(_value(adapter, options.skip_field))
+
+
+@attrs.frozen
+class PageFields:
+    """The page in an item, as its fields hold it at one moment; equal if nothing has changed.
+
+    ``key`` is empty if the item names no page. ``text`` is not None if the field holds a string
+    or a list of strings, as item loaders leave it, which are joined.
+    """
+
+    key: str
+    title: str = attrs.field(repr=False)
+    text: str | None = attrs.field(repr=False)
+    html: str | bytes | None = attrs.field(repr=False)
+    charset: str | None
+
+
+def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
+    """The page in an item; values of types that a field can't have count as none."""
+    key = _value(adapter, options.key_field)
+    title = _value(adapter, options.title_field)
+    text = _value(adapter, options.text_field)
+    html = _value(adapter, options.html_field)
+    charset = _value(adapter, options.charset_field)
+    if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
+        text = "\n".join(text)
+    return PageFields(
+        "" if key is None else str(key),
+        title if isinstance(title, str) else "",
+        text if isinstance(text, str) else None,
+        html if isinstance(html, (str, bytes)) and html else None,
+        charset if isinstance(charset, str) else None,
+    )
+
+
+def to_document(adapter: ItemAdapter, options: Options) -> Document | None:
+    """The page in an item, or None if it has neither a key nor any content."""
+    return document_of(read_fields(adapter, options))
+
+
+def document_of(fields: PageFields) -> Document | None:
+    """The page, named by a hash of its content if need be; None if it has neither."""
+    content = fields.text or fields.html
+    key = fields.key or (None if content is None else content_key(content))
+    if key is None:
+        return None
+    has_text = fields.text is not None and bool(fields.text.strip())
+    return Document(
+        key=key,
+        title=fields.title,
+        text=fields.text if has_text else None if fields.html else "",
+        html=None if has_text else fields.html,
+        charset=fields.charset,
+    )
+
+
+def fill(adapter: ItemAdapter, document: Document, options: Options) -> None:
+    """Put the extracted text and title into fields the item has and that are empty."""
+    for field, value in (
+        (options.text_field, document.text),
+        (options.title_field, document.title),
+    ):
+        if value and _has_field(adapter, field) and not _value(adapter, field):
+            _put(adapter, field, value)
+
+
+def mark(adapter: ItemAdapter, verdict: Verdict, options: Options) -> bool:
+    """Put the verdict into the item; False if it has no such field."""
+    return _put(adapter, options.mark_field, as_dict(verdict))
+
+
+def _put(adapter: ItemAdapter, field: str, value: Any) -> bool:
+    """False if the item can't take it: it has no such field, or is frozen."""
+    try:
+        adapter[field] = value
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _has_field(adapter: ItemAdapter, field: str) -> bool:
+    return field in adapter or field in adapter.field_names()

@@ -1,0 +1,396 @@
+"""The Scrapy item pipeline: drops near-duplicates, and commits or releases on item signals."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.utils.asyncio import is_asyncio_available
+
+from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.model.documents import DUPLICATE, EMPTY, REVISIT, UNCHECKED
+from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
+from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
+from dedup_middleware.plugin.items import (
+    PageFields,
+    document_of,
+    fill,
+    is_skipped,
+    mark,
+    read_fields,
+)
+from dedup_middleware.plugin.settings import options_from_settings
+from dedup_middleware.plugin.summary import Summary
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from dedup_middleware.core.deduplicator import Deduplicator
+    from dedup_middleware.journal.writer import Recorder
+    from dedup_middleware.model.documents import Document, Verdict
+    from dedup_middleware.plugin.metrics import Exporter
+
+logger = logging.getLogger(__name__)
+
+_UNREADABLE = PageFields("", "", None, None, None)
+_UNSURE = (
+    "%s is not entered into the index, because it is not certain that it is stored: %s. "
+    "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
+    "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
+)
+_WHY_UNSURE = {
+    Doubt.NO_LINK: (
+        "its process_item ran in a task or Deferred of its own and a later pipeline returned "
+        "another object; await super().process_item(item) in the coroutine that Scrapy awaits"
+    ),
+    Doubt.NESTED: (
+        "a later pipeline sends further items from its process_item and another returns another "
+        "object; send them from a task of their own"
+    ),
+    Doubt.REUSED: (
+        "its object was changed by the spider, or yielded again with another page, while it was on "
+        "its way; yield a new object for every page"
+    ),
+    Doubt.NO_ITEM: (
+        "a later pipeline returned something that is no item; return the item from process_item"
+    ),
+}
+
+
+class DedupPipeline:
+    """Drops items whose text is stored already, and records in the index what was stored.
+
+    Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML
+    field; see ``docs/settings.md`` for the names. An error of the plugin is never raised as an item
+    error.
+    """
+
+    def __init__(
+        self, crawler: Crawler, options: Options, settings_error: OptionsError | None = None
+    ) -> None:
+        self.crawler = crawler
+        self._settings_error = settings_error
+        self.options = options
+        self._deduplicator: Deduplicator | None = None
+        self._recorder: Recorder | None = None
+        self._summary: Summary | None = None
+        self._exporter: Exporter | None = None
+        self._inflight = InFlight(self._read)
+        self._stats = crawler.stats  # read once: Scrapy checks every access
+        self._warned: set[object] = set()
+        connect = crawler.signals.connect
+        connect(self._on_scraped, signals.item_scraped)
+        connect(self._on_dropped, signals.item_dropped)
+        connect(self._on_error, signals.item_error)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy.
+
+        :raises NotConfigured: switched off, or there is no asyncio event loop
+        """
+        try:
+            options = options_from_settings(crawler.settings)
+        except OptionsError as error:
+            # Raising here would end the crawl with a traceback instead of one clear line.
+            return cls(crawler, Options(), settings_error=error)
+        if not options.enabled:
+            raise NotConfigured("DEDUP_ENABLED is False")
+        if not _has_event_loop():
+            raise NotConfigured(
+                "near-duplicates are not looked for: it needs an asyncio event loop; leave "
+                "TWISTED_REACTOR as it is by default"
+            )
+        return cls(crawler, options)
+
+    async def open_spider(self) -> None:
+        """Load kernels and dictionary, open the index.
+
+        :raises CloseSpider: a setting or the index can't be used
+        """
+        if self._settings_error is not None:
+            logger.error("The crawl is not started: %s", self._settings_error)
+            raise CloseSpider("dedup_settings")
+        from dedup_middleware.core.deduplicator import Deduplicator
+        from dedup_middleware.index.opening import open_index
+        from dedup_middleware.journal.writer import Recorder
+        from dedup_middleware.plugin.counting import counted
+
+        try:
+            self._exporter = self._make_exporter()
+            index = counted(open_index(self.options), self._count)
+            self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
+            await self._deduplicator.open()
+        except IndexUnavailableError as error:
+            self._count("error/index", 1)
+            logger.warning(
+                "The index %s can't be used yet, DEDUP_ON_ERROR=%s applies until it can: %s",
+                self.options.safe_index_url,
+                self.options.on_error,
+                error,
+            )
+            if self.options.on_error == "close":
+                raise CloseSpider("dedup_index_unavailable") from None
+        except OptionsError as error:
+            logger.error("The crawl is not started: %s", error)
+            raise CloseSpider("dedup_settings") from None
+        except DedupError as error:
+            logger.error("The crawl is not started: %s", error)
+            raise CloseSpider("dedup_index_refused") from None
+        self._recorder = Recorder(self.options, self._count)
+        if self.crawler.stats is not None:
+            interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
+            self._summary = Summary(self.crawler.stats, interval, self._report_counts)
+            self._summary.start()
+        if self._exporter is not None:
+            self._exporter.start()
+
+    def _make_exporter(self) -> Exporter | None:
+        if not self.options.metrics_port:
+            return None
+        from dedup_middleware.plugin.metrics import Exporter
+
+        spider = self.crawler.spider
+        return Exporter(
+            self.crawler.stats,
+            "" if spider is None else spider.name,
+            self.options.metrics_host,
+            self.options.metrics_port,
+        )
+
+    async def close_spider(self) -> None:
+        """Settle what is open and close the index."""
+        self._inflight.clear()
+        try:
+            if self._deduplicator is not None:
+                await self._deduplicator.close()
+        except Exception:
+            self._failure("closing the index")
+        if self._recorder is not None:
+            await self._recorder.close()
+        if self._summary is not None:
+            self._summary.stop()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.stop)
+
+    def _report_counts(self) -> None:
+        if self._recorder is not None:
+            self._recorder.report_counts()
+
+    async def process_item(self, item: Any) -> Any:
+        """Let an item pass, or drop it.
+
+        :raises NearDuplicate: what the item says is stored already
+        :raises Dropped: an empty page or an unusable index, if the settings say so
+        """
+        if self._deduplicator is None:
+            self._count("skipped/no-item", 1)
+            return item
+        for ending in self._inflight.overdue():
+            await self._settle(ending)
+        adapter = fields = None
+        if ItemAdapter.is_item(item):
+            adapter = ItemAdapter(item)
+            try:
+                fields = read_fields(adapter, self.options)
+            except Exception:
+                self._failure(f"reading {type(item).__name__}")
+        else:
+            self._count("skipped/no-item", 1)
+        flying = self._inflight.enter(item, fields)
+        try:
+            if adapter is not None and fields is not None:
+                flying.verdict = await self._check(flying, adapter, fields)
+        finally:
+            # Only now: tasks that the plugin itself starts must not hold the item.
+            self._inflight.send_on(flying)
+        return item
+
+    def _read(self, item: Any) -> PageFields | None:
+        """The page in an item, None for an object that is no item."""
+        if not ItemAdapter.is_item(item):
+            return None
+        try:
+            return read_fields(ItemAdapter(item), self.options)
+        except Exception:
+            # Of an object that a later pipeline has made, it is no error that it can't be read.
+            return _UNREADABLE
+
+    async def _check(
+        self, flying: ItemInFlight, adapter: ItemAdapter, fields: PageFields
+    ) -> Verdict | None:
+        """The verdict on an item that goes on; None if nothing is to be settled.
+
+        :raises Dropped: the item goes no further
+        """
+        if is_skipped(adapter, self.options):
+            self._count("skipped/opt-out", 1)
+            return None
+        document = document_of(fields)
+        if document is None:
+            self._count("skipped/no-content", 1)
+            return None
+        try:
+            document, verdict = await self._decide(flying, adapter, document)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # An error of the plugin must not lose the page.
+            self._failure(f"checking {document.key}")
+            return None
+        if verdict is None:
+            return None
+        self._record(verdict, document, flying.item, adapter)
+        return await self._supersede(verdict)
+
+    async def _decide(
+        self, flying: ItemInFlight, adapter: ItemAdapter, document: Document
+    ) -> tuple[Document, Verdict | None]:
+        """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
+        assert self._deduplicator is not None
+        read = await self._deduplicator.read(document)
+        if (
+            read is not document
+            and self.options.fill_text
+            and not self._is_changed(flying, adapter)
+        ):
+            fill(adapter, read, self.options)
+            flying.fields = read_fields(adapter, self.options)
+        verdict = await self._deduplicator.decide(read)
+        if not self._is_changed(flying, adapter):
+            return read, verdict
+        await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
+        return read, None
+
+    def _is_changed(self, flying: ItemInFlight, adapter: ItemAdapter) -> bool:
+        """Whether another page is in the item than when it entered."""
+        return flying.is_reused or read_fields(adapter, self.options) != flying.fields
+
+    async def _supersede(self, verdict: Verdict) -> Verdict:
+        """Have the index forget what an item that goes on to storage will replace there."""
+        assert self._deduplicator is not None
+        try:
+            return await self._deduplicator.supersede(verdict)
+        except Exception:
+            self._failure(f"forgetting earlier versions of {verdict.key}")
+            return verdict
+
+    def _record(
+        self, verdict: Verdict, document: Document, item: Any, adapter: ItemAdapter
+    ) -> None:
+        """Do what the verdict asks for, and write it down."""
+        try:
+            self._apply(item, adapter, verdict)
+        except Dropped:
+            self._write(lambda recorder: recorder.dropped(verdict, document, item))
+            raise
+        self._write(lambda recorder: recorder.passed(verdict, document))
+
+    def _write(self, write: Callable[[Recorder], None]) -> None:
+        if self._recorder is None:
+            return
+        try:
+            write(self._recorder)
+        except Exception:
+            self._failure("writing the journal")
+
+    def _apply(self, item: Any, adapter: ItemAdapter, verdict: Verdict) -> None:
+        """Drop or mark the item as the settings want it, or let it be."""
+        if self.options.action == "mark":
+            if not mark(adapter, verdict, self.options):
+                self._warn_once(
+                    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
+                    "DEDUP_MARK_FIELD",
+                    type(item).__name__,
+                    self.options.mark_field,
+                )
+        elif verdict.outcome == DUPLICATE or (
+            verdict.outcome == REVISIT and self.options.revisit == "drop"
+        ):
+            self._count("dropped", 1)
+            raise NearDuplicate(verdict, log_level=self.options.drop_log_level)
+        elif verdict.outcome == EMPTY and self.options.on_empty == "drop":
+            self._count("dropped", 1)
+            raise Dropped(verdict, log_level=self.options.drop_log_level)
+        elif verdict.outcome == UNCHECKED:
+            self._unchecked(verdict)
+
+    def _unchecked(self, verdict: Verdict) -> None:
+        if self.options.on_error == "drop":
+            self._count("dropped", 1)
+            raise Dropped(verdict, log_level="WARNING")
+        if self.options.on_error == "close" and self.crawler.engine is not None:
+            # The item itself is kept: closing loses no page that was fetched.
+            self._closing = asyncio.ensure_future(
+                self.crawler.engine.close_spider_async(reason="dedup_index_unavailable")
+            )
+
+    async def _on_scraped(self, item: Any) -> None:
+        await self._leave(item, stored=True)
+
+    async def _on_dropped(self, item: Any) -> None:
+        await self._leave(item, stored=False)
+
+    async def _on_error(self, item: Any) -> None:
+        await self._leave(item, stored=False)
+
+    async def _leave(self, item: Any, *, stored: bool) -> None:
+        try:
+            endings = await self._inflight.leave(item, stored=stored)
+        except Exception:
+            self._failure(f"looking for {type(item).__name__}")
+            return
+        for ending in endings:
+            await self._settle(ending)
+
+    async def _settle(self, ending: Ending) -> None:
+        """Commit or release, and say why if a page that may be stored is not committed."""
+        assert self._deduplicator is not None
+        verdict = ending.verdict
+        try:
+            if ending.stored:
+                await self._deduplicator.commit(verdict)
+                self._stored(verdict)
+                return
+            unsettled = verdict.claim is not None or verdict.outcome == UNCHECKED
+            if ending.doubt is not None and unsettled:
+                self._count("claim/unsure", 1)
+                self._warn_once(_UNSURE, verdict.key, _WHY_UNSURE[ending.doubt], key=ending.doubt)
+            await self._deduplicator.release(verdict)
+        except Exception:
+            self._failure(f"settling {verdict.key}")
+
+    def _stored(self, verdict: Verdict) -> None:
+        self._write(lambda recorder: recorder.stored(verdict))
+
+    def _count(self, name: str, n: float) -> None:
+        kind, _, stage = name.partition("/")
+        if kind == "seconds" and self._summary is not None:
+            self._summary.time(stage, n)
+        if self._stats is not None:
+            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
+
+    def _failure(self, what: str) -> None:
+        self._count("error/internal", 1)
+        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
+
+    def _warn_once(self, message: str, *arguments: object, key: object = None) -> None:
+        """Log a message, each text (or each ``key``) once a crawl."""
+        if (key or message) not in self._warned:
+            self._warned.add(key or message)
+            logger.warning(message, *arguments)
+
+
+def _has_event_loop() -> bool:
+    try:
+        return is_asyncio_available()
+    except RuntimeError:
+        # No reactor is installed yet: Scrapy's default one is asyncio's.
+        return True

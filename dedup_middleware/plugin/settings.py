@@ -1,0 +1,29 @@
+"""Options from Scrapy's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.project import data_path
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import PREFIX
+
+DEFAULT_INDEX = "dedup/index.db"
+
+
+def options_from_settings(settings: BaseSettings) -> Options:
+    """Every ``DEDUP_*`` setting, checked.
+
+    Without ``DEDUP_INDEX_URL`` the index is a SQLite file in the project's data directory.
+
+    :raises OptionsError: unknown setting or unusable value
+    """
+    values: dict[str, Any] = {
+        str(name): settings.get(str(name)) for name in settings if str(name).startswith(PREFIX)
+    }
+    if values.get("DEDUP_INDEX_URL") is None:
+        values["DEDUP_INDEX_URL"] = f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
+    return Options.from_mapping(values)

@@ -1,0 +1,131 @@
+"""One line of log an interval about the crawl, and percentiles of times in its stats."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrapy.statscollectors import StatsCollector
+
+_GROWTH = math.log(1.1)
+_SMALLEST = 1e-6  # seconds
+
+
+class Histogram:
+    """Seconds in buckets that each are a tenth wider than the one before.
+
+    A percentile is the upper end of its bucket, so at most a tenth too large.
+
+    >>> histogram = Histogram()
+    >>> for milliseconds in range(1, 101):
+    ...     histogram.add(milliseconds / 1000)
+    >>> 0.095 <= histogram.percentile(95) <= 0.095 * 1.1
+    True
+    """
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self.count = 0
+
+    def add(self, seconds: float) -> None:
+        """One more value."""
+        bucket = math.ceil(math.log(seconds / _SMALLEST) / _GROWTH) if seconds > _SMALLEST else 0
+        self._buckets[bucket] += 1
+        self.count += 1
+
+    def percentile(self, share: float) -> float:
+        """Seconds that ``share`` percent of the values do not exceed, 0 without any value."""
+        wanted = math.ceil(self.count * share / 100)
+        seen = 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= wanted:
+                return _SMALLEST * math.exp(bucket * _GROWTH)
+        return 0.0
+
+
+logger = logging.getLogger(__name__)
+
+STAGES = ("extraction", "fingerprint", "index")
+PERCENTILES = (50, 95, 99)
+
+
+class Summary:
+    """Times of the stages, written into the stats and into a line of the log.
+
+    :param stats: the crawl's
+    :param interval: seconds between two lines, 0: none
+    :param before: called before the stats are read
+    """
+
+    def __init__(self, stats: StatsCollector, interval: float, before: Callable[[], None]) -> None:
+        self._stats = stats
+        self._interval = interval
+        self._before = before
+        self._stages = {stage: Histogram() for stage in STAGES}
+        self._pages = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def time(self, stage: str, seconds: float) -> None:
+        """Add the time that a page took in a stage."""
+        self._stages[stage].add(seconds)
+
+    def start(self) -> None:
+        """Start a task that writes a line every interval."""
+        if self._interval > 0:
+            self._task = asyncio.create_task(self._repeat())
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            self.write()
+
+    def write(self) -> None:
+        """Write the percentiles into the stats and a line into the log."""
+        self.publish()
+        logger.info("%s", self.line())
+
+    def publish(self) -> None:
+        """Bring the stats up to date."""
+        self._before()
+        for stage, histogram in self._stages.items():
+            if histogram.count:
+                for share in PERCENTILES:
+                    name = f"dedup/seconds/{stage}/p{share}"
+                    self._stats.set_value(name, round(histogram.percentile(share), 6))
+
+    def line(self) -> str:
+        """The numbers of the crawl so far and of the last interval."""
+        pages, dropped, unchecked = (
+            int(self._stats.get_value(f"dedup/{name}", 0))
+            for name in ("pages", "dropped", "unchecked")
+        )
+        rate = ""
+        if self._interval > 0:
+            rate = f" (at {(pages - self._pages) * 60 / self._interval:.0f} pages/min)"
+        self._pages = pages
+        times = ", ".join(
+            f"{stage} {histogram.percentile(50) * 1000:.1f}/{histogram.percentile(95) * 1000:.1f}"
+            for stage, histogram in self._stages.items()
+            if histogram.count
+        )
+        return (
+            f"Checked {pages} pages{rate}, dropped {dropped} ({_percent(dropped, pages)}), "
+            f"{unchecked} unchecked" + (f"; ms (median/95 %): {times}" if times else "")
+        )
+
+    def stop(self) -> None:
+        """No more lines; the stats get their last values."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self.publish()
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"

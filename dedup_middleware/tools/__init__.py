@@ -1,0 +1,1 @@
+"""Commands, report, files, archives, export."""

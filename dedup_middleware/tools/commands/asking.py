@@ -1,0 +1,136 @@
+"""An index that is read and not changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import attrs
+import numpy as np
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.core.judge import bits, same_keys
+from dedup_middleware.core.ranking import FIRST, rank
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
+from dedup_middleware.index.window import window_parameter
+from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import Neighbours
+from dedup_middleware.model.documents import EMPTY, NEW
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.model.records import State
+
+WAITS = "waits"
+_MASK64 = (1 << 64) - 1
+
+
+@attrs.frozen
+class Compared:
+    """A page of the index, compared with the one in question.
+
+    ``state`` is ``committed`` (stored), ``pending`` (not stored yet) or ``released`` (not stored
+    after all); only the first makes a page a duplicate. The rest is as in
+    :class:`~dedup_middleware.model.documents.Match`.
+    """
+
+    key: str | None
+    number: int
+    state: str
+    same_key: bool
+    duplicate: bool
+    reason: str
+    similarity: float
+    jaccard: float
+    distance: int | None
+    tables: tuple[str, ...]
+
+
+@attrs.frozen
+class Opinion:
+    """What would be decided of a page at this moment: outcome, reason and each comparison.
+
+    ``outcome`` is one of a verdict, or ``waits``: a like page is pending.
+    """
+
+    outcome: str
+    reason: str
+    match: Compared | None
+    candidates: tuple[Compared, ...]
+
+
+@attrs.frozen
+class Reader:
+    """An open index, and what makes fingerprints that fit it."""
+
+    index: Index
+    method: Method
+    fingerprinter: Fingerprinter
+
+    async def ask(self, page: Fingerprint) -> Opinion:
+        """What would be decided of a page."""
+        if page.is_empty:
+            return Opinion(EMPTY, "no-text", None, ())
+        method, index = self.method, self.index
+        slots = (*method.slots(page), *method.probes(page))
+        found = await index.candidates(slots, method.scan_distance)
+        near, records = found.near, found.pages
+        if not len(records):
+            return Opinion(NEW, FIRST, None, ())
+        if found.more:
+            keep = np.isin(near.numbers, records.numbers)
+            near = Neighbours(near.numbers[keep], near.tables[keep])
+        numbers = near.numbers.tolist()
+        payloads = await index.payloads(numbers) if method.keeps_payload else ()
+        judged = method.judge(page, records.content, payloads)
+        same_key = same_keys(page, near, records)
+        compared = [
+            Compared(
+                key=found.addresses[number],
+                number=number,
+                state=State(int(records.states[i])).name.lower(),
+                same_key=same_key[i],
+                duplicate=bool(judged.duplicate[i]),
+                reason=judged.reasons[i],
+                similarity=round(float(judged.similarity[i]), 4),
+                jaccard=round(float(judged.jaccard[i]), 4),
+                distance=None
+                if page.simhash is None
+                else int.bit_count(int(records.content["simhash"][i]) ^ page.simhash),
+                tables=tuple([method.table_name(table) for table in bits(int(near.tables[i]))]),
+            )
+            for i, number in enumerate(numbers)
+        ]
+        ranking = rank(judged, records.states.tolist(), same_key)
+        ordered = tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
+        if ranking.match is not None:
+            return Opinion(ranking.outcome, ranking.reason, compared[ranking.match], ordered)
+        outcome = WAITS if ranking.pending else ranking.outcome
+        return Opinion(outcome, ranking.reason, None, ordered)
+
+    async def numbers_of(self, key: str) -> list[int]:
+        """Numbers of the stored pages that have this key, ascending."""
+        return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
+
+
+@contextlib.asynccontextmanager
+async def reading_index(options: Options) -> AsyncIterator[Reader]:
+    """Open an index that exists, as it is.
+
+    :raises DedupError: there is none, it can't be read, or was made with other parameters
+    """
+    async with open_index(options) as index:
+        stored = await index.attach()
+        # The parameters do not depend on the key, which is the index's own.
+        plain = Fingerprinter(options, 0).parameters
+        wanted = {**plain, **window_parameter(options.window)}
+        check_hash_key(stored, options.safe_index_url)
+        fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
+        # An index has parameters of its own besides those of the fingerprints and the window.
+        names = {*wanted, HASH_KEY, *window_parameter(1.0)}
+        known = {name: value for name, value in stored.items() if name in names}
+        agree(known, wanted, options.safe_index_url)
+        yield Reader(index, choose_method(options), fingerprinter)

@@ -1,0 +1,108 @@
+"""``scrapy dedup check``: whether a page would be dropped now, and why."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from dedup_middleware.core.fingerprinter import make_shingler
+from dedup_middleware.core.fingerprinter import read as read_document
+from dedup_middleware.core.ranking import is_dropped
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.tools.commands.asking import Opinion, reading_index
+from dedup_middleware.tools.commands.context import (
+    FOUND,
+    OK,
+    Context,
+    Subcommand,
+    add_row,
+    plain_table,
+    shown,
+)
+from dedup_middleware.tools.commands.selecting import read_page
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TOKENS = 40  # shown to people
+
+
+class Command(Subcommand):
+    """``scrapy dedup check``."""
+
+    name = "check"
+    summary = "Show whether a page would be dropped now, and why"
+    description = (
+        "Nothing is changed. Exit codes: 0: it would be stored; 3: it would be dropped; "
+        "1: the page or the index can't be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("page", help="an address, a file (HTML or text), or - for stdin")
+        parser.add_argument("--key", help="name of the page, usually its address")
+        parser.add_argument("--title", help="its title; else that of the HTML")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        options = context.options
+        document = read_page(arguments.page, context.settings, arguments.key)
+        document = attrs.evolve(document, title=arguments.title or "")
+        document = read_document(document, options.extractor)
+        async with reading_index(options) as reader:
+            page = reader.fingerprinter(document)
+            opinion = await reader.ask(page)
+            tokens = make_shingler(options, reader.fingerprinter.hash_key).tokens(
+                document.text or ""
+            )
+        facts = describe(document, page, list(tokens))
+        context.say(
+            {**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, list(tokens))
+        )
+        return FOUND if is_dropped(opinion.outcome, options) else OK
+
+
+def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[str, Any]:
+    """What is known of a page before it is compared."""
+    return {
+        "key": document.key,
+        "title": document.title,
+        "characters": len(document.text or ""),
+        "tokens": len(tokens),
+        "shingles": page.size,
+        "simhash": None if page.simhash is None else f"{page.simhash:016x}",
+    }
+
+
+def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> Table:
+    """Tables for people."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid()
+    match = opinion.match
+    headline = f"{opinion.outcome} ({opinion.reason})"
+    if match is not None:
+        headline += f": {match.key or f'page {match.number}'} holds {match.similarity:.1%} of it"
+    grid.add_row(Text(shown(headline), style="bold"))
+    page = plain_table("The page")
+    page.add_column()
+    page.add_column()
+    for name, value in facts.items():
+        add_row(page, name, value)
+    more = " ..." if len(tokens) > _TOKENS else ""
+    add_row(page, "first tokens", " ".join(tokens[:_TOKENS]) + more)
+    grid.add_row(page)
+    columns = ("stored page", "state", "similarity", "jaccard", "bits", "found by", "verdict")
+    near = plain_table(f"Compared with {len(opinion.candidates)} pages", *columns)
+    for one in opinion.candidates[:20]:
+        verdict = f"{'duplicate' if one.duplicate else 'different'}: {one.reason}"
+        add_row(
+            near, one.key or f"page {one.number}", one.state, one.similarity, one.jaccard,
+            one.distance, " ".join(one.tables), verdict,
+        )  # fmt: skip
+    grid.add_row(near)
+    return grid

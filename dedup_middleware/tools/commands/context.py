@@ -1,0 +1,147 @@
+"""The settings, the output and the exit codes that all subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from scrapy.settings import BaseSettings
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.options import Options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+OK = 0
+FAILED = 1  # nothing was done, or it ended early; the message says why; 2 is argparse's own
+FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
+
+
+class CommandError(DedupError):
+    """A subcommand can't be run; the message names the fix."""
+
+
+@attrs.frozen
+class Context:
+    """Settings and output of one run.
+
+    :ivar json: print JSON for machines instead of tables for people
+    """
+
+    settings: BaseSettings
+    options: Options
+    json: bool
+    console: Console
+
+    def say(self, state: Any, table: Callable[[], Table | str]) -> None:
+        """Print a result: ``state`` as JSON, or what ``table`` makes of it for people."""
+        if self.json:
+            print(json.dumps(state, ensure_ascii=False, default=str))
+        else:
+            # Brackets in the text of a page are no markup.
+            self.console.print(table(), markup=False, highlight=False)
+
+    @contextlib.contextmanager
+    def progress(self, what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+        """A progress bar on standard error, for people at a terminal.
+
+        The block gets a function that is called with how much is done.
+        """
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if self.json or not console.is_terminal:
+            yield lambda _: None
+            return
+        with progress_bars(console) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda done: progress.update(task, completed=done)
+
+
+class Subcommand(ABC):
+    """One command behind ``scrapy dedup``."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line
+    description: ClassVar[str] = ""  # more lines of help, with the exit codes
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - often none
+        """Declare the arguments of the command, besides ``--json``."""
+
+    @abstractmethod
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code.
+
+        :raises DedupError: it failed
+        """
+
+
+def progress_bars(console: Console) -> Progress:
+    """Progress bars with a description, a count and the time."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def plain_table(title: str, *columns: str) -> Table:
+    """A table for people."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), show_header=bool(columns), title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *values: object) -> None:
+    """A row whose values are shown as they are, brackets and all."""
+    from rich.text import Text
+
+    table.add_row(*(Text(shown(value)) for value in values))
+
+
+def shown(value: object) -> str:
+    """A value as people read it.
+
+    >>> shown(None), shown(12345), shown(0.98765)
+    ('-', '12,345', '0.988')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    # A page may bring its own escape sequences, which no terminal should carry out.
+    return "".join(
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(value)
+    )
+
+
+def moment(seconds: float) -> str:
+    """A time as people read it, in the time zone of the machine."""
+    return datetime.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")

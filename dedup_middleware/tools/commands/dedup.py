@@ -1,0 +1,119 @@
+"""``scrapy dedup``: finds the subcommand, gives it the settings, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from importlib import import_module
+from typing import Any, ClassVar
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.plugin.settings import options_from_settings
+from dedup_middleware.tools.commands.context import FAILED, Context, Subcommand
+
+# Module of this package and class of each; it is imported when it is used.
+SUBCOMMANDS = {
+    "stats": ("stats", "Command"),
+    "check": ("check", "Command"),
+    "compare": ("compare", "Command"),
+    "explain": ("explain", "Command"),
+    "report": ("report", "Command"),
+    "restore": ("restore", "Command"),
+    "files": ("files", "Command"),
+    "spark": ("spark", "Command"),
+    "forget": ("forget", "Command"),
+    "export": ("portable", "Export"),
+    "import": ("portable", "Import"),
+    "verify": ("upkeep", "Verify"),
+    "compact": ("upkeep", "Compact"),
+}
+
+
+class Command(ScrapyCommand):
+    """Dispatches to the subcommands; settings come from the project and from ``-s``."""
+
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """What follows the command's name."""
+        return "COMMAND [options] ..."
+
+    def short_desc(self) -> str:
+        """One line for the list of commands."""
+        return "See, check and manage near-duplicate pages"
+
+    def long_desc(self) -> str:
+        """The list of subcommands."""
+        lines = [f"{name}: {load(name).summary}" for name in SUBCOMMANDS]
+        return f"{self.short_desc()}. Commands: {'; '.join(lines)}."
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Scrapy's own options; those of the subcommand are read by :meth:`run`."""
+        super().add_options(parser)
+        # Scrapy's parser would answer with its own help before the subcommand is known, and would
+        # take the beginning of a subcommand's option for one of its own.
+        parser.allow_abbrev = False
+        parser.add_argument("-h", "--help", action="store_true", help="show help and exit")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Run a subcommand. Exit codes: 0 done, 1 failed, 2 not understood, 3 see the command."""
+        if args[:1] == [] or args[0] not in SUBCOMMANDS:
+            if opts.help and not args:
+                print(self._overview())
+                return
+            raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
+        command = load(args[0])
+        parser = make_parser(command)
+        if opts.help:
+            parser.print_help()
+            return
+        arguments = parser.parse_args(args[1:])
+        try:
+            self.exitcode = asyncio.run(self._run(command, arguments))
+        except DedupError as error:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)
+
+    async def _run(self, command: Subcommand, arguments: argparse.Namespace) -> int:
+        from rich.console import Console
+
+        settings = self.settings or Settings()
+        context = Context(settings, options_from_settings(settings), arguments.json, Console())
+        return await command.run(context, arguments)
+
+    def _overview(self) -> str:
+        width = max(map(len, SUBCOMMANDS)) + 2
+        lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
+        more = "scrapy dedup COMMAND --help shows more; -s NAME=VALUE sets a setting."
+        return "\n".join(["Commands:", *lines, "", more])
+
+
+def load(name: str) -> Subcommand:
+    """A subcommand by its name."""
+    module, class_name = SUBCOMMANDS[name]
+    found = import_module(f"dedup_middleware.tools.commands.{module}")
+    command: Subcommand = getattr(found, class_name)()
+    return command
+
+
+def make_parser(command: Subcommand) -> argparse.ArgumentParser:
+    """The parser of a subcommand."""
+    parser = argparse.ArgumentParser(
+        prog=f"scrapy dedup {command.name}",
+        description=f"{command.summary}.\n\n{command.description}".strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Scrapy's own options, such as -s NAME=VALUE, work as well.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    command.add_arguments(parser)
+    return parser

@@ -1,0 +1,124 @@
+"""``scrapy dedup files``: de-duplicate files on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.files.rows import FORMATS
+
+
+class Command(Subcommand):
+    """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
+
+    name = "files"
+    summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
+    description = (
+        "Pages are decided one after the other by the rule of the crawl, with an index of their\n"
+        "own in memory: of pages that are alike the first is kept. Fields are named by the\n"
+        "settings (DEDUP_KEY_FIELD, DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD and so on). Kept lines of\n"
+        "JSON are written as they are; rows of other formats become lines of JSON. Files get\n"
+        "their names at the end, so a run that was ended leaves only files in .part, and the next\n"
+        "one gives the same result. Exit codes: 0; 1: a file can't be read or written."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
+        parser.add_argument(
+            "-o",
+            "--output",
+            required=True,
+            metavar="FILE",
+            type=Path,
+            help="kept rows (.gz: packed)",
+        )
+        parser.add_argument(
+            "--dropped", metavar="FILE", type=Path, help="dropped rows, each with its verdict"
+        )
+        parser.add_argument(
+            "--rejected",
+            metavar="FILE",
+            type=Path,
+            help="rows that can't be read, and why (default: next to the kept ones, if any)",
+        )
+        parser.add_argument(
+            "--journal", metavar="FILE", type=Path, help="a journal, as of a crawl, for the report"
+        )
+        parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
+        parser.add_argument(
+            "--workers", type=_workers, default=os.cpu_count() or 1, metavar="N",
+            help="processes that make fingerprints, 0: none but this one (default: %(default)s)",
+        )  # fmt: skip
+        parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        from dedup_middleware.tools.files.run import Plan, run_batch
+
+        kept = arguments.output
+        plan = Plan(
+            inputs=tuple(arguments.files),
+            kept=kept,
+            dropped=arguments.dropped,
+            rejected=arguments.rejected or kept.with_name(kept.name + ".rejected"),
+            journal=arguments.journal,
+            file_format=arguments.format,
+            workers=arguments.workers,
+        )
+        _check_names(plan.inputs, [plan.kept, plan.dropped, plan.rejected, plan.journal])
+        if not arguments.overwrite:
+            for path in (plan.kept, plan.dropped, plan.rejected, plan.journal):
+                if path is not None and path.exists():
+                    raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        total = sum(path.stat().st_size for path in plan.inputs if path.is_file())
+        with context.progress("bytes", total) as done:
+            report = await run_batch(plan, context.options, done)
+        state = {
+            **attrs.asdict(report),
+            "pages_per_second": round(report.read / max(report.seconds, 1e-9), 1),
+            "peak_bytes": peak_memory(),
+        }
+        context.say(state, lambda: _sentences(state, plan.rejected))
+        return OK
+
+
+def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
+    names = [path.resolve() for path in (*inputs, *outputs) if path is not None]
+    for name in names[len(inputs) :]:
+        if names.count(name) > 1:
+            raise CommandError(f"{name} is named twice: what is written needs files of its own")
+
+
+def _workers(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 1024:
+        raise ValueError(text)
+    return number
+
+
+def peak_memory() -> int:
+    """Most bytes of memory that this process had, and the largest of its workers, added up."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(resource.getrusage(one).ru_maxrss for one in processes) * unit
+
+
+def _sentences(state: dict[str, Any], rejected: Path) -> str:
+    lines = [
+        f"{state['read']:,} rows: {state['kept']:,} kept, {state['dropped']:,} dropped, "
+        f"{state['rejected']:,} rejected",
+        f"{state['seconds']:.1f} s, {state['pages_per_second']:,.0f} rows a second, at most "
+        f"{state['peak_bytes'] / 1e6:,.0f} MB",
+    ]
+    lines += [f"  {reason}: {number:,}" for reason, number in state["reasons"].items()]
+    if state["rejected"]:
+        lines.append(f"The rejected rows are in {rejected}.")
+    return "\n".join(lines)

@@ -1,0 +1,69 @@
+"""``scrapy dedup forget``: take pages out of an index, so that like pages may be stored again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from dedup_middleware.journal.entries import host_of
+from dedup_middleware.tools.commands.asking import Reader, reading_index
+from dedup_middleware.tools.commands.context import FAILED, OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.selecting import add_selection
+
+
+class Command(Subcommand):
+    """``scrapy dedup forget``."""
+
+    name = "forget"
+    summary = "Forget stored pages, so that like pages may be stored again"
+    description = (
+        "By key, by host, or by the time of storing; one of the three. Storage and journal stay\n"
+        "as they are. `scrapy dedup compact` gives back the space.\n"
+        "Exit codes: 0: done, also if there was nothing; 1: not confirmed, or the index can't be\n"
+        "used."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        add_selection(parser, reasons=False)
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        span = arguments.since is not None or arguments.until is not None
+        if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
+            raise CommandError("give one of --key, --host, and --since or --until")
+        async with reading_index(context.options) as reader:
+            if not arguments.yes and not self._confirmed(context):
+                context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
+                return FAILED
+            if arguments.key:
+                forgotten = await forget_keys(reader, arguments.key)
+            elif arguments.host:
+                forgotten = await reader.index.forget_addresses(of_hosts(arguments.host))
+            else:
+                forgotten = await reader.index.forget_span(
+                    arguments.since if arguments.since is not None else 0.0,
+                    arguments.until if arguments.until is not None else float(2**32 - 1),
+                )
+        context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
+        return OK
+
+    def _confirmed(self, context: Context) -> bool:
+        if not sys.stdin.isatty():
+            raise CommandError("there is no terminal to confirm at: add --yes")
+        answer = input(f"Forget these pages in {context.options.safe_index_url}? [y/N] ")
+        return answer.strip().lower() in {"y", "yes"}
+
+
+async def forget_keys(reader: Reader, keys: list[str]) -> int:
+    """Forget pages by their keys; how many stored ones there were."""
+    numbers = [number for key in keys for number in await reader.numbers_of(key)]
+    return await reader.index.forget(numbers)
+
+
+def of_hosts(hosts: list[str]) -> Callable[[str], bool]:
+    """Whether an address is of one of the hosts."""
+    wanted = frozenset(host.lower() for host in hosts)
+    return lambda address: host_of(address) in wanted

@@ -1,0 +1,78 @@
+"""``scrapy dedup export`` and ``import``: an index as one file, between all back ends."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import attrs
+
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+
+
+class Export(Subcommand):
+    """``scrapy dedup export``."""
+
+    name = "export"
+    summary = "Write all stored pages of an index to one file"
+    description = (
+        "A Parquet file that `scrapy dedup import` reads into an index of any kind, and Spark and\n"
+        "pandas read as a table. It holds the index's secret key: keep it as safe as the index.\n"
+        "Exit codes: 0; 1: the index can't be read, or the file can't be written."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("file", metavar="FILE", type=Path)
+        parser.add_argument("--overwrite", action="store_true", help="replace the file")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        from dedup_middleware.tools.portable.portable import export_index
+
+        path = arguments.file
+        if path.exists() and not arguments.overwrite:
+            raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        async with open_index(context.options) as index:
+            await index.attach()
+            with context.progress("pages") as done:
+                exported = await export_index(index, path, lambda pages, _: done(pages))
+        context.say(
+            {"file": str(path), **attrs.asdict(exported)},
+            lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
+        )
+        return OK
+
+
+class Import(Subcommand):
+    """``scrapy dedup import``."""
+
+    name = "import"
+    summary = "Enter the pages of an exported file into an index"
+    description = (
+        "An index that does not exist is made with the parameters of the file. Pages that are\n"
+        "there already are passed over, so that it may be repeated.\n"
+        "Exit codes: 0; 1: the file is damaged, or was made with other parameters than the index."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("file", metavar="FILE", type=Path)
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        from dedup_middleware.tools.portable.portable import import_index
+
+        if not arguments.file.is_file():
+            raise CommandError(f"{arguments.file} is no file")
+        async with open_index(context.options) as index:
+            with context.progress("pages") as done:
+                imported = await import_index(index, arguments.file, lambda pages, _: done(pages))
+        context.say(
+            attrs.asdict(imported),
+            lambda: (
+                f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
+            ),
+        )
+        return OK

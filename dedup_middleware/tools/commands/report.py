@@ -1,0 +1,91 @@
+"""``scrapy dedup report``: the journal as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.tools.commands.context import (
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    add_row,
+    plain_table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Command(Subcommand):
+    """``scrapy dedup report``."""
+
+    name = "report"
+    summary = "Write what was dropped, and why, as one HTML file"
+    description = (
+        "The file needs no network and no server. Reads the journal; the index is not needed.\n"
+        "Exit codes: 0; 1: the journal can't be read, or the file can't be written."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
+        parser.add_argument(
+            "--decisions", type=int, default=100_000, metavar="N", help="newest decisions shown"
+        )
+        parser.add_argument(
+            "--texts", type=float, default=24, metavar="MB", help="texts for the side-by-side view"
+        )
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        from dedup_middleware.tools.report.contents import Limits, collect
+        from dedup_middleware.tools.report.writing import write
+
+        if arguments.decisions < 1:
+            raise CommandError(f"--decisions {arguments.decisions}: give 1 or more")
+        if arguments.texts < 0:
+            raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
+        from dedup_middleware.methods.choose import choose_method
+        from dedup_middleware.tools.report.contents import line_of
+
+        options = context.options
+        method = choose_method(options)
+        threshold = method.threshold
+        limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
+        with open_journal(options) as journal, context.progress("decisions") as progress:
+            contents = collect(
+                journal,
+                threshold=threshold,
+                about={
+                    "DEDUP_JOURNAL": journal.where,
+                    "DEDUP_NAMESPACE": options.namespace,
+                    "DEDUP_METHOD": options.method,
+                    "DEDUP_THRESHOLD": f"{threshold:g}",
+                },
+                now=time.time(),
+                limits=limits,
+                line=line_of(method),
+                progress=progress,
+            )
+        size = write(contents, arguments.output)
+        state = {
+            "file": str(arguments.output),
+            "bytes": size,
+            "decisions": len(contents["pages"]["key"]),
+            "texts": len(contents["texts"]),
+        }
+
+        context.say(state, lambda: _show(state))
+        return OK
+
+
+def _show(state: dict[str, Any]) -> Table:
+    table = plain_table("report")
+    for name, value in state.items():
+        add_row(table, name, value)
+    return table

@@ -1,0 +1,153 @@
+"""``scrapy dedup restore``: bring back what was dropped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dedup_middleware.base.newfiles import write_whole
+from dedup_middleware.base.options import Options
+from dedup_middleware.journal.entries import DROPS, Drop, Query
+from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.methods.base import content_record
+from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.tools.commands.asking import Reader, reading_index
+from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.selecting import add_selection, is_everything, to_query
+
+_LEASE = 30.0  # seconds
+
+
+class Command(Subcommand):
+    """``scrapy dedup restore``."""
+
+    name = "restore"
+    summary = "Bring back dropped pages from the journal"
+    description = (
+        "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"
+        "each key, with all fields but the raw HTML and values that JSON has no form for (their\n"
+        "names are printed). The pages are entered into the index as stored, so that each is\n"
+        "found under its own key when it comes again. The journal keeps them.\n"
+        "Exit codes: 0; 1: nothing was found, or the journal, file or index can't be used."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument(
+            "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
+        )
+        add_selection(parser, reasons=True)
+        parser.add_argument("--all", action="store_true", help="everything that the journal holds")
+        parser.add_argument(
+            "--no-index", action="store_true", help="do not enter them into the index as stored"
+        )
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        if is_everything(arguments) and not arguments.all:
+            raise CommandError("choose pages: --key, --host, --since, --until, --reason or --all")
+        query = attrs.evolve(to_query(arguments), outcomes=DROPS)
+        drops = newest(context.options, query)
+        if not drops:
+            raise CommandError("the journal holds no such drop")
+        left_out: Counter[str] = Counter()
+        lines = []
+        for drop in drops:
+            left_out.update(() if drop.body is None else drop.body.left_out)
+            lines.append(json.dumps(item_of(drop, context.options), ensure_ascii=False))
+        text = "".join(f"{line}\n" for line in lines)
+        if arguments.output == "-":
+            # Lone surrogates are written as question marks rather than not at all.
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+            sys.stdout.flush()
+        else:
+            write_new(Path(arguments.output), text)
+        entered = 0
+        if not arguments.no_index:
+            # After the file: a page that the index calls stored must be somewhere.
+            async with reading_index(context.options) as reader:
+                with context.progress("entered into the index", len(drops)) as done:
+                    for number, drop in enumerate(drops):
+                        entered += await enter(reader, drop)
+                        done(number + 1)
+        if arguments.output != "-":
+            state = {
+                "restored": len(drops), "entered": entered, "left_out": dict(left_out),
+                "output": arguments.output,
+            }  # fmt: skip
+            context.say(state, lambda: _sentence(state))
+        return OK
+
+
+def newest(options: Options, query: Query) -> list[Drop]:
+    """The newest drop of each key, oldest first."""
+    with open_journal(options) as journal:
+        found: dict[str, Drop] = {}
+        for drop in journal.drops(query, bodies=True):
+            found.pop(drop.key, None)
+            found[drop.key] = drop
+    return list(found.values())
+
+
+def item_of(drop: Drop, options: Options) -> dict[str, Any]:
+    """What is brought back of a drop: its item, or its text if there was no item."""
+    body = drop.body
+    if body is not None and body.item is not None:
+        item = dict(body.item)
+        if options.html_field in body.left_out and not item.get(options.text_field):
+            # The page's words came from the HTML, which is not kept.
+            item[options.text_field] = body.text
+        return item
+    return {
+        options.key_field: drop.key,
+        options.title_field: drop.title,
+        options.text_field: "" if body is None else body.text,
+    }
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet, as a whole or not at all.
+
+    :raises CommandError: it exists, or can't be written
+    """
+    try:
+        write_whole(path, text.encode("utf-8", "replace"), replace=False)
+    except FileExistsError:
+        raise CommandError(f"{path} exists: name a new file") from None
+    except OSError as error:
+        raise CommandError(f"{path} can't be written: {error.strerror or error}") from error
+
+
+async def enter(reader: Reader, drop: Drop) -> bool:
+    """Enter a page as stored, whatever is like it; False: its key is in the index already."""
+    options = reader.fingerprinter.options
+    if drop.body is None or is_content_key(drop.key) or await reader.numbers_of(drop.key):
+        return False
+    page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
+    if page.is_empty:
+        return False
+    slots = reader.method.slots(page)
+    address = drop.key if options.keep_address else None
+    entry = Entry(slots, content_record(page).tobytes(), address, page.payload)
+    made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
+    return isinstance(made, Claimed) and await reader.index.commit(made.claim)
+
+
+def _sentence(state: dict[str, Any]) -> str:
+    lines = [
+        f"{state['restored']:,} pages are in {state['output']}; "
+        f"{state['entered']:,} of them are new to the index."
+    ]
+    lines += [
+        f"The field {name} of {number:,} pages could not be kept."
+        for name, number in sorted(state["left_out"].items())
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,292 @@
+"""Files as rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
+
+Parquet files may come from strangers, so the memory that a file would take is computed before it
+is decompressed (:mod:`..parquetpages`): it is that of the longest values in the file, not of what
+its rows expand to.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import attrs
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.tools.portable.parquetpages import BYTE_ARRAY, read_groups
+
+FORMATS = ("jsonl", "csv", "parquet", "warc")
+_ENDINGS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
+    ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
+}  # fmt: skip
+LONGEST_LINE = 200_000_000  # bytes
+_LONGEST_FIELD = 100_000_000  # characters
+
+
+class BatchError(DedupError):
+    """A file can't be read or written; the message names it and the fix."""
+
+
+@attrs.frozen
+class Row:
+    """One page of a file, not understood yet.
+
+    ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
+    ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
+    """
+
+    number: int
+    raw: bytes | dict[str, Any]
+    error: str = ""
+    done: int = 0
+
+
+def format_of(path: Path, chosen: str | None) -> str:
+    """Format of a file, by its ending.
+
+    :param chosen: given by the user
+    :raises BatchError: the ending is that of no format
+
+    >>> format_of(Path("pages.jsonl.gz"), None)
+    'jsonl'
+    """
+    if chosen is not None:
+        return chosen
+    name = path.name.lower().removesuffix(".gz")
+    ending = _ENDINGS.get(Path(name).suffix)
+    if ending is None:
+        raise BatchError(
+            f"{path}: the ending names no format; use --format, one of {', '.join(FORMATS)}"
+        )
+    return ending
+
+
+def read_rows(path: Path, file_format: str) -> Iterator[Row]:
+    """All rows of a file.
+
+    :raises BatchError: it can't be opened, or is damaged
+    """
+    try:
+        yield from _reader(file_format)(path)
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise BatchError(f"{path} can't be read: {error}") from error
+
+
+def _reader(file_format: str) -> Callable[[Path], Iterator[Row]]:
+    if file_format == "jsonl":
+        return read_jsonl
+    if file_format == "csv":
+        return read_csv
+    if file_format == "parquet":
+        return read_parquet
+
+    return read_warc
+
+
+def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
+    return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
+
+
+def read_jsonl(path: Path) -> Iterator[Row]:
+    """Lines of JSON; empty ones are no rows."""
+    with path.open("rb") as raw, _opened(raw, path) as lines:
+        number = 0
+        while line := lines.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
+            if not line.isspace():
+                yield Row(number, line.rstrip(b"\r\n"), done=raw.tell())
+
+
+def read_csv(path: Path) -> Iterator[Row]:
+    """Rows of CSV (or TSV, by the ending) with a line of names first, in UTF-8."""
+    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    with path.open("rb") as raw, _opened(raw, path) as data:
+        text = io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        rows = csv.reader(text, delimiter=delimiter)
+        names = next(rows, None)
+        if names is None:
+            return
+        for number, values in enumerate(rows, 1):
+            if not values:
+                continue
+            fields = dict(zip(names, values, strict=False))
+            error = ""
+            if len(values) != len(names):
+                error = f"it has {len(values)} fields, the first line has {len(names)}"
+            elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
+                error = "it is not UTF-8"
+            yield Row(number, fields, error, done=raw.tell())
+
+
+_ROWS: Final = 1024  # in memory at once
+_FEWER_ROWS: Final = 16  # the same, of a group with long texts
+_LONG: Final = 1 << 28  # bytes of a group's texts from which on they are long
+# Pages of other programs are of 1 MB, and of one value if that is longer.
+_LARGEST_PAGE: Final = LONGEST_LINE
+# Values in the lists of a group: a million, or 64 for each byte that they take in the file.
+_VALUES: Final = 1 << 20
+_VALUES_A_BYTE: Final = 64
+
+
+def read_parquet(path: Path) -> Iterator[Row]:
+    """Rows with their columns as fields.
+
+    :raises BatchError: pyarrow is missing, or the file is damaged, or would take too much memory
+    """
+    try:
+        parquet = import_module("pyarrow.parquet")
+        pyarrow = import_module("pyarrow")
+    except ImportError:
+        raise BatchError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'dedup-middleware[parquet]'"
+        ) from None
+    faults = (pyarrow.ArrowException, OSError, ValueError, MemoryError, RecursionError)
+    try:
+        with parquet.ParquetFile(path) as file:
+            total = max(1, file.metadata.num_rows)
+        groups, texts = _check(path)
+        with parquet.ParquetFile(
+            path, read_dictionary=sorted(texts), pre_buffer=False, buffer_size=1 << 20
+        ) as file:
+            size = path.stat().st_size
+            number = 0
+            for group, rows in enumerate(groups):
+                for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+                    # A damaged file may name values that its dictionary does not have.
+                    batch.validate(full=True)
+                    for fields in _fields(batch, pyarrow):
+                        number += 1
+                        yield Row(number, fields, done=size * number // total)
+    except faults as error:
+        raise BatchError(f"{path} can't be read: {error}") from error
+
+
+def _check(path: Path) -> tuple[list[int], set[int]]:
+    """How many rows of each group are read at once, and which columns have dictionaries of texts.
+
+    :raises ValueError: a part of the file would take too much memory
+    """
+    at_once = []
+    dictionaries: set[int] = set()
+    with path.open("rb") as raw:
+        groups = read_groups(raw)
+    for group in groups:
+        texts = 0
+        for place, chunk in enumerate(group.chunks):
+            if chunk.largest > _LARGEST_PAGE:
+                raise ValueError(
+                    f"a part of the column {chunk.name} takes {chunk.largest:,} bytes in memory, "
+                    f"more than the {_LARGEST_PAGE:,} allowed: write it in shorter values"
+                )
+            # Values of lists, beyond one a row.
+            most = group.rows
+            if chunk.repeated:
+                most += max(_VALUES, _VALUES_A_BYTE * chunk.packed)
+            if chunk.values > most:
+                raise ValueError(
+                    f"the column {chunk.name} holds {chunk.values:,} values in {chunk.packed:,} "
+                    f"bytes, more than the {most:,} allowed: leave it out"
+                )
+            if chunk.kind == BYTE_ARRAY:
+                texts += chunk.size
+                if chunk.dictionary:
+                    dictionaries.add(place)
+        at_once.append(_ROWS if texts <= _LONG else _FEWER_ROWS)
+    return at_once, dictionaries
+
+
+def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
+    """Rows of a batch as dictionaries."""
+    columns = [_values(column, pyarrow.types) for column in batch.columns]
+    names = batch.schema.names
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _values(array: Any, types: Any) -> list[Any]:
+    """Values of an array; those that are one value of a dictionary are one object."""
+    kind = array.type
+    if types.is_dictionary(kind):
+        values = [*array.dictionary.to_pylist(), None]
+        return [values[-1 if place is None else place] for place in array.indices.to_pylist()]
+    if types.is_list(kind) or types.is_large_list(kind):
+        values, start, lists = _values(array.flatten(), types), 0, []
+        for length in array.value_lengths().to_pylist():
+            lists.append(None if length is None else values[start : start + length])
+            start += length or 0
+        return lists
+    if types.is_struct(kind) and kind.num_fields:
+        names = [field.name for field in kind]
+        rows = zip(*(_values(column, types) for column in array.flatten()), strict=True)
+        return [
+            dict(zip(names, row, strict=True)) if is_there else None
+            for is_there, row in zip(array.is_valid().to_pylist(), rows, strict=True)
+        ]
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+_LARGEST = 50_000_000  # bytes of a page
+_HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
+
+
+def read_warc(path: Path) -> Iterator[Row]:
+    """Responses of status 200 that hold a page; all others are passed over.
+
+    Fields: ``url``, ``html`` (bytes), ``charset`` and ``date``.
+
+    :raises BatchError: warcio is missing, or the file is no WARC
+    """
+    try:
+        archive = import_module("warcio.archiveiterator")
+        failure = import_module("warcio.exceptions").ArchiveLoadFailed
+    except ImportError:
+        raise BatchError(
+            f"{path}: reading WARC needs warcio: pip install 'dedup-middleware[warc]'"
+        ) from None
+    number = 0
+    with path.open("rb") as raw:
+        try:
+            for record in archive.ArchiveIterator(raw):
+                headers = record.http_headers
+                if record.rec_type != "response" or headers is None:
+                    continue
+                kind, _, parameters = (headers.get_header("Content-Type") or "").partition(";")
+                if headers.get_statuscode() != "200" or kind.strip().lower() not in _HTML:
+                    continue
+                number += 1
+                url = record.rec_headers.get_header("WARC-Target-URI") or ""
+                page = record.content_stream().read(_LARGEST)
+                fields = {
+                    "url": url.strip("<>"),
+                    "html": page,
+                    "charset": _charset(parameters),
+                    "date": record.rec_headers.get_header("WARC-Date"),
+                }
+                yield Row(number, fields, "" if page else "the page is empty", done=raw.tell())
+        except failure as error:
+            raise BatchError(f"{path} can't be read: {error}") from error
+
+
+def _charset(parameters: str) -> str | None:
+    """Charset among the parameters of a Content-Type.
+
+    >>> _charset(' boundary=x; Charset="GBK"')
+    'GBK'
+    """
+    for part in parameters.split(";"):
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset" and value:
+            return value.strip().strip("\"'")
+    return None

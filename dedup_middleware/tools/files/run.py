@@ -1,0 +1,241 @@
+"""A run: rows in, fingerprints from all cores, one deduplicator, rows out in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.core.ranking import is_dropped
+from dedup_middleware.model.documents import Document
+from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
+from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
+from dedup_middleware.tools.files.writing import (
+    JournalOutput,
+    Output,
+    dropped_line,
+    kept_line,
+    rejected_line,
+)
+
+HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
+
+
+def batch_options(options: Options) -> Options:
+    """Options of a run: the rule of the crawl on an index of its own in memory.
+
+    A row that is written stays, also if its key comes again later.
+    """
+    return attrs.evolve(
+        options,
+        index_url="memory:",
+        hash_key=options.hash_key or HASH_KEY,
+        window=0.0,
+        versions="keep",
+    )
+
+
+_ROWS = 256  # in a part that goes to a worker
+_CHARS = 4_000_000  # of lines in a part
+_AHEAD = 3  # parts in flight for each worker
+
+Progress = Callable[[float], None]
+
+
+@attrs.frozen
+class Plan:
+    """What a run reads and writes.
+
+    :ivar workers: processes that make fingerprints; 0: this one
+    """
+
+    inputs: tuple[Path, ...]
+    kept: Path
+    dropped: Path | None
+    rejected: Path
+    journal: Path | None = None
+    file_format: str | None = None
+    workers: int = 1
+
+
+@attrs.frozen
+class Report:
+    """What a run did: numbers of rows, and seconds."""
+
+    read: int
+    kept: int
+    dropped: int
+    rejected: int
+    reasons: dict[str, int]
+    seconds: float
+
+
+async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
+    """Read all inputs in their order; of pages that are alike the first is kept.
+
+    The result depends on the inputs and the options alone. Files get their names at the end, so a
+    run that was ended leaves none and the next one begins anew.
+
+    :param progress: called with the bytes read
+    :raises DedupError: a file can't be read or written
+    """
+    options = batch_options(options)
+    formats = [format_of(path, plan.file_format) for path in plan.inputs]
+    for path in plan.inputs:
+        if not path.is_file():
+            raise BatchError(f"{path} is no file")
+    started = time.perf_counter()
+    outputs = Outputs(plan, options)
+    try:
+        async with Deduplicator(options) as dedup:
+            with _executor(plan.workers) as executor:
+                parts = _parts(plan.inputs, formats)
+                async for path, rows, signed, done in _signed(parts, executor, plan, options):
+                    for row, one in zip(rows, signed, strict=True):
+                        await outputs.take(path, row, one, dedup)
+                    progress(done)
+        outputs.finish()
+    except BrokenProcessPool as error:
+        raise BatchError(
+            "a worker process was ended, as by too little memory: use fewer --workers"
+        ) from error
+    finally:
+        outputs.close()
+    return outputs.report(time.perf_counter() - started)
+
+
+class Outputs:
+    """Puts each row where it belongs."""
+
+    def __init__(self, plan: Plan, options: Options) -> None:
+        self._options = options
+        self._kept = Output(plan.kept)
+        self._dropped = None if plan.dropped is None else Output(plan.dropped)
+        self._rejected = Output(plan.rejected)
+        self._journal = None if plan.journal is None else JournalOutput(plan.journal, options)
+        self._drops = 0
+        self._reasons: Counter[str] = Counter()
+
+    async def take(self, path: Path, row: Row, signed: Signed, dedup: Deduplicator) -> None:
+        """Judge a row and write it."""
+        if signed.page is None:
+            self._rejected.write(rejected_line(path, row, signed.error))
+            return
+        document = Document(signed.key, title=signed.title, text=signed.text or "")
+        verdict = await dedup.decide_fingerprint(signed.page)
+        await dedup.commit(verdict)  # a new page counts as stored at once
+        verdict = attrs.evolve(verdict, document=document)
+        self._reasons[verdict.reason] += 1
+        now = time.time()
+        if not is_dropped(verdict.outcome, self._options):
+            self._kept.write(kept_line(row, signed, self._options))
+            if self._journal is not None:
+                self._journal.kept(signed, verdict, now)
+            return
+        self._drops += 1
+        if self._dropped is not None:
+            self._dropped.write(dropped_line(row, signed, verdict, self._options))
+        if self._journal is not None:
+            self._journal.dropped(row, signed, verdict, now)
+
+    def finish(self) -> None:
+        """Give all files their names."""
+        if self._journal is not None:
+            self._journal.finish()
+        self._rejected.finish(keep_empty=False)
+        if self._dropped is not None:
+            self._dropped.finish()
+        self._kept.finish()
+
+    def close(self) -> None:
+        """Close all files."""
+        for one in (self._kept, self._dropped, self._rejected, self._journal):
+            if one is not None:
+                one.close()
+
+    def report(self, seconds: float) -> Report:
+        """What was done."""
+        kept, rejected = self._kept.rows, self._rejected.rows
+        return Report(
+            kept + self._drops + rejected,
+            kept,
+            self._drops,
+            rejected,
+            dict(self._reasons.most_common()),
+            seconds,
+        )
+
+
+def _parts(
+    inputs: Sequence[Path], formats: Sequence[str]
+) -> Iterator[tuple[Path, list[Row], float]]:
+    """Rows of all inputs, some at a time, and the bytes read by then."""
+    before = 0
+    for path, file_format in zip(inputs, formats, strict=True):
+        rows: list[Row] = []
+        chars = done = 0
+        for row in read_rows(path, file_format):
+            rows.append(row)
+            done = row.done
+            chars += len(row.raw) if isinstance(row.raw, bytes) else _length(row.raw)
+            if len(rows) == _ROWS or chars > _CHARS:
+                yield path, rows, before + done
+                rows, chars = [], 0
+        if rows:
+            yield path, rows, before + done
+        before += path.stat().st_size
+
+
+def _length(fields: dict[str, Any]) -> int:
+    """About how many characters or bytes the fields of a row are, 2000 at least."""
+    texts = (len(value) for value in fields.values() if isinstance(value, (str, bytes)))
+    return max(2000, sum(texts))
+
+
+async def _signed(
+    parts: Iterator[tuple[Path, list[Row], float]],
+    executor: Executor,
+    plan: Plan,
+    options: Options,
+) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
+    """Parts with their fingerprints, in their order, made some parts ahead."""
+    hash_key = int(options.hash_key, 16)
+    texts = plan.journal is not None
+    waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
+    more = True
+    while more or waiting:
+        while more and len(waiting) < _AHEAD * max(1, plan.workers):
+            part = next(parts, None)
+            if part is None:
+                more = False
+                break
+            work = executor.submit(sign_rows, options, hash_key, texts, raw_rows(part[1]))
+            waiting.append((*part, work))
+        if waiting:
+            path, rows, done, work = waiting.popleft()
+            yield path, rows, unpack(await asyncio.wrap_future(work)), done
+
+
+@contextlib.contextmanager
+def _executor(workers: int) -> Iterator[Executor]:
+    """Worker processes; waiting work is cancelled when the run ends early."""
+    if workers == 0:
+        executor: Executor = ThreadPoolExecutor(1)
+    else:
+        # Forking a process that has threads, as numba and the event loop have, may hang it.
+        executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)

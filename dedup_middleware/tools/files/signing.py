@@ -1,0 +1,162 @@
+"""From rows to fingerprints, in worker processes, where most of the time goes.
+
+Rows and fingerprints travel between processes in columns: an object a page would cost more to send
+than a page costs to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import attrs
+import numpy as np
+from itemadapter import ItemAdapter
+from numpy.typing import NDArray
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.core.fingerprinter import read as read_document
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.plugin.items import to_document
+from dedup_middleware.tools.files.rows import Row
+
+
+@attrs.frozen
+class Signed:
+    """A row understood: its page, or why there is none.
+
+    ``text`` is the body text if it was requested or had to be taken out of HTML, else None.
+    """
+
+    key: str = ""
+    title: str = ""
+    text: str | None = None
+    page: Fingerprint | None = None
+    error: str = ""
+
+
+class Signer:
+    """Makes fingerprints of rows.
+
+    :param texts: whether the text of each row is returned
+    """
+
+    def __init__(self, options: Options, hash_key: int, *, texts: bool) -> None:
+        self._options = options
+        self._fingerprinter = Fingerprinter(options, hash_key)
+        self._texts = texts
+
+    def __call__(self, row: Row) -> Signed:
+        """The page of a row; never raises for any row."""
+        if row.error:
+            return Signed(error=row.error)
+        try:
+            fields = fields_of(row)
+        except ValueError as error:
+            return Signed(error=str(error))
+        options = self._options
+        content = [fields.get(name) for name in (options.text_field, options.html_field)]
+        if all(value is None for value in content):
+            return Signed(error=f"no field {options.text_field!r} or {options.html_field!r}")
+        if not isinstance(content[0], (str, list, type(None))):
+            return Signed(error=f"field {options.text_field!r} is no text")
+        document = to_document(ItemAdapter(fields), options)
+        if document is None:
+            return Signed(error="neither a key nor any content")
+        read = read_document(document, options.extractor)
+        wanted = self._texts or read is not document
+        text = read.text if wanted else None
+        return Signed(read.key, read.title, text, self._fingerprinter(read))
+
+
+def fields_of(row: Row) -> dict[str, Any]:
+    """Fields of a row.
+
+    :raises ValueError: its line is no JSON object
+    """
+    if not isinstance(row.raw, bytes):
+        return row.raw
+    try:
+        fields = json.loads(row.raw)
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ValueError("it is no JSON object")
+    return fields
+
+
+_LEFT_OUT = "minhash"  # the minima have served their purpose, and would be most of it
+_ARRAYS = ("sketch", "bands", "figures", "clauses")
+_PLAIN = tuple(
+    field.name for field in attrs.fields(Fingerprint) if field.name not in (_LEFT_OUT, *_ARRAYS)
+)
+_NO_MINIMA = np.empty(0, np.uint32)
+
+
+@attrs.frozen
+class Parcel:
+    """What was made of the rows of a part.
+
+    ``rows`` are key, title, text, error and whether there is a page, of each row; ``plain`` are
+    the fields of all pages that are no arrays, ``arrays`` the others.
+    """
+
+    rows: list[tuple[str, str, str | None, str, bool]]
+    plain: list[list[Any]]
+    arrays: list[NDArray[Any]]
+
+
+def raw_rows(rows: Sequence[Row]) -> list[Any]:
+    """Rows as they are sent to a worker: what a row holds, or the row if that can't be read."""
+    return [row if row.error else row.raw for row in rows]
+
+
+def sent_row(raw: Any) -> Row:
+    """A row as it came from :func:`raw_rows`; its number stays behind."""
+    return raw if isinstance(raw, Row) else Row(0, raw)
+
+
+def pack(signed: Sequence[Signed]) -> Parcel:
+    """Rows that are understood, to be sent; the minima of their pages are left out."""
+    pages = [one.page for one in signed if one.page is not None]
+    return Parcel(
+        [(one.key, one.title, one.text, one.error, one.page is not None) for one in signed],
+        [[getattr(page, name) for page in pages] for name in _PLAIN],
+        [np.array([getattr(page, name) for page in pages]) for name in _ARRAYS],
+    )
+
+
+def unpack(parcel: Parcel) -> list[Signed]:
+    """The rows that were packed, in their order."""
+    columns = (*parcel.plain, *map(list, parcel.arrays))
+    names = (*_PLAIN, *_ARRAYS)
+    pages = (
+        Fingerprint(minhash=_NO_MINIMA, **dict(zip(names, values, strict=True)))
+        for values in zip(*columns, strict=True)
+    )
+    return [
+        Signed(key, title, text, next(pages) if has_page else None, error)
+        for key, title, text, error, has_page in parcel.rows
+    ]
+
+
+@cache
+def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
+    """One for each worker process: it loads the dictionary."""
+    return Signer(options, hash_key, texts=texts)
+
+
+def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any]) -> Parcel:
+    """Called in a worker process for each part of the input.
+
+    :param raws: rows as :func:`raw_rows` gives them
+    """
+    signer = _signer(options, hash_key, texts)
+    return pack([signer(sent_row(raw)) for raw in raws])

@@ -1,0 +1,1 @@
+"""One Parquet file for an index of any kind."""

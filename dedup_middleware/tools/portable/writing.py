@@ -1,0 +1,234 @@
+"""Writing the Parquet file that holds an index."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.newfiles import PRIVATE, make
+from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of
+from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.records import (
+    NARROW,
+    REMAINDER_BITS,
+    WIDE,
+    WIDE_REMAINDER_BITS,
+    numbers_of,
+    remainders_of,
+)
+from dedup_middleware.tools.portable.format import (
+    PREFIX,
+    Checksum,
+    arrow,
+    metadata_of,
+    schema,
+    to_arrow,
+)
+from dedup_middleware.tools.portable.reading import read_portable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+RANGE = 1 << 18  # page numbers
+_BYTES = 4 << 20  # of buckets taken in at once
+# The hash is that of the record: 40 bits of it, or in a SimHash table all 64, rotated.
+_NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
+
+
+@attrs.frozen(eq=False)
+class Places:
+    """Slots of some pages.
+
+    ``slots`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], as the SimHash tables
+    know them, 0 for a page that is in none of them.
+    """
+
+    slots: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    simhashes: NDArray[np.uint64]
+
+
+class SlotSpool:
+    """Takes in buckets, gives out the slots of pages.
+
+    :param folder: where to put notes aside
+    :param wanted: bool, by page number: whose slots are asked for
+    """
+
+    def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:
+        self._folder = folder
+        self._wanted = wanted
+        self._table = -1
+        self._size = 0
+        self._prefixes: list[int] = []
+        self._parts: list[bytes] = []
+        self._range = -1
+        self._notes = np.empty(0, _NOTE)
+
+    def add(self, bucket: int, raw: bytes) -> None:
+        """Take in a bucket; those of a table follow each other."""
+        table = bucket >> 16
+        if table != self._table or self._size >= _BYTES:
+            self.flush()
+            self._table = table
+        width = WIDE if table in SIMHASH_TABLES else NARROW
+        whole = raw[: len(raw) // width * width]
+        self._prefixes.append(bucket & 0xFFFF)
+        self._parts.append(whole)
+        self._size += len(whole)
+
+    def flush(self) -> None:
+        """Put aside what was taken in."""
+        wide = self._table in SIMHASH_TABLES
+        width = WIDE if wide else NARROW
+        raw = b"".join(self._parts)
+        counts = [len(part) // width for part in self._parts]
+        prefixes = np.repeat(np.array(self._prefixes, np.uint64), counts)
+        self._prefixes, self._parts, self._size = [], [], 0
+        numbers = numbers_of(raw, width)
+        known = np.flatnonzero(numbers < np.uint64(len(self._wanted)))
+        known = known[self._wanted[numbers[known].astype(np.int64)]]
+        notes = np.empty(len(known), _NOTE)
+        bits = WIDE_REMAINDER_BITS if wide else REMAINDER_BITS
+        notes["table"] = max(self._table, 0)
+        notes["hash"] = prefixes[known] << np.uint64(bits) | remainders_of(raw, width)[known]
+        ranges, notes["page"] = np.divmod(numbers[known], np.uint64(RANGE))
+        order = np.argsort(ranges.astype(np.uint16), kind="stable")
+        notes, ranges = notes[order], ranges[order]
+        each, firsts = np.unique(ranges, return_index=True)
+        ends = [*firsts.tolist(), len(notes)][1:]
+        for number, first, end in zip(each.tolist(), firsts.tolist(), ends, strict=True):
+            with self._file(number).open("ab") as file:
+                file.write(notes[first:end].tobytes())
+
+    def places(self, numbers: NDArray[np.uint64]) -> Places:
+        """Slots of pages, all of one range."""
+        number = int(numbers[0]) // RANGE if len(numbers) else self._range
+        if number != self._range:
+            self._notes = np.empty(0, _NOTE)  # not both in memory at once
+            self._range, self._notes = number, self._read(number)
+        notes = self._notes
+        pages = (numbers % np.uint64(RANGE)).astype(np.uint32)
+        first = np.searchsorted(notes["page"], pages, "left")
+        counts = np.searchsorted(notes["page"], pages, "right") - first
+        starts = starts_of(counts)
+        found = notes[np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])]
+        wide = (found["table"] >= SIMHASH_TABLES[0]) & (found["table"] <= SIMHASH_TABLES[-1])
+        hashes = np.where(wide, found["hash"] >> np.uint64(64 - TABLE_SHIFT), found["hash"])
+        simhashes = np.zeros(len(numbers), np.uint64)
+        of_page = np.repeat(np.arange(len(numbers)), counts)[wide]
+        turn = (found["table"][wide].astype(np.uint64) - np.uint64(SIMHASH_TABLES[0])) * np.uint64(
+            16
+        )
+        turned = found["hash"][wide]
+        back = (np.uint64(64) - turn) % np.uint64(64)
+        simhashes[of_page] = turned >> turn | turned << back
+        slots = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes
+        return Places(slots, starts, simhashes)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"slots-{number}"
+
+    def _read(self, number: int) -> NDArray[np.void]:
+        file = self._file(number)
+        if not file.exists():
+            return np.empty(0, _NOTE)
+        notes = np.fromfile(file, _NOTE)
+        file.unlink()
+        return notes[np.argsort(notes["page"], kind="stable")]
+
+
+_ROWS = 50_000  # of a row group, at most
+
+
+@attrs.frozen
+class Written:
+    """A finished file: its number of pages, its checksum and its bytes."""
+
+    pages: int
+    checksum: str
+    bytes: int
+
+
+class PortableWriter:
+    """Writes pages to a portable file.
+
+    Use it in a ``with`` block. Nothing is written to ``path`` before :meth:`finish`, which replaces
+    an existing file. The unfinished file is in :attr:`folder` next to it, which is removed at the
+    end; a process that is killed leaves it behind.
+
+    :param path: the file to be
+    :param parameters: of the index, with its hash key
+    :raises DedupError: pyarrow is not installed, or the folder can't be written to
+    """
+
+    def __init__(self, path: str | Path, parameters: Mapping[str, str]) -> None:
+        pa = arrow()
+        self._path = Path(path)
+        try:
+            self._room = tempfile.TemporaryDirectory(
+                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
+            )
+        except OSError as error:
+            raise DedupError(f"{self._path} can't be written: {error}") from error
+        self._unfinished = self.folder / "pages"
+        make(self._unfinished, PRIVATE).close()  # it holds the index's key
+        self._checksum = Checksum()
+        self._writer = pa.parquet.ParquetWriter(
+            self._unfinished,
+            schema().with_metadata(metadata_of(parameters)),
+            compression="zstd",
+            # Hashes are all different; a dictionary of them would only cost time.
+            use_dictionary=["size", "time"],
+        )
+
+    @property
+    def folder(self) -> Path:
+        """A folder for what is only needed until the file is finished."""
+        return Path(self._room.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.close()
+        self._room.cleanup()
+
+    def write(self, pages: Pages) -> None:
+        """Write further pages."""
+        for start in range(0, len(pages), _ROWS):
+            part = pages.part(start, start + _ROWS)
+            self._checksum.add(part)
+            self._writer.write_batch(to_arrow(part))
+
+    def finish(self) -> Written:
+        """Write the end, read the whole file again, and give it its name.
+
+        :raises DedupError: what was read is not what was written
+        """
+        ends: dict[str, Any] = {
+            PREFIX + "rows": str(self._checksum.rows),
+            PREFIX + "checksum": self._checksum.value(),
+        }
+        self._writer.add_key_value_metadata(ends)
+        self._writer.close()
+        with self._unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        read_portable(self._unfinished).verify()
+        size = self._unfinished.stat().st_size
+        self._unfinished.replace(self._path)
+        return Written(self._checksum.rows, self._checksum.value(), size)
