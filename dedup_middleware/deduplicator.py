@@ -124,14 +124,13 @@ class Deduplicator:
             return self._fingerprinter
 
     def _warm(self) -> Fingerprinter:
-        """Load or compile every kernel now, in a thread, and not while the first page waits.
+        """Load or compile every kernel that a decision of a text or of HTML needs."""
+        from dedup_middleware.text import extract  # numba stays lazy
 
-        Those that take the text out of HTML are left out: they run in threads, and only if there is
-        any.
-        """
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
         self._index.warm()
+        extract.warm()
         words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))
         for text in (
             words,

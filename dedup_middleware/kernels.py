@@ -30,6 +30,7 @@ import numba
 from numba.np import linalg
 
 from dedup_middleware.kernelcache import folder_name, keep_in
+from dedup_middleware.kernelparts import PartCompiler
 from dedup_middleware.trustedfolder import TrustedFolder, UntrustedError
 
 try:
@@ -45,6 +46,7 @@ _PART: Final[dict[str, Any]] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
 }
 _LONGEST_TURN: Final = 120.0  # seconds
 

@@ -5,9 +5,10 @@
 Prints one JSON object:
 
 * ``before``: number of kernels compiled by ``open``
-* ``late``: kernels that were compiled, or loaded from the cache, only afterwards
-* ``compiled``, ``of_html``: those compiled afterwards, and with the pages of HTML, which come last
-* ``on_loop``: those of both that the thread of the event loop compiled
+* ``html_before``: number of kernels for HTML that were ready when ``open`` returned
+* ``late``, ``late_html``: kernels that were compiled, or loaded from the cache, with the first
+  texts, and with the pages of HTML, which come last
+* ``compiled``, ``compiled_html``: of these, the ones that the cache did not hold
 * ``stall``, ``stall_html``: longest time for which the loop stood still meanwhile, in seconds
 """
 
@@ -17,7 +18,6 @@ import asyncio
 import gc
 import json
 import sys
-import threading
 import time
 from typing import Any
 
@@ -29,15 +29,14 @@ from tests.texts import article, english
 
 
 class Compilations(event.Listener):  # type: ignore[misc]
-    """Kernels whose compilation has begun, and whether that was in the main thread."""
+    """Names of the functions whose compilation has begun."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[str, bool]] = []
+        self.seen: list[str] = []
 
     def on_start(self, event: Any) -> None:
         """Numba begins to compile."""
-        here = threading.current_thread() is threading.main_thread()
-        self.seen.append((event.data["dispatcher"].__name__, here))
+        self.seen.append(event.data["dispatcher"].__name__)
 
     def on_end(self, event: Any) -> None:
         """Numba is done."""
@@ -90,8 +89,28 @@ async def pages_of_all_kinds(dedup: Deduplicator) -> set[str]:
     return outcomes
 
 
+async def pages_of_html(dedup: Deduplicator) -> None:
+    """Decide pages of HTML of every kind: markup in str and bytes, threads, plain text, none."""
+    body = f"<article><p>{article(5, 30)}</p></article>"
+    kinds = '<script type="application/ld+json">{"@type": "%s", "articleBody": "%s"}</script>'
+    pages: list[str | bytes] = [
+        f"<title>标题</title><nav>菜单</nav>{body}",
+        f"<title>标题</title><nav>菜单</nav>{body}".encode(),
+        "".join(f"<p>{english(number)}</p>" for number in range(9)).encode("utf-16"),
+        kinds % ("DiscussionForumPosting", "")
+        + "".join(f"<div>{article(n)}</div>" for n in (7, 8)),
+        kinds % ("NewsArticle", article(9, 30)),
+        english(9),
+        b"<!-- open <script> &#x41; <p",
+        b"\x00\xff" * 99,
+        b"",
+    ]
+    for number, page in enumerate(pages):
+        await decide(dedup, f"h/{number}", html=page)
+
+
 async def main() -> None:
-    """See the module."""
+    """Print what the process compiled, and when."""
     options = Options(**json.loads(sys.argv[1]))
     compilations = Compilations()
     event.register("numba:compile", compilations)
@@ -104,29 +123,27 @@ async def main() -> None:
             stalls.append(time.perf_counter() - before - 0.01)
 
     async with Deduplicator(options) as dedup:
-        before, compiled_before = ready(), len(compilations.seen)
+        at_open, compiled_at_open = ready(), len(compilations.seen)
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0)
         outcomes = await pages_of_all_kinds(dedup)
-        late, compiled = ready() - before, compilations.seen[compiled_before:]
+        at_html, compiled_at_html = ready(), len(compilations.seen)
         await asyncio.sleep(0.02)
         stall = max(stalls)
-        html = f"<title>标题</title><nav>菜单</nav><article><p>{article(5, 30)}</p></article>"
-        for number, page in enumerate((html, html.encode(), english(9))):
-            await decide(dedup, f"h/{number}", html=page)
+        await pages_of_html(dedup)
         watching.cancel()
-    of_html = compilations.seen[compiled_before + len(compiled) :]
-    told = {
+    found = {
         "outcomes": sorted(outcomes),
-        "late": sorted(".".join(one) for one in late),
-        "compiled": [name for name, _ in compiled],
-        "on_loop": [name for name, here in compiled + of_html if here],
-        "before": compiled_before,
-        "of_html": len(of_html),
+        "before": compiled_at_open,
+        "html_before": sum(".text.extraction." in module for module, _ in at_open),
+        "late": sorted(".".join(one) for one in at_html - at_open),
+        "late_html": sorted(".".join(one) for one in ready() - at_html),
+        "compiled": compilations.seen[compiled_at_open:compiled_at_html],
+        "compiled_html": compilations.seen[compiled_at_html:],
         "stall": round(stall, 3),
         "stall_html": round(max(stalls), 3),
     }
-    print(json.dumps(told))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

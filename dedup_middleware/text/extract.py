@@ -9,12 +9,13 @@ and time of these ways.
 
 import re
 from html import unescape
-from typing import Literal
+from typing import Any, Literal, cast
 
 import attrs
 
+from dedup_middleware import kernels
 from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extraction import blocks, metadata, quick, source
+from dedup_middleware.text.extraction import blocks, markup, metadata, quick, source
 from dedup_middleware.text.extraction.bodies import thorough_body
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.jsonld import article_body
@@ -23,6 +24,12 @@ Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
 
 _LETTER = re.compile(r"\w")
+# Our own rules are sure of it, so that warming up does not import trafilatura.
+_SAMPLE = (
+    "<!doctype html><html><head><title>Title</title></head><body><!-- note --><article>"
+    + "<p>A paragraph of some words &amp; a <a href='/1'>link</a>, which ends here.</p>" * 20
+    + "</article><script>0</script></body></html>"
+)
 
 
 @attrs.frozen
@@ -80,6 +87,13 @@ def extract(
         if body := vetted(body, page):
             text, used = body, "thorough"
     return _page(text, title, codec, used, metadata.language(html))
+
+
+def warm() -> None:
+    """Compile the kernels that :func:`extract` calls, or load them from the cache."""
+    folder = cast("Any", markup.read_markup).stats.cache_path
+    with kernels.taking_turns(folder, "extract"):
+        extract(_SAMPLE)
 
 
 def _stated(html: str) -> str:
