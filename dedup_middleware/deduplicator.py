@@ -125,7 +125,13 @@ class Deduplicator:
 
     def _warm(self) -> Fingerprinter:
         """Load or compile every kernel that a decision of a text or of HTML needs."""
-        from dedup_middleware.text import extract  # numba stays lazy
+        from dedup_middleware import kernels  # numba stays lazy
+
+        with kernels.garbage_kept():
+            return self._warmed()
+
+    def _warmed(self) -> Fingerprinter:
+        from dedup_middleware.text import extract
 
         # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)

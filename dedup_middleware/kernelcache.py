@@ -48,7 +48,7 @@ def _report(folder: Path, error: Exception) -> None:
         return
     _reported.add(folder)
     logger.warning(
-        "The kernels in %s are not used, they are compiled in every process (about 20 s): %s. "
+        "The kernels in %s are not used, they are compiled in every process (about 25 s): %s. "
         "Remove it, or set DEDUP_CACHE_DIR (or NUMBA_CACHE_DIR, if you set it) to a directory "
         "that only you can write to.",
         folder,

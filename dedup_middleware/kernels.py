@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.util
 import logging
@@ -118,7 +119,7 @@ def cache_directory() -> Path | None:
     if directory is None:
         logger.warning(
             "No cache directory can be written: kernels are compiled and dictionaries built in "
-            "every process (about 20 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
+            "every process (about 25 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
         )
     return directory
 
@@ -155,6 +156,19 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
         except OSError as error:
             logger.debug("no lock for %s: %s", name, error)
         yield
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Suspend the cyclic garbage collector, which takes a seventh of the time of a compilation:
+    numba makes millions of objects and keeps nearly all of them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _locked(file: IO[bytes]) -> bool:
@@ -206,7 +220,8 @@ def subkernel(function: _F) -> _F:
 
     It may not make arrays. So it needs no reference counts, which would cost two atomic
     operations for each array it is given, in every call. Without them, without entry points for
-    Python and C and without a cache of their own, subkernels also compile in half the time.
+    Python and C and without a cache of their own, subkernels also compile in half the time; that
+    they are optimised only within kernels saves more (:mod:`.kernelparts`).
     """
     return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
 

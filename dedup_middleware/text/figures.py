@@ -83,13 +83,13 @@ _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
 @subkernel
 def _after_parts(codes: Codes, i: int) -> bool:
-    """Whether 分之 stands before i."""
+    """Whether 分之 precedes position i."""
     return at(codes, i - 1) == _OF and at(codes, i - 2) == _PART
 
 
 @subkernel
 def _is_ordinal(codes: Codes, i: int) -> bool:
-    """Whether 第, 周, 星期, 礼拜 or 分之 stands before i."""
+    """Whether 第, 周, 星期, 礼拜 or 分之 precedes position i."""
     before, earlier = at(codes, i - 1), at(codes, i - 2)
     week = (before == _PERIOD and earlier == _STAR) or (before == _PRAY and earlier == _RITE)
     return before in (_ORDINAL, _WEEK) or week or _after_parts(codes, i)

@@ -121,7 +121,7 @@ def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
     value &= ~_KIND
     place = (value >> _KIND_BITS) * _BUCKET & mask
     while True:
-        # A whole bucket at once: a search that ends early is a branch nobody can foresee.
+        # A whole bucket at once: leaving the search early is a branch that is mispredicted.
         found = _ZERO
         for i in range(_BUCKET):
             entry = table[place + i]

@@ -104,7 +104,7 @@ def best_path(
     unknown = values[np.uint64(values.size) - _ONE]
     score[np.uint64(size)] = 0.0
     one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
-    # No branch depends on which word wins, since nobody can foresee that; and only one addition
+    # No branch depends on which word wins, because it would be mispredicted; and only one addition
     # and one choice wait for the score of the character before.
     for back in range(size):
         i = np.uint64(size - 1 - back)

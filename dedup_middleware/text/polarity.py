@@ -1,4 +1,4 @@
-"""Words that turn a sentence round: negations, and opposites such as before and after.
+"""Words that reverse a sentence's meaning: negations, and opposites such as before and after.
 
 They are no stop words in any shipped list, and each has a **polarity**, a small number:
 

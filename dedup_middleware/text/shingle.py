@@ -115,7 +115,7 @@ def _keep(
                 value = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
             else:
                 value = hash_token(codes, first, last, keys)
-            # Always written, and counted only if it stays: a branch here nobody can foresee.
+            # Always written, and counted only if it stays: a branch would be mispredicted.
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
@@ -133,7 +133,7 @@ def _keep(
                 )
                 words += more
                 turn += turned
-            else:  # no branch: nobody could foresee it
+            else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
                 turn += TURNS[known]

@@ -62,7 +62,7 @@ class Block(NamedTuple):
 
 
 class Flags:
-    """Flags of the containers of a page, each found when it is asked for: most never are.
+    """Flags of the containers of a page, each computed on first access: most are never needed.
 
     ``tags`` are numbers into `markup.TAGS`, ``attributes`` gives those of a container.
     """

@@ -13,7 +13,7 @@ from typing import Literal
 
 Family = Literal["simplified", "traditional", "japanese", "korean"]
 
-# Codecs that are told apart, each with the script it is written in.
+# Codecs that are distinguished, each with the script it is written in.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gb18030": "simplified",

@@ -2,7 +2,7 @@
 # ruff: noqa: PLR1714 - compiled comparisons; a set would be built at each of them
 """What a parser must see of a page so that its tree holds the same text, and when it must not.
 
-Half of a page is scripts, styles, comments and attributes that nobody reads here: they are left
+Half of a page is scripts, styles, comments and attributes that are not read here: they are left
 out. So is what costs a parser more than its length:
 
 * Formatting (``<b>``, ``<font>``) is opened again in every paragraph until it is closed, so that 37
