@@ -7,6 +7,7 @@ trafilatura, where they find nothing the page's own JSON-LD. `docs/decisions.md`
 and time of these ways.
 """
 
+import logging
 import re
 from html import unescape
 from typing import Any, Literal, cast
@@ -16,13 +17,13 @@ import attrs
 from dedup_middleware import kernels
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extraction import blocks, markup, metadata, quick, source
-from dedup_middleware.text.extraction.bodies import thorough_body
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.jsonld import article_body
 
 Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
 
+_trafilatura_log = logging.getLogger("trafilatura")
 _LETTER = re.compile(r"\w")
 # Our own rules are sure of it, so that warming up does not import trafilatura.
 _SAMPLE = (
@@ -94,6 +95,26 @@ def warm() -> None:
     folder = cast("Any", markup.read_markup).stats.cache_path
     with kernels.taking_turns(folder, "extract"):
         extract(_SAMPLE)
+
+
+def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
+    """Body found by trafilatura; empty when it finds none or fails.
+
+    Call it only for pages of ordinary shape: the time is not bounded otherwise. Nothing is kept
+    from page to page, so ``deduplicate`` stays off. ``fast`` leaves out its slower algorithms.
+    """
+    import trafilatura  # here, not above: it takes 0.3 s
+
+    if _trafilatura_log.level == logging.NOTSET:
+        # It logs every page without a body as an error; set the level to see them.
+        _trafilatura_log.setLevel(logging.CRITICAL)
+    try:
+        text: str | None = trafilatura.extract(
+            html, url=url, fast=fast, include_comments=comments, deduplicate=False
+        )
+    except Exception:  # no page may stop a crawl
+        return ""
+    return text or ""
 
 
 def _stated(html: str) -> str:
