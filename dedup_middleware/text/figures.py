@@ -10,8 +10,8 @@ same number must look the same however it is written:
 A sign, a comparison and a unit before or behind a number belong to the figure, see
 :mod:`dedup_middleware.text.signs`.
 
-Five characters number the parts of something without a numeral (`PARTS`): 上, 中, 下, 前, 后. All are
-words of their own as well, so they count only
+Five characters number the parts of something without a numeral (`PARTS`): 上, 中, 下, 前, 后.
+All are words of their own as well, so they count only
 
 - 上, 中 and 下 in brackets (（上）) and before 旬;
 - 上 and 下 before 篇, 集, 册 and 卷;
