@@ -1,8 +1,16 @@
-"""Title, body text and description from HTML."""
+"""Title, body text and description from HTML.
+
+The body is what fingerprints are made of, so it must not depend on the page around it: a toolbar
+taken for a body makes all pages of a site alike, a related-links list taken along makes two
+reprints differ. Our own rules read what a parser makes of the page; where they are unsure
+trafilatura decides, where they find nothing the page's own JSON-LD. `docs/decisions.md` has the
+measured F1 and time of these ways.
+"""
 
 from __future__ import annotations
 
 import html
+import logging
 import re
 from html import unescape
 from typing import Any, Final, Literal, cast
@@ -13,7 +21,7 @@ from dedup_middleware.base import kernels
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extraction import blocks, markup, metadata, quick, source
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
-from dedup_middleware.text.extraction.metadata import article_body, thorough_body
+from dedup_middleware.text.extraction.metadata import article_body
 
 HEAD: Final = 1 << 16  # where a page's metadata stands: bytes or characters that are looked at
 # A tag ends at the next "<" at the latest, so the search takes time linear in the page.
@@ -44,6 +52,7 @@ def meta_description(page: bytes | str, charset: str | None = None) -> str:
 Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
 
+_trafilatura_log = logging.getLogger("trafilatura")
 _LETTER = re.compile(r"\w")
 # Our own rules are sure of it, so that warming up does not import trafilatura.
 _SAMPLE = (
@@ -115,6 +124,26 @@ def warm() -> None:
     folder = cast("Any", markup.read_markup).stats.cache_path
     with kernels.taking_turns(folder, "extract"):
         extract(_SAMPLE)
+
+
+def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
+    """Body found by trafilatura; empty when it finds none or fails.
+
+    Call it only for pages of ordinary shape: the time is not bounded otherwise. Nothing is kept
+    from page to page, so ``deduplicate`` stays off. ``fast`` leaves out its slower algorithms.
+    """
+    import trafilatura  # here, not above: it takes 0.3 s
+
+    if _trafilatura_log.level == logging.NOTSET:
+        # It logs every page without a body as an error; set the level to see them.
+        _trafilatura_log.setLevel(logging.CRITICAL)
+    try:
+        text: str | None = trafilatura.extract(
+            html, url=url, fast=fast, include_comments=comments, deduplicate=False
+        )
+    except Exception:  # no page may stop a crawl
+        return ""
+    return text or ""
 
 
 def _stated(html: str) -> str:

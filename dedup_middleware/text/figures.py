@@ -10,7 +10,12 @@ same number must look the same however it is written:
 A sign, a comparison and a unit before or behind a number belong to the figure, see
 :mod:`dedup_middleware.text.signs`.
 
-What numbers a part without a numeral is a figure too, see :mod:`dedup_middleware.text.parts`.
+Five characters number the parts of something without a numeral (`PARTS`): 上, 中, 下, 前, 后.
+All are words of their own as well, so they count only
+
+- 上, 中 and 下 in brackets (（上）) and before 旬;
+- 上 and 下 before 篇, 集, 册 and 卷;
+- 上, 下, 前 and 后 before 半 with 年, 场, 月, 时, 段, 程 or 期 behind it.
 
 Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两). So
 these rules are narrow on purpose:
@@ -23,6 +28,8 @@ these rules are narrow on purpose:
 - 点 is a decimal point only after 分之 and before 万, 亿, 倍, 元 and 个百分点.
 """
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from decimal import Decimal
@@ -37,7 +44,6 @@ from dedup_middleware.text.characters import NUMERAL, SYMBOL
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import Codes, among, at
-from dedup_middleware.text.parts import PARTS, candidates, is_bracketed, part_number
 from dedup_middleware.text.places import locate
 from dedup_middleware.text.signs import render as with_signs
 from dedup_middleware.text.signs import signs
@@ -46,6 +52,19 @@ MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
     "期批轮层楼度辆架艘台部套颗枚张页"
 )
+PARTS: Final = "上中下前后"
+_UPPER: Final = ord("上")
+_MIDDLE: Final = ord("中")
+_LOWER: Final = ord("下")
+_FRONT: Final = ord("前")
+_BACK: Final = ord("后")
+_HALF: Final = ord("半")
+_DECADE: Final = ord("旬")
+_EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # where those are that count as words
+_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.uint32)
+_CLOSING: Final = np.array(sorted(map(ord, ")]}】〕〗")), np.uint32)
+_VOLUMES: Final = np.array(sorted(map(ord, "篇集册卷")), np.uint32)
+_HALVES: Final = np.array(sorted(map(ord, "年场月时段程期")), np.uint32)
 PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3  # the lowest two bits of a kind
 KIND: Final = 3
 _FRACTION_ENDS: Final = "万亿倍元%"
@@ -82,6 +101,53 @@ _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 @subkernel
+def _is_bracketed(codes: Codes, i: int) -> bool:
+    """Whether brackets stand around the character at i."""
+    return among(at(codes, i - 1), _OPENING) and among(at(codes, i + 1), _CLOSING)
+
+
+@subkernel
+def _part_number(codes: Codes, i: int) -> int:
+    """The place in `PARTS`, from 1 on, of the character at i if it numbers a part; else 0."""
+    code = np.int64(codes[i])
+    if code == _UPPER:
+        number = 1
+    elif code == _MIDDLE:
+        number = 2
+    elif code == _LOWER:
+        number = 3
+    elif code == _FRONT:
+        number = 4
+    elif code == _BACK:
+        number = 5
+    else:
+        return 0
+    after = at(codes, i + 1)
+    counts = number <= 3 and (after == _DECADE or _is_bracketed(codes, i))
+    counts = counts or (number in (1, 3) and among(after, _VOLUMES))
+    half = number != 2 and after == _HALF and among(at(codes, i + 2), _HALVES)
+    return number if counts or half else 0
+
+
+@allocating_subkernel
+def _candidates(codes: Codes, flags: NDArray[np.uint8]) -> tuple[NDArray[np.int32], int]:
+    """Where a figure or a run of symbols may begin: at a numeral, at one of `PARTS`, or at a
+    symbol; and how many there are."""
+    some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
+    for i in range(np.uint64(codes.size)):
+        code = codes[i]
+        part = (code == _UPPER) | (code == _LOWER) | (code == _MIDDLE)
+        part |= (code == _FRONT) | (code == _BACK)
+        part |= code - np.uint32(_EMOJI) < np.uint32(_EMOJI_SIZE)
+        some[i] = ((flags[i] & np.uint8(NUMERAL)) != 0) | part
+    room = np.uint64(0)
+    for i in range(np.uint64(codes.size)):
+        where[room] = i  # counted only if it stays: no branch
+        room += np.uint64(some[i])
+    return where, np.int64(room)
+
+
+@subkernel
 def _after_parts(codes: Codes, i: int) -> bool:
     """Whether 分之 precedes position i."""
     return at(codes, i - 1) == _OF and at(codes, i - 2) == _PART
@@ -108,7 +174,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
         counts = at(codes, i + 2) == _CLOCK or at(codes, i + 2) == _OF
     elif code == _FOUR and after == _WEEK:  # 四周: all around
         counts = False
-    return counts or _is_ordinal(codes, i) or is_bracketed(codes, i)
+    return counts or _is_ordinal(codes, i) or _is_bracketed(codes, i)
 
 
 @subkernel
@@ -287,7 +353,7 @@ def _read_figures(
             continue
         i = np.int64(where[candidate])
         if flags[i] & SYMBOL != NUMERAL:
-            part = part_number(codes, i)
+            part = _part_number(codes, i)
             if part:
                 rows[count, 0], rows[count, 1], rows[count, 2] = part, 0, PART
                 rows[count, 3], rows[count, 4] = i, i + 1
@@ -321,7 +387,7 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends, what belongs to it included. The name of a month comes before the number
     beside it."""
-    where, room = candidates(codes, flags)
+    where, room = _candidates(codes, flags)
     rows = np.empty((2 * room, 5), np.int64)
     return rows[: _read_figures(codes, flags, where, room, rows)]
 
@@ -335,7 +401,7 @@ def hash_figures(
 
     The flags of names of months are changed.
     """
-    where, room = candidates(codes, flags)
+    where, room = _candidates(codes, flags)
     rows = np.empty((2 * room, 5), np.int64)
     rows = rows[: _read_figures(codes, flags, where, room, rows)]
     hashes = np.empty(rows.shape[0], np.uint64)

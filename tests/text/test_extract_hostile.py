@@ -149,7 +149,7 @@ BOMBS = {
 BOUNDED = """
 import resource
 import numpy as np
-from dedup_middleware.text.extraction import blocks, tree, trim
+from dedup_middleware.text.extraction import blocks, trim
 from tests.text.test_extract_hostile import BOMBS
 blocks.read("<p>x</p>")
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -157,9 +157,9 @@ resource.setrlimit(resource.RLIMIT_AS, (size + 300_000_000,) * 2)
 for name, page in BOMBS.items():
     blocks.read(page)
     verdict, rest, *_ = trim.trimmed(np.frombuffer(page.encode(), np.uint8))
-    if verdict == trim.FINE and tree.well_formed(rest.tobytes()) is None:
+    if verdict == trim.FINE and blocks.well_formed(rest.tobytes()) is None:
         print(name)
-print("whole", tree.well_formed(BOMBS["formatting"].encode()))
+print("whole", blocks.well_formed(BOMBS["formatting"].encode()))
 """
 
 

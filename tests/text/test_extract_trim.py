@@ -11,7 +11,7 @@ from resiliparse.parse import html as resiliparse
 from resiliparse.parse.html import HTMLTree
 
 from dedup_middleware.text.extract import extract
-from dedup_middleware.text.extraction import blocks, markup, tree, trim
+from dedup_middleware.text.extraction import blocks, markup, trim
 from tests.text import trimtwin
 
 PROSE = "The council met on Monday and agreed to repair the bridge before the winter begins. " * 3
@@ -128,10 +128,11 @@ def test_a_well_nested_page_is_read_alike_in_every_way(html: str) -> None:
 def test_ordinary_pages_go_through_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser gets the page without scripts, comments and attributes that nobody reads."""
     pages: list[bytes] = []
+    parse = blocks.well_formed
 
     def spy(page: bytes) -> bytes | None:
         pages.append(page)
-        return tree.well_formed(page)
+        return parse(page)
 
     monkeypatch.setattr(blocks, "well_formed", spy)
     page = blocks.read(PAGE.replace("<p>", "<script>x</script><!-- c --><p class=a onclick=b>"))
@@ -159,7 +160,7 @@ def test_a_fault_of_the_parser_is_no_fault_of_the_page(
             raise error
 
     monkeypatch.setattr(resiliparse, "HTMLTree", Broken)
-    assert tree.well_formed(PAGE.encode()) is None
+    assert blocks.well_formed(PAGE.encode()) is None
     page = blocks.read(PAGE)
     assert page.title == "Bridge"
     assert placed(page) == placed(blocks.read_directly(PAGE.encode()))
@@ -174,7 +175,7 @@ def test_whoever_stops_the_program_stops_the_parser(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(resiliparse, "HTMLTree", SimpleNamespace(parse=interrupt))
     with pytest.raises(KeyboardInterrupt):
-        tree.well_formed(PAGE.encode())
+        blocks.well_formed(PAGE.encode())
 
 
 @pytest.mark.parametrize(

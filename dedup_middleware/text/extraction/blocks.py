@@ -21,25 +21,6 @@ from dedup_middleware.text.extraction.names import (
     flags_of,
 )
 
-
-def well_formed(page: bytes) -> bytes | None:
-    """Parse a page in UTF-8 with lexbor and write its tree out again; None when the parser fails.
-
-    Only for what `trim.trimmed` has passed: neither time nor memory is bounded otherwise. To visit
-    the nodes from Python would cost many times as much as to write them out.
-    """
-    from resiliparse.parse.html import HTMLTree  # here, not above: not every process parses pages
-
-    try:
-        tree: Any = HTMLTree.parse(page.decode("utf-8"))
-        return str(tree).encode("utf-8")
-    except BaseException as error:  # any fault of the library on one page must not stop a crawl
-        # A panic of its Rust code is none of the exceptions.
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            return None
-        raise
-
-
 HEADINGS = frozenset(markup.HEADINGS)
 _P = markup.TAGS.index("p")
 _BODY = markup.TAGS.index("body")
@@ -128,6 +109,24 @@ def ancestors(page: Blocks, container: int) -> Iterator[int]:
     while container >= 0:
         yield container
         container = page.parent[container]
+
+
+def well_formed(page: bytes) -> bytes | None:
+    """Parse a page in UTF-8 with lexbor and write its tree out again; None when the parser fails.
+
+    Call it only with what `trim.trimmed` passes: neither time nor memory is bounded otherwise.
+    Visiting the nodes from Python would cost many times as much as writing them out.
+    """
+    from resiliparse.parse.html import HTMLTree  # here, not above: not every process parses pages
+
+    try:
+        tree: Any = HTMLTree.parse(page.decode("utf-8"))
+        return str(tree).encode("utf-8")
+    except BaseException as error:  # no page may stop a crawl
+        # A panic of its Rust code is none of the exceptions.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            return None
+        raise
 
 
 def read(html: str | bytes) -> Blocks:
