@@ -111,6 +111,7 @@ def test_a_killed_job_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     assert len(kept) + len(dropped(spark, output)) == 200
 
 
+@pytest.mark.services
 def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that holds a result is not written over by a job with other options."""
     path = written(tmp_path, 12)
@@ -120,6 +121,7 @@ def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "holds the result of another input or of other options" in capsys.readouterr().err
 
 
+@pytest.mark.services
 def test_the_command(tmp_path: Path) -> None:
     """`scrapy dedup spark` writes the tables, an index file, and says what it did."""
     path, output = written(tmp_path, 60), tmp_path / "out"
