@@ -31,7 +31,6 @@ import numba
 from numba.np import linalg
 
 from dedup_middleware.base.kernelcache import folder_name, keep_in
-from dedup_middleware.base.kernelparts import PartCompiler
 from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
 
 try:
@@ -47,7 +46,6 @@ _PART: Final[dict[str, Any]] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-    "pipeline_class": PartCompiler,
 }
 _LONGEST_TURN: Final = 120.0  # seconds
 
@@ -220,8 +218,7 @@ def subkernel(function: _F) -> _F:
 
     It may not make arrays. So it needs no reference counts, which would cost two atomic
     operations for each array it is given, in every call. Without them, without entry points for
-    Python and C and without a cache of their own, subkernels also compile in half the time; that
-    they are optimised only within kernels saves more (:mod:`.kernelparts`).
+    Python and C and without a cache of their own, subkernels also compile in half the time.
     """
     return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
 
