@@ -29,7 +29,7 @@ from datasketch import MinHash, MinHashLSH
 from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, Fingerprints
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
-from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, joined
+from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined
 
 IN_FLIGHT = 100  # pages that one process decides at the same time: Scrapy's CONCURRENT_ITEMS
 SCAN_DISTANCE = 12
@@ -61,7 +61,7 @@ async def decide(index: Index, entry: Entry) -> bool:
         known = Known(judged)
 
 
-def _has_copy(near: Satellites, content: bytes) -> bool:
+def _has_copy(near: PageRecords, content: bytes) -> bool:
     own = int.from_bytes(content[_SKETCH:], "little")
     for state, raw in zip(near.states.tolist(), near.content["sketch"], strict=True):
         if state == State.COMMITTED:

@@ -23,7 +23,7 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     Slots,
     band_slots,
-    narrow_slot,
+    hash_slot,
     simhash_slots,
 )
 from dedup_middleware.model.claims import Entry
@@ -71,9 +71,7 @@ class Fingerprints:
         keys = self.keys.tolist()
         return [
             Entry(
-                Slots.of(
-                    (narrow_slot(0, keys[i]), *simhash_slots(hashes[i]), *band_slots(bands[i]))
-                ),
+                Slots.of((hash_slot(0, keys[i]), *simhash_slots(hashes[i]), *band_slots(bands[i]))),
                 self.content[i].tobytes(),
                 self.address(i),
                 exact=True,

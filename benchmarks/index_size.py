@@ -39,7 +39,7 @@ ADDRESS = 80
 PART = 100_000  # pages loaded at once
 SAMPLE = 300  # keys of a kind
 LIMITS = {"default": 450.0, "SimHash tables only": 130.0}
-PARTS = ("key table", "SimHash tables", "bands", "satellites", "addresses", "the rest", "all")
+PARTS = ("key table", "SimHash tables", "bands", "page records", "addresses", "the rest", "all")
 
 
 @attrs.frozen
@@ -106,7 +106,7 @@ def kind_of(name: bytes) -> str:
             return "key table"
         return "SimHash tables" if held.table in SIMHASH_TABLES else "bands"
     if len(rest) == 5 and rest[:1] in b"sa":
-        return "satellites" if rest[:1] == b"s" else "addresses"
+        return "page records" if rest[:1] == b"s" else "addresses"
     return "the rest"
 
 
@@ -142,7 +142,7 @@ def sqlite_parts(file: Path, total: int) -> dict[str, float]:
         "SELECT sum(length(content)), coalesce(sum(length(address)), 0) FROM page"
     ).fetchone()
     db.close()
-    found["satellites"], found["addresses"] = content / total, addresses / total
+    found["page records"], found["addresses"] = content / total, addresses / total
     found["all"] = file.stat().st_size / total
     found["the rest"] = found["all"] - sum(found[part] for part in PARTS[:-2])
     return found

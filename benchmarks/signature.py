@@ -33,10 +33,10 @@ from rich.table import Table
 from benchmarks.deciding import SCAN_DISTANCE, decide_all, decide_faiss
 from benchmarks.fingerprints import fresh
 from benchmarks.index_redis import PART, fill, indexed
-from dedup_middleware.index.memory.buckets import NO_IDS, Look
+from dedup_middleware.index.memory.arrays import NO_IDS, Look
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import Slots, simhash_slots
-from dedup_middleware.model.records import WIDE
+from dedup_middleware.model.records import SIMHASH_RECORD
 from dedup_middleware.signature import minhash, simhash, sketch
 
 Words = NDArray[np.uint64]
@@ -250,7 +250,7 @@ def scan_job(size: int) -> Job:
     asked = as_bytes(simhashes)
     places = [Slots.of(simhash_slots(simhash)) for simhash in simhashes.tolist()]
     compared = sum(
-        len(buckets.get(bucket)) // WIDE for one in places for bucket in one.numbers()[0]
+        len(buckets.get(bucket)) // SIMHASH_RECORD for one in places for bucket in one.numbers()[0]
     )
     look = Look()
 

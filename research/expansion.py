@@ -17,9 +17,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.memory.buckets import NO_IDS, Buckets, Look
+from dedup_middleware.index.memory.arrays import NO_IDS, Buckets, Look
 from dedup_middleware.model.buckets import Slots, record, simhash_slots
-from dedup_middleware.model.records import WIDE
+from dedup_middleware.model.records import SIMHASH_RECORD
 from dedup_middleware.signature.hamming import within
 
 DISTANCE: Final = 3
@@ -82,7 +82,9 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
             held.setdefault(slot.bucket, []).append(record(slot, number))
     buckets, look = Buckets(), Look()
     for bucket, records in held.items():
-        buckets.extend([bucket], b"".join(records), [0, WIDE * len(records)], WIDE)
+        buckets.extend(
+            [bucket], b"".join(records), [0, SIMHASH_RECORD * len(records)], SIMHASH_RECORD
+        )
 
     def search(query: int) -> NDArray[np.int64]:
         look.begin()

@@ -21,7 +21,7 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import Slot
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
-from dedup_middleware.model.records import Satellites
+from dedup_middleware.model.records import PageRecords
 from tests.test_deduplicator import Counts, page
 from tests.texts import article
 
@@ -56,7 +56,7 @@ class ScriptedIndex(MemoryIndex):
         await self._turn_of_others()
         return await super().propose(entry, distance, lease, probes, known)
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         await self._turn_of_others()
         return await super().fetch(numbers)
 

@@ -19,7 +19,7 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import Slot
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
-from dedup_middleware.model.records import Satellites
+from dedup_middleware.model.records import PageRecords
 from tests.texts import article, english
 
 OPTIONS = Options(index_url="memory:", pending_wait=5.0)
@@ -50,7 +50,7 @@ class UnsteadyIndex(MemoryIndex):
         self._check()
         return await super().open(parameters)
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         self._check()
         return await super().fetch(numbers)
 

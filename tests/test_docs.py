@@ -95,7 +95,7 @@ def test_settings_are_usable(block: Block) -> None:
 
 # The table that a script of docs/spark.md is given.
 TABLE = """
-from dedup_middleware.spark.settings import local_session
+from dedup_middleware.spark.job_settings import local_session
 
 df = local_session("local[1]").createDataFrame(
     [("https://one.example/1", "", "A text of some words, which is here twice. " * 4, 1),

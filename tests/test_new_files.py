@@ -21,7 +21,7 @@ from dedup_middleware.journal.base import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.commands.context import CommandError
 from dedup_middleware.tools.commands.restore import write_new
-from dedup_middleware.tools.files.writing import JournalOutput, Output
+from dedup_middleware.tools.files.results import JournalOutput, Output
 from dedup_middleware.tools.portable.portable import export_index
 from dedup_middleware.tools.report import writing
 from tests.index.bulk import a_page, loaded

@@ -16,7 +16,7 @@ from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import NOBODY, Neighbours, Slot, most_met
+from dedup_middleware.model.buckets import NO_NEIGHBOURS, Neighbours, Slot, most_met
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,
@@ -27,7 +27,7 @@ from dedup_middleware.model.claims import (
     Known,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, chosen, joined
+from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
 
 class Gathered:
@@ -40,8 +40,8 @@ class Gathered:
     """
 
     def __init__(self, most: int) -> None:
-        self.near: Neighbours = NOBODY
-        self.records: Satellites = NO_PAGES
+        self.near: Neighbours = NO_NEIGHBOURS
+        self.records: PageRecords = NO_PAGES
         self.addresses: dict[int, str | None] = {}
         self.full = 0  # full buckets among those of the page
         self.is_cut = False  # whether there were more candidates than are judged
@@ -65,7 +65,7 @@ class Gathered:
         :param content: CONTENT[1]
         """
         released = np.array([State.RELEASED], np.uint8)
-        own = Satellites(np.array([number], np.uint64), content, released)
+        own = PageRecords(np.array([number], np.uint64), content, released)
         self._own = joined([self._own, own])
 
     def add(self, found: Candidates, before: int | None = None) -> None:
@@ -88,7 +88,7 @@ class Gathered:
         if len(self.near) > self._most:
             self._cut()
 
-    def update(self, records: Satellites) -> None:
+    def update(self, records: PageRecords) -> None:
         """Take in page records, which replace older ones of the same pages."""
         if not len(records):
             return
@@ -96,7 +96,7 @@ class Gathered:
             rest = chosen(self.records, ~np.isin(self.records.numbers, records.numbers))
             numbers = np.concatenate([rest.numbers, records.numbers])
             order = np.argsort(numbers)
-            records = Satellites(
+            records = PageRecords(
                 numbers[order],
                 np.concatenate([rest.content, records.content])[order],
                 np.concatenate([rest.states, records.states])[order],

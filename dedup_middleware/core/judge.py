@@ -12,7 +12,7 @@ from dedup_middleware.model.buckets import KEY_TABLE, Neighbours
 from dedup_middleware.model.documents import Match
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
-from dedup_middleware.model.records import Satellites
+from dedup_middleware.model.records import PageRecords
 
 _KEY_BIT = 1 << KEY_TABLE
 
@@ -42,7 +42,7 @@ def judge(
     method: Method,
     page: Fingerprint,
     near: Neighbours,
-    records: Satellites,
+    records: PageRecords,
     addresses: Mapping[int, str | None],
     payloads: Sequence[bytes] = (),
 ) -> Ruling:
@@ -72,7 +72,7 @@ def judge(
     return Ruling(ranking.reason, nearest=match, earlier=earlier)
 
 
-def same_keys(page: Fingerprint, near: Neighbours, records: Satellites) -> list[bool]:
+def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list[bool]:
     """Of each candidate, whether it was stored under the key of the page."""
     if is_content_key(page.key):
         return [False] * len(near)
@@ -88,7 +88,7 @@ def _match(
     page: Fingerprint,
     row: int,
     near: Neighbours,
-    records: Satellites,
+    records: PageRecords,
     judged: Judgement,
     addresses: Mapping[int, str | None],
 ) -> Match:

@@ -27,11 +27,11 @@ from dedup_middleware.index.verification import Progress, Verification
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
     Slot,
+    hash_slot,
     most_met,
-    narrow_slot,
 )
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.model.records import Satellites, State
+from dedup_middleware.model.records import PageRecords, State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -116,8 +116,8 @@ class Index(ABC):
         """
 
     @abstractmethod
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
-        """Satellites of pages; one that does not exist has state FREE."""
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
 
     @abstractmethod
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
@@ -224,7 +224,7 @@ class Index(ABC):
             return False
         (address,) = await self.addresses([number])
         (payload,) = await self.payloads([number])
-        own = narrow_slot(KEY_TABLE, int(found.content["key"][0]))
+        own = hash_slot(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
         for _ in range(_REFRESH_TRIES):
@@ -239,7 +239,7 @@ class Index(ABC):
         return False  # other pages keep coming: it expires, and its next copy is stored
 
     @abstractmethod
-    def pages(self) -> AsyncIterator[Satellites]:
+    def pages(self) -> AsyncIterator[PageRecords]:
         """All pages by ascending number, many at a time; numbers that are FREE are left out."""
 
     @abstractmethod
@@ -317,7 +317,7 @@ class Index(ABC):
         """
         return await maintenance.lookup(self, key_hash)
 
-    async def sample(self, count: int, seed: int = 0) -> Satellites:
+    async def sample(self, count: int, seed: int = 0) -> PageRecords:
         """Committed pages drawn at random, all with the same chance, none twice.
 
         A small share of a large index is drawn by number, without reading the rest.

@@ -13,21 +13,29 @@ import numpy as np
 
 from dedup_middleware.model.buckets import (
     FULL_BUCKET,
-    NARROW_TABLES,
-    NOBODY,
+    NO_NEIGHBOURS,
+    NON_SIMHASH_TABLES,
     SIMHASH_TABLES,
     Neighbours,
     Slot,
     Slots,
 )
-from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, REMAINDER_BITS, WIDE
+from dedup_middleware.model.records import (
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
+    NUMBER_BITS,
+    NUMBER_MASK,
+    SIMHASH_RECORD,
+)
 
 _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
 _NUMBER = NUMBER_BITS // 8
-_REMAINDER = REMAINDER_BITS // 8
+_REMAINDER = BAND_SUFFIX_BITS // 8
 _MANY = 64  # neighbours from which on the kernel finds them faster
-_FEW = 24 * WIDE  # bytes of SimHash records up to which a loop beats a call of the kernel (9 us)
+_FEW = (
+    24 * SIMHASH_RECORD
+)  # bytes of SimHash records up to which a loop beats a call of the kernel (9 us)
 
 
 def beside(
@@ -59,12 +67,12 @@ def beside(
                 wide.append((i, raw))
                 size += len(raw)
                 continue
-            corrupt += len(raw) % NARROW
+            corrupt += len(raw) % BAND_RECORD
             _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
             if len(masks) > _MANY:
                 flat = [(slots[j], one) for j, some in enumerate(held) for one in some if one]
                 left = _left(_scanned(flat, distance), known, upto)
-                return left, bool((left.tables & np.uint64(NARROW_TABLES)).any())
+                return left, bool((left.tables & np.uint64(NON_SIMHASH_TABLES)).any())
     if size > _FEW:
         found = _scanned([(slots[i], raw) for i, raw in wide], distance)
         corrupt += found.corrupt
@@ -73,18 +81,18 @@ def beside(
             masks[number] = masks.get(number, 0) | tables
     else:
         for i, raw in wide:
-            corrupt += len(raw) % WIDE
+            corrupt += len(raw) % SIMHASH_RECORD
             _add_near(1 << (buckets[i] >> 16), heads[i], raw, distance, masks)
     if upto or known:
         masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
     if not (masks or full or corrupt or scanned):
-        return NOBODY, False
+        return NO_NEIGHBOURS, False
     numbers = sorted(masks)
     tables = [masks[number] for number in numbers]
     near = Neighbours(
         np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
     )
-    return near, any([mask & NARROW_TABLES for mask in tables])  # noqa: C419 - faster for one or two
+    return near, any([mask & NON_SIMHASH_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
 
 def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:
@@ -92,7 +100,7 @@ def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None
     wanted = head.to_bytes(_REMAINDER, "little")
     place = raw.find(wanted, _NUMBER)
     while place >= 0 and len(masks) <= _MANY:
-        if place % NARROW == _NUMBER:
+        if place % BAND_RECORD == _NUMBER:
             number = int.from_bytes(raw[place - _NUMBER : place], "little")
             masks[number] = masks.get(number, 0) | table
         place = raw.find(wanted, place + 1)
@@ -100,8 +108,8 @@ def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None
 
 def _add_near(table: int, head: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
     """Add the pages of a SimHash bucket within a distance."""
-    for at in range(0, len(raw) - WIDE + 1, WIDE):
-        record = int.from_bytes(raw[at : at + WIDE], "little")
+    for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
+        record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
         if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:
             number = record & NUMBER_MASK
             masks[number] = masks.get(number, 0) | table

@@ -9,15 +9,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.model.buckets import KEY_TABLE, Slot, narrow_slot
+from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot
 from dedup_middleware.model.records import (
-    NARROW,
-    WIDE,
-    Satellites,
+    BAND_RECORD,
+    SIMHASH_RECORD,
+    PageRecords,
     State,
     chosen,
     joined,
-    numbers_of,
+    page_ids_of,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class IndexStats:
     ``committed``, ``pending`` and ``released`` are numbers of pages (a pending page whose lease
     has run out counts as released), ``buckets`` the number of buckets that hold a record,
     ``bytes`` the memory or the disk the index takes (an estimate from samples on Redis),
-    ``corrupt`` the satellites this process found damaged, ``overflow`` the records left out
+    ``corrupt`` the page records this process found damaged, ``overflow`` the records left out
     because their bucket was full.
     """
 
@@ -54,7 +54,7 @@ class Living:
     def __init__(self, last: int) -> None:
         self._alive = np.zeros(last + 1, np.bool_)
 
-    def add(self, pages: Satellites) -> bool:
+    def add(self, pages: PageRecords) -> bool:
         """Add pages; True if any of them is alive or beyond the last page id."""
         wanted = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
         known = pages.numbers < np.uint64(len(self._alive))
@@ -97,7 +97,7 @@ def compacted(buckets: Sequence[bytes | bytearray], living: Living, *, wide: boo
     :param wide: whether they are of a SimHash table
     :returns: those that change
     """
-    width = WIDE if wide else NARROW
+    width = SIMHASH_RECORD if wide else BAND_RECORD
     lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
     counts = lengths // width
     torn = lengths % width != 0
@@ -106,7 +106,7 @@ def compacted(buckets: Sequence[bytes | bytearray], living: Living, *, wide: boo
         raw = b"".join([data[:end] for data, end in zip(buckets, whole, strict=True)])
     else:
         raw = b"".join(buckets)
-    keep = living.keep(numbers_of(raw, width))
+    keep = living.keep(page_ids_of(raw, width))
     # Records kept before each bucket, and behind the last one.
     kept = np.concatenate([[0], np.cumsum(keep)])[np.concatenate([[0], np.cumsum(counts)])]
     removed = counts - np.diff(kept)
@@ -127,7 +127,7 @@ async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
     """Numbers of the committed pages with a key; see :meth:`.Index.lookup`."""
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    slot = narrow_slot(KEY_TABLE, key_hash)
+    slot = hash_slot(KEY_TABLE, key_hash)
     near = neighbours([slot], await index.read_buckets([slot]), 0)
     found = await index.fetch(near.numbers)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
@@ -155,7 +155,7 @@ async def newest_if_enterable(
     return max(number, int(every[-1]) if len(every) else 0)
 
 
-async def sample(index: Index, count: int, seed: int) -> Satellites:
+async def sample(index: Index, count: int, seed: int) -> PageRecords:
     """Committed pages drawn at random; see :meth:`.Index.sample`.
 
     :raises ValueError: a negative number of pages
@@ -174,9 +174,9 @@ async def sample(index: Index, count: int, seed: int) -> Satellites:
 
 async def _drawn(
     index: Index, count: int, numbers: range, random: np.random.Generator
-) -> Satellites | None:
+) -> PageRecords | None:
     """Pages by random numbers; None: too few of the numbers belong to committed pages."""
-    parts: list[Satellites] = []
+    parts: list[PageRecords] = []
     seen = np.empty(0, np.uint64)
     hits = 0
     while hits < count:
@@ -194,7 +194,7 @@ async def _drawn(
     return _sorted(joined(parts), count)
 
 
-async def _of_all(index: Index, count: int, random: np.random.Generator) -> Satellites:
+async def _of_all(index: Index, count: int, random: np.random.Generator) -> PageRecords:
     """Pages with the smallest of random marks, in one walk over all of them."""
     best, marks = joined([]), np.empty(0)
     async for pages in index.pages():
@@ -208,9 +208,9 @@ async def _of_all(index: Index, count: int, random: np.random.Generator) -> Sate
     return chosen(best, kept)
 
 
-def _sorted(pages: Satellites, count: int) -> Satellites:
+def _sorted(pages: PageRecords, count: int) -> PageRecords:
     """The first pages, by ascending number."""
     order = np.argsort(pages.numbers[:count], kind="stable")
-    return Satellites(
+    return PageRecords(
         pages.numbers[order], pages.content[order], pages.states[order], pages.times[order]
     )

@@ -21,12 +21,12 @@ from dedup_middleware.model.buckets import (
     cut_address,
 )
 from dedup_middleware.model.records import (
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
     CONTENT,
-    NARROW,
     NUMBER_BITS,
-    REMAINDER_BITS,
-    WIDE,
-    WIDE_REMAINDER_BITS,
+    SIMHASH_RECORD,
+    SIMHASH_SUFFIX_BITS,
 )
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ def pack_slot(slot: Slot) -> int:
     >>> hex(pack_slot(Slot(7 << 16 | 0x1234, 0x56789A)))
     '0x7123456789a'
     """
-    head = slot.head >> WIDE_REMAINDER_BITS - REMAINDER_BITS if slot.wide else slot.head
-    return slot.bucket << REMAINDER_BITS | head
+    head = slot.head >> SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS if slot.wide else slot.head
+    return slot.bucket << BAND_SUFFIX_BITS | head
 
 
 def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
@@ -195,8 +195,8 @@ def wide_slots(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDA
 def remainders(slots: NDArray[np.uint64], simhashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The suffixes in the records of slots, given the SimHashes of the pages."""
     tables = slots >> np.uint64(TABLE_SHIFT)
-    narrow = slots & np.uint64((1 << REMAINDER_BITS) - 1)
-    wide = _turned(simhashes, tables) & np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
+    narrow = slots & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
+    wide = _turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
     return np.asarray(np.where(is_wide(slots), wide, narrow), np.uint64)
 
 
@@ -240,10 +240,10 @@ def records_of(pages: Pages, numbers: NDArray[np.uint64]) -> Iterator[Records]:
     for table in np.unique(tables).tolist():
         mine = np.flatnonzero(tables == table)
         slots = pages.slots[mine]
-        prefixes = (slots >> np.uint64(REMAINDER_BITS)).astype(np.uint16)
+        prefixes = (slots >> np.uint64(BAND_SUFFIX_BITS)).astype(np.uint16)
         order = np.argsort(prefixes, kind="stable")  # of 16 bits: a radix sort
         slots, prefixes, rows = slots[order], prefixes[order], of_page[mine[order]]
-        width = WIDE if table in SIMHASH_TABLES else NARROW
+        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         raw = np.empty((len(slots), width), np.uint8)
         raw[:, :_NUMBER] = _bytes(numbers[rows])[:, :_NUMBER]
         heads = _bytes(remainders(slots, pages.content["simhash"][rows]))

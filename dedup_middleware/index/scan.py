@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import I64, R8, R64, RI64, U64, compile_all, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.model.buckets import FULL_BUCKET, SIMHASH_TABLES, Neighbours, Slot
-from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, WIDE
+from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_WIDE = np.uint64(WIDE)
+_WIDE = np.uint64(SIMHASH_RECORD)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
 PLACE = 6  # bytes that say where a page met another one in a narrow table
@@ -49,7 +49,7 @@ def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> N
             continue
         table = slot.bucket >> 16
         wide = _FIRST_WIDE <= table <= _LAST_WIDE
-        count, odd = divmod(len(raw), WIDE if wide else NARROW)
+        count, odd = divmod(len(raw), SIMHASH_RECORD if wide else BAND_RECORD)
         corrupt += odd
         full += len(raw) > FULL_BUCKET
         scanned += count if wide else 0
@@ -157,7 +157,7 @@ def scan_answers(
     data = np.frombuffer(b"".join(wide), np.uint8)
     raw = np.frombuffer(b"".join(places), np.uint8)
     met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
-    room = len(data) // WIDE + len(raw) // PLACE
+    room = len(data) // SIMHASH_RECORD + len(raw) // PLACE
     found = np.empty((5, room), np.uint64)
     numbers, masks, met = found[0], found[1], found[2]
     marks, rows = found[3].view(np.int64), found[4].view(np.int64)
@@ -268,7 +268,7 @@ def _gather(
             place += PLACE
         for _ in range(wide_counts[page]):
             head, bit = heads[2 * bucket], heads[2 * bucket + 1]
-            start, left = byte, lengths[bucket] // WIDE
+            start, left = byte, lengths[bucket] // SIMHASH_RECORD
             scanned += left
             while left > 0:
                 near = nearest_records(data, start, np.uint64(left), head, bound)

@@ -15,18 +15,18 @@ from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     SIMHASH_TABLES,
-    narrow_slot,
+    hash_slot,
     simhash_slots,
     table_name,
 )
 from dedup_middleware.model.records import (
-    NARROW,
-    REMAINDER_BITS,
-    WIDE,
-    Satellites,
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
+    SIMHASH_RECORD,
+    PageRecords,
     State,
-    numbers_of,
-    remainders_of,
+    page_ids_of,
+    suffixes_of,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TableCheck:
     """What the buckets of one table hold.
 
     ``gone``: records of pages that are released or expired, which a compaction takes out;
-    ``unknown``: records of pages that never were, or whose satellite is damaged; ``misplaced``:
+    ``unknown``: records of pages that never were, or whose page record is damaged; ``misplaced``:
     records that disagree with the page record; ``junk``: bytes that are no record.
     """
 
@@ -64,7 +64,7 @@ class Verification:
     """What a verification has found.
 
     ``committed``, ``pending``, ``released``: number of pages by state;
-    ``damaged``: satellites that can't be read; ``tables``: the tables that hold anything;
+    ``damaged``: page records that can't be read; ``tables``: the tables that hold anything;
     ``lacking``: committed pages without a record in a table they belong to, and the names of
     those tables (at most 1,000 pages are named, ``lacking_pages`` is the number of all);
     ``counters``: a line for each counter that disagrees; ``leases``: leases of pages that are not
@@ -104,7 +104,7 @@ class _Pages:
         self.tables = np.zeros(size, np.uint64)
         self.highest = 0  # page id that a record names
 
-    def add(self, pages: Satellites) -> None:
+    def add(self, pages: PageRecords) -> None:
         rows = pages.numbers.astype(np.int64) - self.first
         known = (rows >= 0) & (rows < len(self.states))
         rows = rows[known]
@@ -213,7 +213,7 @@ def _check(
     if not buckets or (table := buckets[0][0] >> 16) >= _TABLES:
         return
     wide = table in SIMHASH_TABLES
-    width = WIDE if wide else NARROW
+    width = SIMHASH_RECORD if wide else BAND_RECORD
     held = [raw for _, raw in buckets]
     lengths = np.fromiter(map(len, held), np.int64, len(held))
     junk = lengths % width
@@ -221,7 +221,7 @@ def _check(
         ends = (lengths - junk).tolist()
         held = [raw[:end] for raw, end in zip(held, ends, strict=True)]
     raw = b"".join(held)
-    numbers, remainders = numbers_of(raw, width), remainders_of(raw, width)
+    numbers, remainders = page_ids_of(raw, width), suffixes_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))
     prefixes = np.repeat(names & np.uint64(0xFFFF), lengths // width)
     pages.highest = max(pages.highest, int(numbers.max(initial=0)))
@@ -238,7 +238,7 @@ def _check(
         turn = 16 * (table - SIMHASH_TABLES[0])
         right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | remainders
     elif table == KEY_TABLE and "key" in fields:
-        hashed = prefixes << np.uint64(REMAINDER_BITS) | remainders
+        hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | remainders
         right &= pages.keys[rows] >> np.uint64(24) == hashed
     # A page that comes twice gets the same bit twice.
     pages.tables[rows[right]] |= np.uint64(1 << table)
@@ -285,11 +285,11 @@ async def _lacking(
 async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
     places = {slot.table: slot for slot in simhash_slots(int(pages.simhashes[row]))}
-    places[KEY_TABLE] = narrow_slot(KEY_TABLE, int(pages.keys[row]))
+    places[KEY_TABLE] = hash_slot(KEY_TABLE, int(pages.keys[row]))
     slots = [places[table] for table in tables if table in places]
     again = set()
     for slot, raw in zip(slots, await index.read_buckets(slots), strict=True):
-        equal = remainders_of(raw, slot.width) == np.uint64(slot.head)
-        if row + pages.first in numbers_of(raw, slot.width)[equal]:
+        equal = suffixes_of(raw, slot.width) == np.uint64(slot.head)
+        if row + pages.first in page_ids_of(raw, slot.width)[equal]:
             again.add(slot.table)
     return [table for table in tables if table not in again]

@@ -17,7 +17,7 @@ from dedup_middleware.model.buckets import (
     Slot,
     Slots,
     band_slots,
-    narrow_slot,
+    hash_slot,
     simhash_slots,
     table_name,
 )
@@ -73,9 +73,9 @@ class Method(ABC):
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
         """Slots of a page: its key; its exact text if it is short, else SimHash and bands."""
-        key = narrow_slot(KEY_TABLE, page.key_hash)
+        key = hash_slot(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
-            return (key, narrow_slot(EXACT_TABLE, page.exact))
+            return (key, hash_slot(EXACT_TABLE, page.exact))
         return (key, *simhash_slots(page.simhash), *band_slots(page.bands))
 
     def places(self, page: Fingerprint) -> Slots:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.content import EXACT, TOO_LITTLE, TOO_SHORT, is_exact
-from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, band_slots, narrow_slot
+from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, band_slots, hash_slot
 from dedup_middleware.model.fingerprint import Fingerprint
 
 SIMILAR = "minhash"
@@ -40,9 +40,9 @@ class MinHashMethod(Method):
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
         """Key and bands."""
-        key = narrow_slot(KEY_TABLE, page.key_hash)
+        key = hash_slot(KEY_TABLE, page.key_hash)
         if page.size < self.min_features:
-            return (key, narrow_slot(EXACT_TABLE, page.exact))
+            return (key, hash_slot(EXACT_TABLE, page.exact))
         return (key, *band_slots(page.bands))
 
     def judge(

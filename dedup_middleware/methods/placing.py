@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import R64, U64, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.model.records import REMAINDER_BITS, WIDE_REMAINDER_BITS
+from dedup_middleware.model.records import BAND_SUFFIX_BITS, SIMHASH_SUFFIX_BITS
 
 _TABLES = np.uint64(len(SIMHASH_TABLES))
 _FIRST_WIDE, _FIRST_BAND = np.uint64(SIMHASH_TABLES[0]), np.uint64(FIRST_BAND_TABLE)
 _KEY = np.uint64(KEY_TABLE)
 _PREFIX = np.uint64(16)
 _PREFIX_SHIFT = np.uint64(48)
-_REMAINDER_SHIFT = np.uint64(48 - REMAINDER_BITS)
-_REMAINDER = np.uint64((1 << REMAINDER_BITS) - 1)
-_MASK48 = np.uint64((1 << WIDE_REMAINDER_BITS) - 1)
+_REMAINDER_SHIFT = np.uint64(48 - BAND_SUFFIX_BITS)
+_REMAINDER = np.uint64((1 << BAND_SUFFIX_BITS) - 1)
+_MASK48 = np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
 _ONE = np.uint64(1)
 _S63 = np.uint64(63)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.content import EXACT, TOO_SHORT, is_exact
-from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, hash_slot, simhash_slots
 from dedup_middleware.model.fingerprint import Fingerprint
 
 WITHIN = "simhash"
@@ -43,9 +43,9 @@ class SimHashMethod(Method):
 
     def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
         """Key and the four tables; MinHash bands would only find what the rule refuses."""
-        key = narrow_slot(KEY_TABLE, page.key_hash)
+        key = hash_slot(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
-            return (key, narrow_slot(EXACT_TABLE, page.exact))
+            return (key, hash_slot(EXACT_TABLE, page.exact))
         return (key, *simhash_slots(page.simhash))
 
     def judge(

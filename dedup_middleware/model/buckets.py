@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.model.records import (
-    NARROW,
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
     NUMBER_BITS,
-    REMAINDER_BITS,
-    WIDE,
-    WIDE_REMAINDER_BITS,
+    SIMHASH_RECORD,
+    SIMHASH_SUFFIX_BITS,
 )
 
 KEY_TABLE = 0
@@ -23,7 +23,7 @@ EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
 FIRST_BAND_TABLE = 6
 _MASK64 = (1 << 64) - 1
-_MASK48 = (1 << WIDE_REMAINDER_BITS) - 1
+_MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class Slot:
     @property
     def width(self) -> int:
         """Bytes of a record."""
-        return WIDE if self.wide else NARROW
+        return SIMHASH_RECORD if self.wide else BAND_RECORD
 
 
 class Slots(Sequence[Slot]):
@@ -126,23 +126,23 @@ def rotate_left(value: int, bits: int) -> int:
     return (value << bits | value >> (64 - bits)) & _MASK64 if bits else value
 
 
-def narrow_slot(table: int, value: int) -> Slot:
+def hash_slot(table: int, value: int) -> Slot:
     """Place of a 64-bit hash in a narrow table: 16 bits of prefix, 24 of remainder."""
-    return Slot(table << 16 | value >> 48, value >> (48 - REMAINDER_BITS) & 0xFFFFFF)
+    return Slot(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 
 def simhash_slots(simhash: int) -> tuple[Slot, ...]:
     """Places of a SimHash in the four rotated tables."""
     turned = [rotate_left(simhash, 16 * i) for i in range(len(SIMHASH_TABLES))]
     return tuple(
-        Slot(table << 16 | value >> WIDE_REMAINDER_BITS, value & _MASK48)
+        Slot(table << 16 | value >> SIMHASH_SUFFIX_BITS, value & _MASK48)
         for table, value in zip(SIMHASH_TABLES, turned, strict=True)
     )
 
 
 def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
     """Places of the MinHash bands, one table each."""
-    return tuple(narrow_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
+    return tuple(hash_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
 
 
 @cache
@@ -175,10 +175,10 @@ class Neighbours:
         return len(self.numbers)
 
 
-NOBODY = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
+NO_NEIGHBOURS = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-NARROW_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
+NON_SIMHASH_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
 
 
 def most_met(near: Neighbours, most: int) -> Neighbours:
@@ -199,7 +199,9 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
 # at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
 # page is still found by its other tables.
 BUCKET_LIMIT = 1 << 20
-FULL_BUCKET = BUCKET_LIMIT - WIDE  # beyond these bytes a bucket takes no more wide records
+FULL_BUCKET = (
+    BUCKET_LIMIT - SIMHASH_RECORD
+)  # beyond these bytes a bucket takes no more wide records
 
 PAYLOAD_LIMIT = 1 << 16  # bytes
 
@@ -219,7 +221,9 @@ def record(slot: Slot, number: int) -> bytes:
 def record_of(bucket: int, head: int, number: int) -> bytes:
     """The same for a slot given as numbers."""
     wide = _FIRST_WIDE <= bucket < _BEHIND_WIDE
-    return (head << NUMBER_BITS | number).to_bytes(WIDE if wide else NARROW, "little")
+    return (head << NUMBER_BITS | number).to_bytes(
+        SIMHASH_RECORD if wide else BAND_RECORD, "little"
+    )
 
 
 def head(slot: Slot) -> bytes:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.model.buckets import (
-    NOBODY,
+    NO_NEIGHBOURS,
     PAYLOAD_LIMIT,
     Neighbours,
     Slot,
     Slots,
 )
-from dedup_middleware.model.records import NO_PAGES, NUMBER_MASK, Satellites, State
+from dedup_middleware.model.records import NO_PAGES, NUMBER_MASK, PageRecords, State
 
 MOST_KNOWN = 4096  # pages that one proposal can name
 
@@ -68,8 +68,8 @@ class Candidates:
     :meth:`Index.candidates`. Where an exact copy settles an entry, it may be the only candidate.
     """
 
-    near: Neighbours = NOBODY
-    pages: Satellites = NO_PAGES
+    near: Neighbours = NO_NEIGHBOURS
+    pages: PageRecords = NO_PAGES
     addresses: Mapping[int, str | None] = attrs.field(factory=dict)
     more: bool = False
 
@@ -109,7 +109,7 @@ class Known:
     :raises ValueError: more pages than :data:`MOST_KNOWN`
     """
 
-    pages: Satellites = NO_PAGES
+    pages: PageRecords = NO_PAGES
     wanted: NDArray[np.uint64] = NO_PAGES.numbers
     upto: int = 0
 
@@ -123,7 +123,7 @@ class Known:
     def __bool__(self) -> bool:
         return bool(len(self.pages) or len(self.wanted) or self.upto)
 
-    def still(self, now: Satellites) -> NDArray[np.uint64]:
+    def still(self, now: PageRecords) -> NDArray[np.uint64]:
         """Ids of the pages that still are what was judged, ascending.
 
         :param now: the records of ``pages`` at this moment, in their order

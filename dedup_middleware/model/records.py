@@ -1,4 +1,4 @@
-"""The bytes an index keeps: bucket records and satellites.
+"""The bytes an index keeps: bucket records and page records.
 
 A **bucket** is an append-only byte string of records of one width, each
 ``page number (5) | remainder``. The remainder is what follows the 16-bit prefix of the hash that
@@ -9,7 +9,7 @@ names the bucket:
 * *narrow* records (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
   prefix and equal remainder mean 40 equal bits
 
-All integers are little-endian. A **satellite** is what is known of one page: enough to judge it
+All integers are little-endian. A **page record** is what is known of one page: enough to judge it
 without its text.
 """
 
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 NUMBER_BITS = 40
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
-REMAINDER_BITS = 24
-WIDE_REMAINDER_BITS = 48
-WIDE = (NUMBER_BITS + WIDE_REMAINDER_BITS) // 8
-NARROW = (NUMBER_BITS + REMAINDER_BITS) // 8
+BAND_SUFFIX_BITS = 24
+SIMHASH_SUFFIX_BITS = 48
+SIMHASH_RECORD = (NUMBER_BITS + SIMHASH_SUFFIX_BITS) // 8
+BAND_RECORD = (NUMBER_BITS + BAND_SUFFIX_BITS) // 8
 _NUMBER = NUMBER_BITS // 8
 
 
@@ -57,8 +57,8 @@ CONTENT = np.dtype(
 
 
 @attrs.frozen(eq=False)
-class Satellites:
-    """Satellites of some pages, in the order asked for.
+class PageRecords:
+    """PageRecords of some pages, in the order asked for.
 
     ``numbers``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
     a pending page whose lease has run out by the index's own clock is given as RELEASED.
@@ -79,19 +79,19 @@ class Satellites:
         return len(self.numbers)
 
 
-NO_PAGES = Satellites(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
+NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
 
 
-def chosen(pages: Satellites, which: NDArray[np.bool_]) -> Satellites:
+def chosen(pages: PageRecords, which: NDArray[np.bool_]) -> PageRecords:
     """Some of the pages, by a mask."""
-    return Satellites(
+    return PageRecords(
         pages.numbers[which], pages.content[which], pages.states[which], pages.times[which]
     )
 
 
-def joined(parts: Sequence[Satellites]) -> Satellites:
+def joined(parts: Sequence[PageRecords]) -> PageRecords:
     """Some pages behind others."""
-    return Satellites(
+    return PageRecords(
         np.concatenate([np.empty(0, np.uint64), *(part.numbers for part in parts)]),
         np.concatenate([np.empty(0, CONTENT), *(part.content for part in parts)]),
         np.concatenate([np.empty(0, np.uint8), *(part.states for part in parts)]),
@@ -120,7 +120,7 @@ def joined_records(generations: Sequence[bytes], width: int) -> bytes:
     Bytes behind the last whole record are left out of all but the newest, so that records follow
     each other.
 
-    >>> joined_records([b"1234567890", b"abcdefgh", b"xyz"], NARROW)
+    >>> joined_records([b"1234567890", b"abcdefgh", b"xyz"], BAND_RECORD)
     b'12345678abcdefghxyz'
     """
     if len(generations) == 1:
@@ -129,19 +129,19 @@ def joined_records(generations: Sequence[bytes], width: int) -> bytes:
     return b"".join((*older, generations[-1]))
 
 
-def numbers_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
+def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
     """Page numbers of the records in a bucket; bytes behind the last whole record are left out.
 
-    >>> numbers_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), NARROW)
+    >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)
     """
     return _part_of(raw, width, 0, _NUMBER)
 
 
-def remainders_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
+def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
     """Remainders of the records in a bucket.
 
-    >>> hex(remainders_of(bytes.fromhex("0700000000aabbcc"), NARROW)[0])
+    >>> hex(suffixes_of(bytes.fromhex("0700000000aabbcc"), BAND_RECORD)[0])
     '0xccbbaa'
     """
     return _part_of(raw, width, _NUMBER, width)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dedup_middleware.index.pages import is_wide, starts_of
 from dedup_middleware.model.buckets import Slots
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
-from dedup_middleware.model.records import CONTENT, REMAINDER_BITS, WIDE_REMAINDER_BITS
+from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
@@ -41,10 +41,10 @@ def to_content(column: Any) -> NDArray[np.void]:
 def to_places(slots: Sequence[Slots]) -> Any:
     """Slots of n pages as a column of n lists, each slot packed as :func:`.pack_slot` does it."""
     pairs = np.concatenate([np.empty(0, np.uint64), *(one.words for one in slots)]).reshape(-1, 2)
-    bits = np.uint64(REMAINDER_BITS)
+    bits = np.uint64(BAND_SUFFIX_BITS)
     places = pairs[:, 0] << bits
     # Of a wide slot's longer head the first bits.
-    rest = np.uint64(WIDE_REMAINDER_BITS - REMAINDER_BITS)
+    rest = np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
     places |= np.where(is_wide(places), pairs[:, 1] >> rest, pairs[:, 1])
     starts = starts_of(np.array([len(one) for one in slots], np.int64))
     return pa.ListArray.from_arrays(

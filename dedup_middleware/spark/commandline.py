@@ -16,9 +16,9 @@ from rich.console import Console
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark.job import finish, start
+from dedup_middleware.spark.job_settings import Job, SparkError, local_session, submitted_session
 from dedup_middleware.spark.loading import load, with_key_of_index, write_index_file
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.settings import Job, SparkError, local_session, submitted_session
 from dedup_middleware.tools.commands.context import progress_bars
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark.against import hash_key_in_use
 from dedup_middleware.spark.columns import to_content, words
-from dedup_middleware.spark.settings import job_options
+from dedup_middleware.spark.job_settings import job_options
 from dedup_middleware.spark.stages import listed
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.portable import Imported, import_index
-from dedup_middleware.tools.portable.reading import read_portable
-from dedup_middleware.tools.portable.writing import PortableWriter, Written
+from dedup_middleware.tools.portable.reader import read_portable
+from dedup_middleware.tools.portable.writer import PortableWriter, Written
 
 _ROWS = 50_000  # pages in memory at once
 

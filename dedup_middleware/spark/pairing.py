@@ -19,7 +19,7 @@ from dedup_middleware.base.jit import I64, R8, R64, RI64, RI64_2, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.model.records import REMAINDER_BITS
+from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import near_words, trailing_zeros
 from dedup_middleware.signature.hamming import distances
 
@@ -149,7 +149,7 @@ def _is_lowest(
     if near_probed:
         for i in range(first):
             table = mine[i] >> TABLE_SHIFT
-            prefix = np.uint64(mine[i] >> REMAINDER_BITS) & _BLOCK
+            prefix = np.uint64(mine[i] >> BAND_SUFFIX_BITS) & _BLOCK
             rank = _rank(_PROBED, i, crowded, table)
             if _block(other, table) == prefix and rank < current:
                 return False
@@ -279,7 +279,7 @@ def _common_tables(
                 if places[j] >> TABLE_SHIFT != table:
                     continue
                 if _is_wide(table):
-                    prefix = np.uint64(places[i] >> REMAINDER_BITS) & _BLOCK
+                    prefix = np.uint64(places[i] >> BAND_SUFFIX_BITS) & _BLOCK
                     probe = prefix != _block(simhashes[owner], table)
                     met = _block(simhashes[row], table) == prefix
                     met = met and np.int64(bits[row]) - probe <= distance

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.job import Source
-from dedup_middleware.spark.settings import Job, SparkError
+from dedup_middleware.spark.job_settings import Job, SparkError
 from dedup_middleware.spark.signing import BASE, FAULT, FILE, FILE_SHIFT, LINE
 from dedup_middleware.spark.stages import file_states, fingerprint_of, listed
 from dedup_middleware.tools.files.rows import BatchError, format_of, read_warc

@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from dedup_middleware.spark.settings import SparkError
+from dedup_middleware.spark.job_settings import SparkError
 
 _DONE = "_SUCCESS"  # Spark writes it when all files of a table are in their place
 _STATE = "job.json"

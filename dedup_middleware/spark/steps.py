@@ -15,8 +15,8 @@ from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.blocks import candidate_pairs, searched
-from dedup_middleware.spark.settings import Job
+from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
 from dedup_middleware.spark.stages import Stages

@@ -17,7 +17,7 @@ from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import NEW, UNCHECKED, Document, Verdict
-from dedup_middleware.model.records import NARROW, WIDE
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
@@ -135,7 +135,7 @@ async def test_records_of_pages_that_never_were(
 
 def with_flipped_ids(bucket: bytes, table: int, bits: int) -> bytes:
     """A bucket in which bits of each page id are turned."""
-    width = WIDE if table in SIMHASH_TABLES else NARROW
+    width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
     records = [bucket[at : at + width] for at in range(0, len(bucket), width)]
     return b"".join(
         (int.from_bytes(record[:5], "little") ^ bits).to_bytes(5, "little") + record[5:]

@@ -9,10 +9,10 @@ import numpy as np
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import Pages, joined, pages_of
-from dedup_middleware.model.buckets import narrow_slot
+from dedup_middleware.model.buckets import hash_slot
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.tools.portable.reading import read_portable
+from dedup_middleware.tools.portable.reader import read_portable
 from tests.index.claiming import entered
 from tests.index.harness import (
     slots_of,
@@ -38,7 +38,7 @@ def some_pages(count: int, first: int = 1) -> Pages:
     for key in range(first, first + count):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1, address=f"https://a/{key}")
         if key % 4 == 0:
-            short = (entry.slots[0], narrow_slot(1, key << 33))
+            short = (entry.slots[0], hash_slot(1, key << 33))
             entry = attrs.evolve(entry, slots=short, address=None, payload=b"p" * key)
         entries.append(entry)
     return pages_of(entries, [TIME + key if key % 3 else 0 for key in range(first, first + count)])
@@ -71,7 +71,7 @@ def a_page(
     slots = slots_of(key, simhash, (key << 45 & (1 << 64) - 1, 7 << 50))
     if short:
         content["simhash"] = 0
-        slots = (slots[0], narrow_slot(1, simhash))
+        slots = (slots[0], hash_slot(1, simhash))
     return Entry(slots, content.tobytes(), address, payload)
 
 

@@ -20,7 +20,7 @@ from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.model.buckets import Slot, band_slots, narrow_slot, simhash_slots
+from dedup_middleware.model.buckets import Slot, band_slots, hash_slot, simhash_slots
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
 from tests.servers import RedisServer
@@ -90,11 +90,11 @@ class Harness(ABC):
 
 
 class BytesHarness(Harness):
-    """A store whose satellites are bytes, which can be damaged."""
+    """A store whose page records are bytes, which can be damaged."""
 
     @abstractmethod
     def damage_page(self, number: int) -> None:
-        """Cut a page's satellite short."""
+        """Cut a page's page record short."""
 
     @abstractmethod
     def damage_counter(self) -> None:
@@ -211,7 +211,7 @@ class RedisHarness(BytesHarness):
 def slots_of(key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)) -> tuple[Slot, ...]:
     """The places of a page: key table, four SimHash tables, two bands."""
     return (
-        narrow_slot(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
+        hash_slot(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
         *simhash_slots(simhash),
         *band_slots(bands),
     )

@@ -10,7 +10,7 @@ from dedup_middleware.index.beside import beside
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import Slot, record
 
-NARROW, WIDE = Slot(7 << 16, 0x010101), Slot(3 << 16, 0xF0F0_F0F0_F0F0)
+BAND_RECORD, SIMHASH_RECORD = Slot(7 << 16, 0x010101), Slot(3 << 16, 0xF0F0_F0F0_F0F0)
 
 
 def bucket(slot: Slot, heads: list[int], first: int) -> bytes:
@@ -21,7 +21,8 @@ def bucket(slot: Slot, heads: list[int], first: int) -> bytes:
 # Bytes of 1 in numbers and heads make matches that lie across two records.
 narrow_heads = st.lists(st.sampled_from((0x010101, 0x010102, 0x010100, 0xFFFFFF)), max_size=100)
 wide_heads = st.lists(
-    st.integers(0, 6).map(lambda bits: WIDE.head ^ (1 << bits) - 1) | st.integers(0, (1 << 48) - 1),
+    st.integers(0, 6).map(lambda bits: SIMHASH_RECORD.head ^ (1 << bits) - 1)
+    | st.integers(0, (1 << 48) - 1),
     max_size=60,
 )
 
@@ -29,8 +30,8 @@ wide_heads = st.lists(
 @given(narrow_heads, wide_heads, st.sampled_from((1, 0x0101010101, 7)), st.integers(0, 12))
 def test_same_as_the_kernel(narrow: list[int], wide: list[int], first: int, distance: int) -> None:
     """Few or many records, matches at any byte: numbers and tables are the kernel's."""
-    slots = (NARROW, WIDE)
-    data = [bucket(NARROW, narrow, first), bucket(WIDE, wide, first + 50)]
+    slots = (BAND_RECORD, SIMHASH_RECORD)
+    data = [bucket(BAND_RECORD, narrow, first), bucket(SIMHASH_RECORD, wide, first + 50)]
     expected = neighbours(slots, data, distance)
     for held in (data, [raw or None for raw in data]):
         found, is_blocked = beside(slots, [[raw] for raw in held], distance)
@@ -49,10 +50,13 @@ def test_generations_and_known_pages(
     narrow: list[list[int]], wide: list[list[int]], known: set[int], upto: int
 ) -> None:
     """Buckets of several generations are scanned as one; known pages are left out."""
-    slots = (NARROW, WIDE)
+    slots = (BAND_RECORD, SIMHASH_RECORD)
     held = [
-        [bucket(NARROW, heads, 1 + 200 * i) for i, heads in enumerate(narrow)],
-        [bucket(WIDE, heads, 50 + 200 * i) for i, heads in enumerate(wide[: len(narrow)])],
+        [bucket(BAND_RECORD, heads, 1 + 200 * i) for i, heads in enumerate(narrow)],
+        [
+            bucket(SIMHASH_RECORD, heads, 50 + 200 * i)
+            for i, heads in enumerate(wide[: len(narrow)])
+        ],
     ]
     expected = neighbours(slots, [b"".join(some) for some in held], 5)
     found, is_blocked = beside(slots, held, 5, frozenset(known), upto)
@@ -65,9 +69,9 @@ def test_generations_and_known_pages(
 @given(st.binary(min_size=1, max_size=7), narrow_heads, wide_heads)
 def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> None:
     """Bytes behind the last whole record are counted in any bucket and hide nothing."""
-    data = [bucket(NARROW, narrow, 1), bucket(WIDE, wide, 1)]
-    expected = neighbours((NARROW, WIDE), data, 12)
+    data = [bucket(BAND_RECORD, narrow, 1), bucket(SIMHASH_RECORD, wide, 1)]
+    expected = neighbours((BAND_RECORD, SIMHASH_RECORD), data, 12)
     for held in ([data[0] + odd, data[1]], [data[0], data[1] + odd]):
-        found, _ = beside((NARROW, WIDE), [[raw, raw] for raw in held], 12)
+        found, _ = beside((BAND_RECORD, SIMHASH_RECORD), [[raw, raw] for raw in held], 12)
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         assert found.corrupt == 2 * len(odd)

@@ -21,7 +21,7 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import EXACT_TABLE, Slot, narrow_slot, record, simhash_slots
+from dedup_middleware.model.buckets import EXACT_TABLE, Slot, hash_slot, record, simhash_slots
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -295,7 +295,7 @@ async def test_records_of_unlike_pages_in_one_call(
         simhash = random.getrandbits(64)
         entry = page(i, simhash, bands)
         if i % 3 == 0:
-            entry = attrs.evolve(entry, slots=(entry.slots[0], narrow_slot(EXACT_TABLE, bands[0])))
+            entry = attrs.evolve(entry, slots=(entry.slots[0], hash_slot(EXACT_TABLE, bands[0])))
         probes = simhash_slots(random.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
         pages.append((entry, probes))
     random.shuffle(pages)
@@ -334,7 +334,7 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
                 exact = other.exact if kind == "copy" else False
                 entry = attrs.evolve(other, slots=(entry.slots[0], *other.slots[1:]), exact=exact)
             elif kind == "short":
-                slots = (entry.slots[0], narrow_slot(EXACT_TABLE, bands[0]))
+                slots = (entry.slots[0], hash_slot(EXACT_TABLE, bands[0]))
                 entry = attrs.evolve(entry, slots=slots, exact=False)
             probes = simhash_slots(random.getrandbits(64))[:2] if kind == "probing" else ()
             call.append((entry, probes))

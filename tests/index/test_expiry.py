@@ -10,7 +10,7 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.model.buckets import narrow_slot
+from dedup_middleware.model.buckets import hash_slot
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
@@ -96,13 +96,13 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
 @pytest.mark.parametrize("windows", ["redis"], indirect=True)
 @in_time
 async def test_expired_chunks_are_removed(harness: Harness) -> None:
-    """Satellites and addresses of expired pages are given back by whole chunks, and the pages
+    """PageRecords and addresses of expired pages are given back by whole chunks, and the pages
     are no longer counted."""
     assert isinstance(harness, RedisHarness)
     index = await harness.client()
 
     async def one(number: int) -> None:
-        slots = [narrow_slot(0, number << 48)]
+        slots = [hash_slot(0, number << 48)]
         assert await index.commit(await entered(index, entry(slots, address="x" * 99), LEASE))
 
     await asyncio.gather(*(one(number) for number in range(600)))

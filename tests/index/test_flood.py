@@ -22,7 +22,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
     FIRST_BAND_TABLE,
-    narrow_slot,
+    hash_slot,
     simhash_slots,
 )
 from dedup_middleware.model.claims import Claim, Claimed, Entry
@@ -115,7 +115,7 @@ async def test_more_candidates_than_are_compared(harness: Harness) -> None:
     for number in range(MOST_JUDGED + 500):
         content = np.zeros(1, CONTENT)
         content["size"], content["key"] = 400, number + 1
-        slots = (narrow_slot(0, (number + 1) << 24), narrow_slot(FIRST_BAND_TABLE, band))
+        slots = (hash_slot(0, (number + 1) << 24), hash_slot(FIRST_BAND_TABLE, band))
         entries.append(Entry(slots, content.tobytes(), None))
     await index.load(pages_of(entries))
     ruling, claim = await decide(driver, page)

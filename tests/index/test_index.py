@@ -29,7 +29,7 @@ async def test_new_index_is_empty(index: Index) -> None:
 
 
 async def test_fetch_keeps_order_and_repeats(index: Index) -> None:
-    """Satellites come in the order asked for, repeated and unknown numbers included."""
+    """PageRecords come in the order asked for, repeated and unknown numbers included."""
     one = await claimed(index, size=1)
     two = await claimed(index, size=2)
     numbers = [two.number, 99, one.number, two.number]
@@ -53,7 +53,7 @@ async def test_page_numbers_are_never_given_twice(harness: Harness) -> None:
 
 
 async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
-    """Satellites and addresses stay whole where the storage behind them is divided."""
+    """PageRecords and addresses stay whole where the storage behind them is divided."""
     count, width = 1300, 333
     claims = await asyncio.gather(
         *(
@@ -129,7 +129,7 @@ async def test_time_of_a_commit(harness: Harness, index: Index) -> None:
 
 @pytest.mark.parametrize("harness", ["sqlite", "redis"], indirect=True)
 async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index) -> None:
-    """A satellite that is damaged reads as FREE and is counted; others are not affected."""
+    """A page record that is damaged reads as FREE and is counted; others are not affected."""
     good, bad = await claimed(index, size=4), await claimed(index, size=5)
     harness.damage_page(bad.number)
     assert await states(index, bad.number, good.number) == [State.FREE, State.PENDING]

@@ -19,9 +19,9 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.model.buckets import BUCKET_LIMIT, narrow_slot, record
+from dedup_middleware.model.buckets import BUCKET_LIMIT, hash_slot, record
 from dedup_middleware.model.claims import Candidates, Known
-from dedup_middleware.model.records import NARROW, WIDE, State, joined
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, State, joined
 from tests.index.bulk import (
     LEASE,
     all_buckets,
@@ -61,7 +61,7 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     assert await index.payloads(numbers.tolist()) == list(pages.payloads)
     for key in (1, 4, 333, 700):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-        slots = entry.slots if key % 4 else (entry.slots[0], narrow_slot(1, key << 33))
+        slots = entry.slots if key % 4 else (entry.slots[0], hash_slot(1, key << 33))
         met = neighbours(slots, await index.read_buckets(slots), 0)
         tables = dict(zip(met.numbers.tolist(), met.tables.tolist(), strict=True))
         assert tables[key + 1] == sum(1 << slot.table for slot in slots)
@@ -73,19 +73,19 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
 async def test_full_buckets_take_no_more(harness: Harness, index: Index) -> None:
     """A bucket is filled to its limit by whole records; those left out are counted."""
     slot = page(1, 5).slots[1]
-    room = BUCKET_LIMIT - 2 * WIDE - 3
-    harness.put_bucket(slot.bucket, bytes(room // WIDE * WIDE))
-    free = (BUCKET_LIMIT - room // WIDE * WIDE) // WIDE
+    room = BUCKET_LIMIT - 2 * SIMHASH_RECORD - 3
+    harness.put_bucket(slot.bucket, bytes(room // SIMHASH_RECORD * SIMHASH_RECORD))
+    free = (BUCKET_LIMIT - room // SIMHASH_RECORD * SIMHASH_RECORD) // SIMHASH_RECORD
     await index.load(pages_of([page(key, 5) for key in range(1, 9)]))
     raw = (await all_buckets(index))[slot.bucket]
-    assert len(raw) == BUCKET_LIMIT // WIDE * WIDE
+    assert len(raw) == BUCKET_LIMIT // SIMHASH_RECORD * SIMHASH_RECORD
     assert raw.endswith(b"".join(record(slot, n) for n in range(1, free + 1)))
     assert (await index.stats()).overflow == 8 - free
 
 
 async def test_new_buckets_are_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket that did not exist takes no more records than one that did."""
-    monkeypatch.setattr("dedup_middleware.index.pages.BUCKET_LIMIT", 3 * WIDE + 1)
+    monkeypatch.setattr("dedup_middleware.index.pages.BUCKET_LIMIT", 3 * SIMHASH_RECORD + 1)
     index = open_index(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
     await index.open(PARAMETERS)
     slot = page(1, 5).slots[1]
@@ -250,7 +250,7 @@ async def test_compaction_beside_a_load(steps_harness: Harness) -> None:
     await asyncio.gather(load(), compact())
     await index.compact()
     records = sum(
-        len(raw) // (WIDE if 2 <= bucket >> 16 <= 5 else NARROW)
+        len(raw) // (SIMHASH_RECORD if 2 <= bucket >> 16 <= 5 else BAND_RECORD)
         for bucket, raw in (await all_buckets(index)).items()
     )
     assert records == len(some_pages(1200).slots)
@@ -275,7 +275,8 @@ async def test_call_repeated_after_a_lost_answer(redis_server: RedisServer) -> N
     stats = await index.stats()
     assert (stats.committed, stats.released) == (40, 0)
     assert sum(map(len, (await all_buckets(index)).values())) == sum(
-        WIDE if slot >> 40 in (2, 3, 4, 5) else NARROW for slot in some_pages(40).slots.tolist()
+        SIMHASH_RECORD if slot >> 40 in (2, 3, 4, 5) else BAND_RECORD
+        for slot in some_pages(40).slots.tolist()
     )
     await harness.close()
 
@@ -324,7 +325,7 @@ def test_load_beside_claims_of_other_processes(
         # Of the load that was killed, what is committed is whole.
         counts: dict[int, int] = dict.fromkeys(numbers, 0)
         async for bucket, raw in index.buckets():
-            width = WIDE if 2 <= bucket >> 16 <= 5 else NARROW
+            width = SIMHASH_RECORD if 2 <= bucket >> 16 <= 5 else BAND_RECORD
             for at in range(0, len(raw), width):
                 number = int.from_bytes(raw[at : at + 5], "little")
                 if number in counts:

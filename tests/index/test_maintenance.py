@@ -9,7 +9,7 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.scripts import TEXT_CHUNK
-from dedup_middleware.model.buckets import Slot, band_slots, narrow_slot, record, simhash_slots
+from dedup_middleware.model.buckets import Slot, band_slots, hash_slot, record, simhash_slots
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
@@ -28,7 +28,7 @@ def hashed(value: int) -> int:
 def slots_of(key: int) -> tuple[Slot, ...]:
     """The places of a page: its key, four SimHash tables, two bands."""
     return (
-        narrow_slot(0, hashed(key)),
+        hash_slot(0, hashed(key)),
         *simhash_slots(hashed(key + 1000)),
         *band_slots((hashed(key + 2000), hashed(key + 3000))),
     )
@@ -136,7 +136,7 @@ async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None
 
 
 async def test_many_pages_are_forgotten_together(harness: Harness, index: Index) -> None:
-    """Forgetting over several chunks of satellites forgets exactly what was asked for."""
+    """Forgetting over several chunks of page records forgets exactly what was asked for."""
     count = 3 * ROWS
     numbers = await stored(index, *range(1, count + 1))
     odd = numbers[::2]
@@ -239,7 +239,7 @@ async def test_lost_tables_are_found(
     numbers = await stored(index, 1, 2)
     for slot in [slots_of(2)[i] for i in lost]:
         harness.put_bucket(slot.bucket, b"")
-    short = Entry((narrow_slot(0, hashed(9)), narrow_slot(1, 5)), content_of(9), None)
+    short = Entry((hash_slot(0, hashed(9)), hash_slot(1, 5)), content_of(9), None)
     assert await index.commit(await entered(index, short, LEASE))
     found = await index.verify()
     assert found.lacking == (((numbers[1], missing),) if missing else ())
@@ -249,7 +249,7 @@ async def test_lost_tables_are_found(
 async def test_wrong_counters_and_lost_satellites_are_found(
     harness: BytesHarness, index: Index
 ) -> None:
-    """Counters are compared with what is there; records of a damaged satellite are unknown."""
+    """Counters are compared with what is there; records of a damaged page record are unknown."""
     numbers = await stored(index, 1, 2, 3)
     harness.damage_counter()
     found = await index.verify()

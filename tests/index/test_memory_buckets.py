@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.index.memory.buckets import MOST, NO_IDS, Buckets, Look
+from dedup_middleware.index.memory.arrays import MOST, NO_IDS, Buckets, Look
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
-    NARROW_TABLES,
+    NON_SIMHASH_TABLES,
     Neighbours,
     Slot,
     Slots,
     record,
 )
-from dedup_middleware.model.records import NARROW, NUMBER_MASK, WIDE
+from dedup_middleware.model.records import BAND_RECORD, NUMBER_MASK, SIMHASH_RECORD
 
 # Few buckets, so that they fill; heads of ones, so that matches across two records would show.
 narrow = st.builds(
@@ -88,7 +88,7 @@ def test_proposals_are_those_of_a_dictionary(
     for number, (slots, probes) in enumerate(proposed, first):
         expected = model.near((*slots, *probes), distance)
         words = Slots.of((*slots, *probes)).words
-        is_narrow = (expected.tables & np.uint64(NARROW_TABLES)) != 0
+        is_narrow = (expected.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
         look.begin()
         entered = buckets.propose(words, len(slots), distance, number, NO_IDS, look)
         assert entered == (not is_narrow.any())
@@ -153,7 +153,7 @@ def test_buckets_that_grow_move_and_stay_whole() -> None:
 
 def test_full_buckets_take_no_more() -> None:
     """A bucket takes whole records up to its limit; those left out are counted."""
-    for slot, width in ((Slot(6 << 16, 5), NARROW), (Slot(2 << 16, 5), WIDE)):
+    for slot, width in ((Slot(6 << 16, 5), BAND_RECORD), (Slot(2 << 16, 5), SIMHASH_RECORD)):
         buckets = Buckets()
         fits = BUCKET_LIMIT // width
         data = b"".join(record(slot, number) for number in range(1, fits + 4))
@@ -184,7 +184,7 @@ def test_more_candidates_than_are_returned() -> None:
     assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
     assert look.is_cut
     assert look.numbers.tolist() == list(range(1, MOST + 1))
-    assert buckets.nbytes == (MOST + 1) * NARROW
+    assert buckets.nbytes == (MOST + 1) * BAND_RECORD
     # Candidates of the SimHash tables block nothing, however many there are.
     wide = Slots.of((Slot(2 << 16, 5),)).words
     for number in range(1, MOST + 2):

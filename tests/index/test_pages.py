@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.index.pages import fitting, joined, pack_slot, pages_of, records_of
 from dedup_middleware.model.buckets import BUCKET_LIMIT, Slot, record
-from dedup_middleware.model.records import NARROW, WIDE
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.index.bulk import (
     page,
     some_pages,
@@ -50,7 +50,7 @@ def test_slots_as_numbers() -> None:
         assert (pack_slot(slot) & 0xFFFFFF) == (slot.head >> 24 if slot.wide else slot.head)
 
 
-@given(st.integers(0, 10), st.integers(0, 10), st.sampled_from([NARROW, WIDE]))
+@given(st.integers(0, 10), st.integers(0, 10), st.sampled_from([BAND_RECORD, SIMHASH_RECORD]))
 def test_fitting(free: int, count: int, width: int) -> None:
     """As many whole records as there is room for."""
     records = bytes(range(count * width % 256)).ljust(count * width, b"x")

@@ -25,8 +25,8 @@ from dedup_middleware.model.buckets import simhash_slots
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.portable.portable import Imported, export_index, import_index
-from dedup_middleware.tools.portable.reading import read_portable
-from dedup_middleware.tools.portable.writing import PortableWriter
+from dedup_middleware.tools.portable.reader import read_portable
+from dedup_middleware.tools.portable.writer import PortableWriter
 from tests.index.bulk import (
     KEY,
     MADE_WITH,

@@ -17,8 +17,8 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.tools.portable.format import content_layout, fingerprint_of
 from dedup_middleware.tools.portable.portable import Exported, export_index, import_index
-from dedup_middleware.tools.portable.reading import Portable, read_portable
-from dedup_middleware.tools.portable.writing import RANGE, SlotSpool
+from dedup_middleware.tools.portable.reader import Portable, read_portable
+from dedup_middleware.tools.portable.writer import RANGE, SlotSpool
 from tests.index.bulk import (
     TIME,
     a_page,

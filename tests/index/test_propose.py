@@ -20,15 +20,15 @@ from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.window import Window
 from dedup_middleware.model.buckets import (
-    NARROW_TABLES,
+    NON_SIMHASH_TABLES,
     Slot,
+    hash_slot,
     head,
-    narrow_slot,
     record,
     simhash_slots,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
-from dedup_middleware.model.records import CONTENT, Satellites, State, joined
+from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
     Harness,
@@ -184,7 +184,7 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
         proposed(index, pages[2]),
         proposed(index, pages[2], known=known[2]),
         proposed(index, (slots_of(99)[0], *pages[2][1:]), known=known[2]),
-        proposed(index, (slots_of(98)[0], *pages[2][1:-1], narrow_slot(7, 3 << 44))),
+        proposed(index, (slots_of(98)[0], *pages[2][1:-1], hash_slot(7, 3 << 44))),
     )
     assert isinstance(made[0], Claimed)
     assert isinstance(made[3], Claimed)
@@ -255,7 +255,7 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
         near = candidates_of(made).near
         found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
         assert found == expected
-        narrow = any(mask & NARROW_TABLES for mask in expected.values())
+        narrow = any(mask & NON_SIMHASH_TABLES for mask in expected.values())
         assert isinstance(made, Claimed) == (not narrow)
         if isinstance(made, Candidates) and i % 2:
             judged = Known(joined([made.pages, await index.fetch(made.missing)]))
@@ -275,7 +275,7 @@ async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     probe = simhash_slots(1 << 63)[0]
     found = await proposed(index, slots, probes=(Slot(probe.bucket, 0),))
     assert number in candidates_of(found).near.numbers.tolist()
-    empty = narrow_slot(6, 77 << 50)
+    empty = hash_slot(6, 77 << 50)
     await proposed(index, slots_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
     assert await index.read_buckets((empty,)) == [b""]
 
@@ -456,7 +456,7 @@ def test_calls_are_bounded() -> None:
     groups = batches(pages, 1)
     assert [one for group in groups for one in group] == pages
     assert [len(group) for group in groups] == [40, 40, 19, 1]
-    many = Satellites(
+    many = PageRecords(
         np.arange(1500, dtype=np.uint64), np.zeros(1500, CONTENT), np.ones(1500, "u1")
     )
     knowing = [attrs.evolve(pages[0], known=Known(many)) for _ in range(5)]

@@ -24,9 +24,9 @@ from hypothesis.stateful import (
 )
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.model.buckets import Slot, narrow_slot, record
+from dedup_middleware.model.buckets import Slot, hash_slot, record
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, chosen, joined
+from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
     Harness,
@@ -66,7 +66,7 @@ def page_entry(family: int, variant: int) -> Entry:
     """A page whose content says its family and its key."""
     key = (1 + family * VARIANTS + variant) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
     slots = page_slots(family, variant)
-    assert slots[0] == narrow_slot(0, key)
+    assert slots[0] == hash_slot(0, key)
     return entry(slots, size=family + 1, key=key)
 
 
@@ -91,7 +91,7 @@ class Client:
     family: int = 0
     variant: int = 0
     works: bool = False
-    known: Satellites = NO_PAGES
+    known: PageRecords = NO_PAGES
     waits_for: frozenset[int] = frozenset()
     claim: Claim | None = None
     to_judge: Candidates | None = None  # what came with the claim
@@ -266,7 +266,7 @@ class Protocol(RuleBasedStateMachine):
         assert narrow & found <= set(answer.pages.numbers.tolist())
         self.check_states(answer.pages)
 
-    def check_states(self, pages: Satellites) -> None:
+    def check_states(self, pages: PageRecords) -> None:
         """Records say what the model says at this moment."""
         for number, state, size in zip(
             pages.numbers.tolist(),
@@ -278,7 +278,7 @@ class Protocol(RuleBasedStateMachine):
             assert state == self.pages[number].state
             assert size == self.pages[number].family + 1
 
-    def judge(self, client: Client, pages: Satellites) -> None:
+    def judge(self, client: Client, pages: PageRecords) -> None:
         """What a deduplicator does: a stored like page ends the work, one on its way is awaited,
         all others are known from now on."""
         like = pages.content["size"] == client.family + 1

@@ -13,7 +13,7 @@ from dedup_middleware.index.redis.expiry import field_of, hash_of, remove_expire
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.buckets import Slot, record
 from dedup_middleware.model.claims import Entry
-from dedup_middleware.model.records import CONTENT, WIDE
+from dedup_middleware.model.records import CONTENT, SIMHASH_RECORD
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, RedisHarness, slots_of
@@ -22,7 +22,7 @@ from tests.servers import RedisServer
 LEASE = 60.0
 DISTANCE = 0
 PREFIX = 0xABCD
-FITS = LARGE // WIDE  # records of a bucket that is a field
+FITS = LARGE // SIMHASH_RECORD  # records of a bucket that is a field
 
 
 def page(number: int) -> Entry:
@@ -123,12 +123,12 @@ async def test_large_bucket_shrinks_into_its_field(redis_server: RedisServer) ->
     field, own = raw_of(harness, SHARED)
     assert own is None
     assert field is not None
-    assert len(field) == (count - 100) * WIDE
+    assert len(field) == (count - 100) * SIMHASH_RECORD
     await by_load(index, [page(number) for number in range(1000, 1100)])
     field, own = raw_of(harness, SHARED)
     assert field == b""
     assert own is not None
-    assert len(own) == count * WIDE
+    assert len(own) == count * SIMHASH_RECORD
     await index.forget(range(1, 2000))
     await index.compact()
     assert raw_of(harness, SHARED) == (None, None)
@@ -177,7 +177,7 @@ async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
     field, own = raw_of(harness, SHARED)
     assert own is None
     assert field is not None
-    assert len(field) == 3 * WIDE
+    assert len(field) == 3 * SIMHASH_RECORD
     await harness.close()
 
 
@@ -190,7 +190,7 @@ async def test_bucket_that_shrinks_while_it_is_read(
     assert isinstance(index, RedisIndex)
     await by_load(index, [page(number) for number in range(1, FITS + 20)])
     ask = index.ask
-    small = bytes(WIDE)
+    small = bytes(SIMHASH_RECORD)
 
     async def compacted_before(*command: bytes | int) -> object:
         if command[0] == b"MGET" and b"b" in bytes(command[1]):

@@ -17,7 +17,7 @@ from dedup_middleware.index.redis.scripts import RowLayout, Script, script
 from dedup_middleware.index.verification import Verification
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Verdict
-from dedup_middleware.model.records import NARROW, WIDE
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.docblocks import ROOT
 from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer
@@ -68,7 +68,7 @@ def enlarge(server: RedisServer) -> None:
     with server.client() as admin:
         for key in admin.keys("{dedup}b*"):
             for field, value in admin.hgetall(key).items():
-                width = WIDE if key[len("{dedup}b")] in SIMHASH_TABLES else NARROW
+                width = SIMHASH_RECORD if key[len("{dedup}b")] in SIMHASH_TABLES else BAND_RECORD
                 filler = (b"\1" + bytes(width - 1)) * LARGE
                 admin.set(key + field, value + filler)
                 admin.hset(key, field, b"")

@@ -19,7 +19,7 @@ from dedup_middleware.model.buckets import (
     record,
 )
 from dedup_middleware.model.claims import Claimed
-from dedup_middleware.model.records import NARROW, WIDE, numbers_of, remainders_of
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, page_ids_of, suffixes_of
 from dedup_middleware.signature.hamming import within
 from tests.index.harness import entry, slots_of
 
@@ -41,10 +41,12 @@ def plain_neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int
         if not whole:
             continue
         if slot.wide:
-            hits = within(remainders_of(raw, WIDE), slot.head, distance)
-            found = numbers_of(raw, WIDE)[hits]
+            hits = within(suffixes_of(raw, SIMHASH_RECORD), slot.head, distance)
+            found = page_ids_of(raw, SIMHASH_RECORD)[hits]
         else:
-            found = numbers_of(raw, NARROW)[remainders_of(raw, NARROW) == np.uint64(slot.head)]
+            found = page_ids_of(raw, BAND_RECORD)[
+                suffixes_of(raw, BAND_RECORD) == np.uint64(slot.head)
+            ]
         if len(found):
             numbers.append(found.astype(np.uint64))
             tables.append(np.full(len(found), 1 << slot.table, np.uint64))
@@ -85,7 +87,7 @@ def test_scan_equals_the_plain_scan(reading: tuple[list[Slot], list[bytes]], dis
     assert found.tables.tolist() == plain.tables.tolist()
     assert found.corrupt == plain.corrupt
     assert found.scanned == sum(
-        len(raw) // WIDE for slot, raw in zip(slots, data, strict=True) if slot.wide
+        len(raw) // SIMHASH_RECORD for slot, raw in zip(slots, data, strict=True) if slot.wide
     )
     assert found.numbers.dtype == found.tables.dtype == np.uint64
 
@@ -143,7 +145,9 @@ def test_answers_equal_a_plain_scan(
         np.full(len(pages), len(tables), np.int64),
         distance,
     )
-    assert found.scanned == sum(len(raw) // WIDE for _, wide, _ in pages for _, raw in wide)
+    assert found.scanned == sum(
+        len(raw) // SIMHASH_RECORD for _, wide, _ in pages for _, raw in wide
+    )
     row = 0
     for i, (own, wide, met) in enumerate(pages):
         masks: dict[int, int] = {}

@@ -14,7 +14,7 @@ from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
-from dedup_middleware.model.records import CONTENT, Satellites, State, joined
+from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import entered
 from tests.index.harness import ROWS, Harness, SQLiteHarness, entry, slots_of
 
@@ -199,7 +199,7 @@ def test_compacted_buckets(
     living = Living(20)
     pages = np.array(sorted(alive), np.uint64)
     states = np.full(len(pages), State.COMMITTED, np.uint8)
-    assert living.add(Satellites(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
+    assert living.add(PageRecords(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
     raw = [b"".join(record(slot, n) for n in numbers) + junk for numbers, junk in buckets]
     changed = compacted(raw, living, wide=wide)
     found = dict(
@@ -216,7 +216,7 @@ def test_compacted_buckets(
 
 @pytest.mark.parametrize("harness", ["redis"], indirect=True)
 async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> None:
-    """On Redis a chunk of satellites is removed when all its pages are gone."""
+    """On Redis a chunk of page records is removed when all its pages are gone."""
     numbers = [await stored(index, key) for key in range(1, 301)]
     await index.forget(numbers[:280])
     assert await index.compact() == 280 * len(SLOTS)
@@ -227,7 +227,7 @@ async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> No
 
 @pytest.mark.parametrize("count", [1, 31, 32, 60])
 async def test_few_or_many_of_a_chunk_are_forgotten(index: Index, count: int) -> None:
-    """However many pages of one chunk of satellites are meant, those and no others are forgotten,
+    """However many pages of one chunk of page records are meant, those and no others are forgotten,
     each once."""
     numbers = [await stored(index, key) for key in range(1, 71)]
     meant = numbers[3 : 3 + count]

@@ -24,7 +24,7 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import Slot
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import Verdict
-from dedup_middleware.model.records import Satellites, State
+from dedup_middleware.model.records import PageRecords, State
 from dedup_middleware.plugin.counting import CALLS
 from tests.index.harness import Clock, Harness
 from tests.index.windows import in_time
@@ -389,7 +389,7 @@ class Interrupted(MemoryIndex):
         await self.steps()
         return await super().read_buckets(slots)
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         await self.steps()
         return await super().fetch(numbers)
 

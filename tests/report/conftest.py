@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.writing import write
+from dedup_middleware.tools.report.page import write
 from tests.report.opening import open_report
 from tests.report.samples import ACTIVITY, DROPS, KEPT, START
 

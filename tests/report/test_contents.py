@@ -12,7 +12,7 @@ import pytest
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import Limits, collect
-from dedup_middleware.tools.report.writing import ReportError, render, write
+from dedup_middleware.tools.report.page import ReportError, render, write
 from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 

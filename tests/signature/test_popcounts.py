@@ -16,7 +16,7 @@ from numba import types
 from dedup_middleware.base import jit as _jit
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import buckets as memory_buckets
-from dedup_middleware.model.records import NUMBER_BITS, WIDE, WIDE_REMAINDER_BITS
+from dedup_middleware.model.records import NUMBER_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
 from dedup_middleware.signature import _vector, comparison, hamming, sketch
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
@@ -75,8 +75,8 @@ def _near_words(words: Any, start: Any, count: Any, query: Any, distance: Any) -
 
 def test_records_are_those_of_the_index() -> None:
     """The kernel knows the layout of SimHash records by numbers of its own; they are the same."""
-    assert (_vector.RECORD, _vector.SUFFIX) == (WIDE, WIDE_REMAINDER_BITS)
-    assert NUMBER_BITS + WIDE_REMAINDER_BITS == 8 * WIDE
+    assert (_vector.RECORD, _vector.SUFFIX) == (SIMHASH_RECORD, SIMHASH_SUFFIX_BITS)
+    assert NUMBER_BITS + SIMHASH_SUFFIX_BITS == 8 * SIMHASH_RECORD
 
 
 @given(

@@ -20,8 +20,8 @@ from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result
 from dedup_middleware.spark.job import run
+from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.settings import SparkError
 from tests.spark.streams import Row
 from tests.texts import article
 

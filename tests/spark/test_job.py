@@ -26,11 +26,11 @@ from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
 from dedup_middleware.index.pages import pack_slot
 from dedup_middleware.methods.base import probe_slots
-from dedup_middleware.model.buckets import KEY_TABLE, Slot, narrow_slot, simhash_slots
+from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot, simhash_slots
 from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job, deduplicate
 from dedup_middleware.spark.__main__ import main
-from dedup_middleware.spark.blocks import (
+from dedup_middleware.spark.pair_blocks import (
     candidate_pairs,
     chunked,
     hot_keys,
@@ -205,14 +205,14 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
 def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded: bool) -> None:
     """Pages with many blocks in common are found, each pair once; what is cut off elsewhere too."""
     rng = np.random.default_rng(8)
-    shared = narrow_slot(6, 5 << 50)  # what half of the pages have, more than a task looks at
+    shared = hash_slot(6, 5 << 50)  # what half of the pages have, more than a task looks at
     rows, simhashes, places = [], [], []
     for i in range(300):
         words = rng.integers(0, 6, 4).tolist()
         simhash = sum(word << 48 - 16 * j for j, word in enumerate(words))
         signed = i % 7 != 0
-        key = narrow_slot(KEY_TABLE, int(rng.integers(0, 30)) << 50)
-        bands = [narrow_slot(7 + j, int(n) << 50) for j, n in enumerate(rng.integers(0, 40, 4))]
+        key = hash_slot(KEY_TABLE, int(rng.integers(0, 30)) << 50)
+        bands = [hash_slot(7 + j, int(n) << 50) for j, n in enumerate(rng.integers(0, 40, 4))]
         slots = [key, *(simhash_slots(simhash) if signed else ()), *bands]
         slots += [shared] if i % 2 else []
         probes = probe_slots(simhash, (48, 16, 0)) if signed and i % 3 == 0 else ()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.spark.blocks import blocks_of, whole_blocks
+from dedup_middleware.spark.pair_blocks import blocks_of, whole_blocks
 from dedup_middleware.spark.pairing import (
     NOTHING,
     NUMBER_SHIFT,
@@ -21,7 +21,7 @@ from dedup_middleware.spark.pairing import (
 )
 
 Rank = tuple[bool, str, int]  # crowded ones last, then by kind and number
-WIDE, BANDS = 3, (6, 7, 8)  # tables
+SIMHASH_RECORD, BANDS = 3, (6, 7, 8)  # tables
 
 
 def block_of(simhash: int, table: int) -> int:
@@ -88,7 +88,7 @@ def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int
             mine: list[tuple[int, int]] = []
             for j in rows:
                 other = int(blocks.simhashes[j])
-                near = table != WIDE or (own ^ other).bit_count() - probe <= distance
+                near = table != SIMHASH_RECORD or (own ^ other).bit_count() - probe <= distance
                 apart = not blocks.split[block] or (blocks.flags[i] ^ blocks.flags[j]) & SECOND
                 before = blocks.orders[j] < blocks.lasts[i] and blocks.orders[i] >= 0
                 findable = not blocks.flags[j] & PROBE and blocks.orders[i] != blocks.orders[j]
@@ -104,7 +104,7 @@ def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int
 def some_blocks(draw: st.DrawFn) -> Blocks:
     """Blocks of a few records that have much in common."""
     counts = draw(st.lists(st.integers(2, 8), min_size=1, max_size=4))
-    tables = [draw(st.sampled_from((WIDE, KEY_TABLE, *BANDS))) for _ in counts]
+    tables = [draw(st.sampled_from((SIMHASH_RECORD, KEY_TABLE, *BANDS))) for _ in counts]
     split = [draw(st.integers(0, 1)) for _ in counts]
     masks = st.sets(st.sampled_from((*SIMHASH_TABLES, *BANDS, KEY_TABLE)), max_size=3)
     orders, lasts, simhashes, flags, crowded, lower = [], [], [], [], [], []
@@ -113,7 +113,7 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
             orders.append(order)
             lasts.append(order + draw(st.sampled_from((0, 0, 6))))
             flag = draw(st.sampled_from((0, SECOND)))
-            if table == WIDE:
+            if table == SIMHASH_RECORD:
                 probe = draw(st.sampled_from((0, 0, PROBE)))
                 flag |= (
                     SIGNED | probe | draw(st.integers(0, 3)) << NUMBER_SHIFT if probe else SIGNED
@@ -123,7 +123,9 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
             flags.append(flag)
             words = [draw(st.integers(0, 3)) for _ in range(4)]
             # All records of a bucket begin alike, but for the bit that a probe has flipped.
-            words[1] = 9 ^ bool(flag & PROBE) if table == WIDE else draw(st.integers(8, 9))
+            words[1] = (
+                9 ^ bool(flag & PROBE) if table == SIMHASH_RECORD else draw(st.integers(8, 9))
+            )
             simhashes.append(sum(word << 48 - 16 * i for i, word in enumerate(words)))
             crowded.append(sum(1 << one for one in draw(masks)))
             probes = draw(st.lists(st.tuples(st.integers(2, 5), st.integers(0, 3)), max_size=2))

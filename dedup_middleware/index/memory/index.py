@@ -30,10 +30,10 @@ from dedup_middleware.model.claims import (
     Entry,
     Known,
 )
-from dedup_middleware.model.records import CONTENT, NO_PAGES, Satellites, State, joined_records
+from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
 if TYPE_CHECKING:
-    from dedup_middleware.index.memory.buckets import Buckets, Ids, Look
+    from dedup_middleware.index.memory.arrays import Buckets, Ids, Look
 
 _FIRST_ROOM = 1024  # page records
 _NAMED = 8  # neighbours whose addresses come with a proposal
@@ -106,10 +106,10 @@ class MemoryIndex(Index):
 
     def warm(self) -> None:
         """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
-        from dedup_middleware.index.memory import buckets as memory_buckets
+        from dedup_middleware.index.memory import arrays
 
         super().warm()
-        memory_buckets.warm()
+        arrays.warm()
 
     async def attach(self) -> dict[str, str]:
         """Its parameters; see :meth:`.Index.attach`."""
@@ -136,7 +136,7 @@ class MemoryIndex(Index):
         """The buckets of a generation, to be written."""
         found = self._buckets.get(generation)
         if found is None:
-            from dedup_middleware.index.memory.buckets import Buckets  # numba stays lazy
+            from dedup_middleware.index.memory.arrays import Buckets  # numba stays lazy
 
             found = self._buckets[generation] = Buckets()
         return found
@@ -167,12 +167,12 @@ class MemoryIndex(Index):
         self._payloads = {k: v for k, v in self._payloads.items() if k >= first}
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
-        """Satellites of pages; one that does not exist has state FREE."""
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
         self._turn()
         return self._fetch(np.asarray(numbers, np.uint64))
 
-    def _fetch(self, wanted: NDArray[np.uint64]) -> Satellites:
+    def _fetch(self, wanted: NDArray[np.uint64]) -> PageRecords:
         if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
             number = int(wanted[0])
             row = number - self._forgotten
@@ -181,7 +181,7 @@ class MemoryIndex(Index):
             at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
             content = self._content[at]
             content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
-            return Satellites(wanted, content, self._states[at].copy(), self._times[at].copy())
+            return PageRecords(wanted, content, self._states[at].copy(), self._times[at].copy())
         # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
         rows = wanted - np.uint64(self._forgotten)
         rows[rows > np.uint64(self._last - self._forgotten)] = 0
@@ -192,7 +192,7 @@ class MemoryIndex(Index):
         content = self._content[rows]
         if content.dtype is not CONTENT:
             content = self._record.unpack(content)
-        return Satellites(wanted, content, self._states[rows], self._times[rows])
+        return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
@@ -216,7 +216,7 @@ class MemoryIndex(Index):
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         """Look for candidates and claim in one; see :meth:`.Index.propose`."""
-        from dedup_middleware.index.memory.buckets import NO_IDS, Look  # numba stays lazy
+        from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
         self._record.check(entry.payload)
         words = Slots.of(entry.slots).words
@@ -326,7 +326,7 @@ class MemoryIndex(Index):
         self._turn()
         return int(np.count_nonzero(self._states == State.COMMITTED))
 
-    async def pages(self) -> AsyncIterator[Satellites]:
+    async def pages(self) -> AsyncIterator[PageRecords]:
         """All pages; see :meth:`.Index.pages`."""
         self._turn()
         every = np.arange(self._forgotten + 1, self._last + 1, dtype=np.uint64)

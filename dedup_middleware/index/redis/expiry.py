@@ -164,7 +164,7 @@ async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: boo
     hash table, which is as good as random. Where the server forbids MEMORY USAGE, plain lengths are
     used instead.
 
-    :param pages: pages that have a satellite
+    :param pages: pages that have a page record
     :param text: bytes of addresses and payloads
     """
     rows, size = server.layout.rows, server.layout.row.itemsize

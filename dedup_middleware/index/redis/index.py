@@ -4,7 +4,7 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
 * ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
 * the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
-* ``s chunk (4)``: rows of satellites (see :data:`.scripts.ROW`)
+* ``s chunk (4)``: rows of page records (see :data:`.scripts.ROW`)
 * ``a chunk (4)``: text, which is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """
@@ -55,7 +55,7 @@ from dedup_middleware.model.claims import (
     Known,
     Proposed,
 )
-from dedup_middleware.model.records import NUMBER_MASK, Satellites, joined_records, split_stamps
+from dedup_middleware.model.records import NUMBER_MASK, PageRecords, joined_records, split_stamps
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
@@ -66,7 +66,7 @@ _PAYLOADS = 16  # the same where a page may have 64 KiB
 
 
 class RedisIndex(RedisNamespace):
-    """Buckets in hashes, satellites packed in chunks, decisions made by Lua scripts.
+    """Buckets in hashes, page records packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
     :param window: seconds that a page is remembered, 0: for ever
@@ -110,8 +110,8 @@ class RedisIndex(RedisNamespace):
         count = len(slots)
         return [joined_records(data[i::count], slot.width) for i, slot in enumerate(slots)]
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
-        """Satellites of pages; one that does not exist has state FREE."""
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
         wanted = np.asarray(numbers, np.uint64)
         raw = await self._of_pages("fetch", wanted.tolist())
         layout, row_type = self.layout, self.layout.row
@@ -125,7 +125,7 @@ class RedisIndex(RedisNamespace):
         if strange.any():
             self.corrupt += int(strange.sum())
             rows[strange] = np.zeros((), row_type)
-        return Satellites(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
+        return PageRecords(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
 
     async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
@@ -284,7 +284,7 @@ class RedisIndex(RedisNamespace):
         answer = await self._link.submit(Call((b"GET", self._key("committed"))))
         return int(answer.reply or 0)
 
-    async def pages(self) -> AsyncIterator[Satellites]:
+    async def pages(self) -> AsyncIterator[PageRecords]:
         """All pages; see :meth:`.Index.pages`."""
         async for found in rows(self):
             yield pages_of(found, self.layout)

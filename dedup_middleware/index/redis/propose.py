@@ -25,18 +25,18 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import (
+    BAND_SUFFIX_BITS,
     NUMBER_BITS,
     NUMBER_MASK,
-    REMAINDER_BITS,
-    WIDE_REMAINDER_BITS,
-    Satellites,
+    SIMHASH_SUFFIX_BITS,
+    PageRecords,
     State,
     split_stamps,
 )
 
 TOKEN = 8  # bytes
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_NARROW_HEAD, _WIDE_HEAD = REMAINDER_BITS // 8, WIDE_REMAINDER_BITS // 8  # bytes
+_NARROW_HEAD, _WIDE_HEAD = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8  # bytes
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
@@ -270,19 +270,19 @@ def proposals(
         candidates = NO_CANDIDATES
         if part.stop > part.start or how or corrupt:
             rows_of = slice(row_starts[i], row_starts[i + 1])
-            satellites = described(rows_of)
+            page_records = described(rows_of)
             known = pages[i].known
             numbers, tables = near[part], found.tables[part]
-            if known and len(numbers) > len(satellites):
+            if known and len(numbers) > len(page_records):
                 keep = ~np.isin(numbers, known.pages.numbers) & (numbers > np.uint64(known.upto))
-                keep |= np.isin(numbers, satellites.numbers)
+                keep |= np.isin(numbers, page_records.numbers)
                 numbers, tables = numbers[keep], tables[keep]
             names = {
                 one: address.decode("utf-8", "replace") if address else None
-                for one, address in zip(satellites.numbers.tolist(), named[rows_of], strict=True)
+                for one, address in zip(page_records.numbers.tolist(), named[rows_of], strict=True)
             }
             beside = Neighbours(numbers, tables, corrupt, how & _FULL_MOST)
-            candidates = Candidates(beside, satellites, names, more=bool(how & _MORE))
+            candidates = Candidates(beside, page_records, names, more=bool(how & _MORE))
         if number:
             token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
             yield Claimed(Claim(number, token), candidates)
@@ -296,7 +296,7 @@ def _described(
     order: NDArray[np.int64],
     layout: RowLayout,
     note_damage: Callable[[int], None],
-) -> Callable[[slice], Satellites]:
+) -> Callable[[slice], PageRecords]:
     """A function that makes the page records of some pages; a damaged one reads as FREE.
 
     The rows of all are decoded in one go.
@@ -320,8 +320,8 @@ def _described(
     rows = rows[order]
     content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
 
-    def describe(part: slice) -> Satellites:
-        return Satellites(numbers[part], content[part], states[part], times[part])
+    def describe(part: slice) -> PageRecords:
+        return PageRecords(numbers[part], content[part], states[part], times[part])
 
     return describe
 

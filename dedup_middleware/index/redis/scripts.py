@@ -16,7 +16,7 @@ from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
 from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, cut_address
 from dedup_middleware.model.claims import Entry
-from dedup_middleware.model.records import CONTENT, NUMBER_MASK, WIDE, State
+from dedup_middleware.model.records import CONTENT, NUMBER_MASK, SIMHASH_RECORD, State
 
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
@@ -37,7 +37,7 @@ _PENDING = State.PENDING.to_bytes(4, "little")
 GUARD = 16
 
 # Bytes of a full SimHash bucket that the answer to a proposal includes.
-SHOWN = (16 << 10) // WIDE * WIDE
+SHOWN = (16 << 10) // SIMHASH_RECORD * SIMHASH_RECORD
 
 _CONSTANTS = {
     "BUCKET_LIMIT": BUCKET_LIMIT,
@@ -75,7 +75,7 @@ _EXACT = {
 
 @attrs.frozen
 class RowLayout:
-    """A satellite as Redis keeps it.
+    """A page record as Redis keeps it.
 
     Its rows are packed into strings (chunks), so that a page costs no key of its own.
     """

@@ -21,14 +21,14 @@ from dedup_middleware.index.redis.scripts import (
 )
 from dedup_middleware.index.redis.walk import fields_of, held_in, in_order
 from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
-from dedup_middleware.model.records import NUMBER_MASK, Satellites, State, chosen, split_stamps
+from dedup_middleware.model.records import NUMBER_MASK, PageRecords, State, chosen, split_stamps
 
 if TYPE_CHECKING:
     from dedup_middleware.index.redis.servers import Reply
     from dedup_middleware.index.verification import Progress
 
 _AHEAD = 3  # calls under way
-_CHUNKS = 16  # chunks of satellites read by one call
+_CHUNKS = 16  # chunks of page records read by one call
 _READ = 512  # buckets read by one call
 _REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
 _BYTES = 1 << 18  # the same, as far as they are not small
@@ -70,11 +70,11 @@ async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes
     return chunks, await server.ask(b"MGET", *names)
 
 
-def pages_of(found: Rows, layout: RowLayout) -> Satellites:
+def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
     """Pages of a chunk, without damaged ones and FREE ones."""
     first, raw = found
     stamps = raw["stamp"]
-    pages = Satellites(
+    pages = PageRecords(
         np.arange(first, first + len(raw), dtype=np.uint64),
         layout.content(raw),
         *split_stamps(stamps),
@@ -123,7 +123,7 @@ class _Texts:
 async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
     """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
 
-    Chunks of satellites and of text that hold nothing else are removed.
+    Chunks of page records and of text that hold nothing else are removed.
     """
     report = progress or (lambda _what, _done: None)
     last, text, *_ = await server.counters()
@@ -225,7 +225,7 @@ async def _compact_some(
     return len(held), removed
 
 
-_CHUNKS = 4  # chunks of satellites in one call, which keeps the server for about 1 ms
+_CHUNKS = 4  # chunks of page records in one call, which keeps the server for about 1 ms
 _AHEAD = 2  # calls under way
 _TEXTS = 32  # chunks of text read by one call
 _LAST_STAMP = 1 << 32

@@ -31,13 +31,13 @@ from dedup_middleware.model.claims import (
     Known,
     Proposed,
 )
-from dedup_middleware.model.records import Satellites, State
+from dedup_middleware.model.records import PageRecords, State
 
 _T = TypeVar("_T")
 
 
 class SQLiteIndex(SQLiteFile):
-    """Buckets and satellites in tables, calls in batches of one transaction each.
+    """Buckets and page records in tables, calls in batches of one transaction each.
 
     One thread owns the connection, so the event loop never waits for the disk. The file is in
     WAL mode: a process that is killed loses nothing; a machine that loses power may lose the
@@ -53,10 +53,10 @@ class SQLiteIndex(SQLiteFile):
         """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
         return await self._do(lambda db, at: tables.read_buckets(db, slots, at))
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> Satellites:
-        """Satellites of pages; one that does not exist has state FREE."""
+    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
 
-        def act(db: sqlite3.Connection, at: Moment) -> Satellites:
+        def act(db: sqlite3.Connection, at: Moment) -> PageRecords:
             found, corrupt = tables.fetch(db, numbers, at.now, self._record)
             self.corrupt += corrupt
             return found
@@ -139,14 +139,14 @@ class SQLiteIndex(SQLiteFile):
         found = await self._do(lambda db, _: tables.counters(db))
         return found["committed"]
 
-    async def pages(self) -> AsyncIterator[Satellites]:
+    async def pages(self) -> AsyncIterator[PageRecords]:
         """All pages; see :meth:`.Index.pages`."""
         part = await self._pages_after(0)
         while len(part):
             yield part
             part = await self._pages_after(int(part.numbers[-1]))
 
-    async def _pages_after(self, number: int) -> Satellites:
+    async def _pages_after(self, number: int) -> PageRecords:
         return await self._do(
             lambda db, _: upkeep.pages_after(db, number, self._record), needs_leases=True
         )

@@ -16,7 +16,7 @@ from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
-    NARROW_TABLES,
+    NON_SIMHASH_TABLES,
     SIMHASH_TABLES,
     Neighbours,
     Slot,
@@ -26,7 +26,7 @@ from dedup_middleware.model.buckets import (
     record_of,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
-from dedup_middleware.model.records import NARROW, WIDE, Satellites, State
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, PageRecords, State
 
 _NAMED = 16  # candidates of a page whose addresses come with the reply
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -84,7 +84,7 @@ def propose(
 def _blocks(near: Neighbours, before: int) -> bool:
     """Whether a page up to an id was found in a narrow table."""
     older = near.numbers <= np.uint64(before)
-    return bool((near.tables[older] & np.uint64(NARROW_TABLES)).any())
+    return bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
 
 
 def _known(
@@ -127,7 +127,7 @@ class _Buckets:
         held, changed, base = self._held, self._changed, self._bases[-1]
         for bucket, head in zip(*Slots.of(slots).numbers(), strict=True):
             old = held.get(base | bucket, b"")
-            width = WIDE if _FIRST_WIDE <= bucket >> 16 <= _LAST_WIDE else NARROW
+            width = SIMHASH_RECORD if _FIRST_WIDE <= bucket >> 16 <= _LAST_WIDE else BAND_RECORD
             # No record behind bytes that are none could be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
             raw = whole + record_of(bucket, head, number)
@@ -169,13 +169,13 @@ def _described(
 
 
 def _of(
-    found: Satellites,
+    found: PageRecords,
     near: Neighbours,
     described: NDArray[np.uint64],
     addresses: dict[int, str | None],
 ) -> Candidates:
     rows = np.searchsorted(found.numbers, described)
-    pages = Satellites(described, found.content[rows], found.states[rows], found.times[rows])
+    pages = PageRecords(described, found.content[rows], found.states[rows], found.times[rows])
     own = {n: addresses[n] for n in described.tolist() if n in addresses}
     return Candidates(near, pages, own, more=len(described) < len(near))
 

@@ -18,7 +18,7 @@ from dedup_middleware.model.buckets import Slot
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
     NUMBER_MASK,
-    Satellites,
+    PageRecords,
     State,
     joined_records,
     split_stamps,
@@ -110,8 +110,8 @@ def first_later(db: sqlite3.Connection, moment: Moment) -> int:
 
 def fetch(
     db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float, layout: RecordLayout
-) -> tuple[Satellites, int]:
-    """Satellites of pages, and how many rows were damaged (they read as FREE).
+) -> tuple[PageRecords, int]:
+    """PageRecords of pages, and how many rows were damaged (they read as FREE).
 
     A page whose lease has run out reads as released; :func:`lapse` must end such leases in the
     same transaction.
@@ -134,7 +134,7 @@ def fetch(
                 stamps[i] = State.RELEASED
         elif number in found:
             corrupt += 1
-    return Satellites(wanted, layout.unpack(content), *split_stamps(stamps)), corrupt
+    return PageRecords(wanted, layout.unpack(content), *split_stamps(stamps)), corrupt
 
 
 def addresses(db: sqlite3.Connection, numbers: Sequence[int]) -> list[str | None]:

@@ -12,7 +12,7 @@ from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.sqlite.tables import add, remove_pages
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import SIMHASH_TABLES
-from dedup_middleware.model.records import NUMBER_MASK, Satellites, State, split_stamps
+from dedup_middleware.model.records import NUMBER_MASK, PageRecords, State, split_stamps
 
 _BYTES = 4 << 20  # of buckets that one transaction reads in one generation
 _MOST = 2_000  # buckets read by one transaction in one generation
@@ -53,14 +53,14 @@ PAGES = 10_000  # in one transaction
 _BUCKETS = 2_000
 
 
-def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> Satellites:
+def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> PageRecords:
     """The next pages behind a number; damaged ones are left out."""
     rows = db.execute(
         "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
         "ORDER BY number LIMIT ?",
         (number, layout.itemsize, PAGES),
     ).fetchall()
-    return Satellites(
+    return PageRecords(
         np.array([row[0] for row in rows], np.uint64),
         layout.unpack(np.frombuffer(b"".join(row[2] for row in rows), layout.dtype)),
         *split_stamps(np.array([row[1] for row in rows], np.uint32)),

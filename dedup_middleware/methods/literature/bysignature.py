@@ -15,7 +15,7 @@ from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     Slot,
-    narrow_slot,
+    hash_slot,
     simhash_slots,
 )
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
@@ -32,7 +32,7 @@ def key_slots(signature: Signature) -> tuple[Slot, ...]:
     """
     places: dict[int, Slot] = {}
     for group, value in signature.keys:
-        slot = narrow_slot(FIRST_BAND_TABLE + group, value)
+        slot = hash_slot(FIRST_BAND_TABLE + group, value)
         places.setdefault(slot.bucket, slot)
     return tuple(places.values())
 
@@ -75,10 +75,10 @@ class BySignature(Method):
         """The key, then the places of the signature; a page without one equals no page."""
         signature = page.signature
         if signature is None:
-            return (narrow_slot(KEY_TABLE, page.key_hash),)
+            return (hash_slot(KEY_TABLE, page.key_hash),)
         if not self.method.has_keys:
             return super().slots(page)
-        own = narrow_slot(KEY_TABLE, page.key_hash)
+        own = hash_slot(KEY_TABLE, page.key_hash)
         if self.method.is_simhash and page.simhash is not None:
             return (own, *simhash_slots(page.simhash))
         return (own, *key_slots(signature))

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature import validators
 from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import md5
 from dedup_middleware.methods.literature.hashsets import bare
@@ -166,7 +166,7 @@ class CharacterSet(SignatureMethod):
 
     name: ClassVar[str] = "charset"
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.9, validator=parameters.share)
+    threshold: float = attrs.field(default=0.9, validator=validators.share)
 
     @property
     def has_keys(self) -> bool:
@@ -193,8 +193,8 @@ class MachineCode(SignatureMethod):
 
     name: ClassVar[str] = "machine-code"
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.9, validator=parameters.share)
-    encoding: str = attrs.field(default=UTF_16, validator=parameters.one_of(UTF_16, GB2312))
+    threshold: float = attrs.field(default=0.9, validator=validators.share)
+    encoding: str = attrs.field(default=UTF_16, validator=validators.one_of(UTF_16, GB2312))
 
     @property
     def has_keys(self) -> bool:

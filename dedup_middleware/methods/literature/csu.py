@@ -25,7 +25,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature import validators
 from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
@@ -205,14 +205,14 @@ class Csu(SignatureMethod):
     name: ClassVar[str] = "csu"
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "verify"})
     segmenter: ClassVar[str | None] = "fmm"
-    threshold: float = attrs.field(default=0.5, validator=parameters.share)
-    verify: float = attrs.field(default=0.7, validator=parameters.share)
-    positions: int = attrs.field(default=8, validator=parameters.whole(7, 10, " positions"))
-    width: int = attrs.field(default=3, validator=parameters.whole(2, 4, " tokens"))
-    samples: int = attrs.field(default=1024, validator=parameters.whole(1, 1 << 30, " shingles"))
-    sampling: str = attrs.field(default=HASH, validator=parameters.one_of(HASH, POSITION))
+    threshold: float = attrs.field(default=0.5, validator=validators.share)
+    verify: float = attrs.field(default=0.7, validator=validators.share)
+    positions: int = attrs.field(default=8, validator=validators.whole(7, 10, " positions"))
+    width: int = attrs.field(default=3, validator=validators.whole(2, 4, " tokens"))
+    samples: int = attrs.field(default=1024, validator=validators.whole(1, 1 << 30, " shingles"))
+    sampling: str = attrs.field(default=HASH, validator=validators.one_of(HASH, POSITION))
     any_position: bool = False
-    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without tokens."""

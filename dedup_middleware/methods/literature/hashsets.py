@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import parameters
+from dedup_middleware.methods.literature import validators
 from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import (
     digest_key,
@@ -139,8 +139,8 @@ class HashSetMethod(SignatureMethod):
     """
 
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.5, validator=parameters.share)
-    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+    threshold: float = attrs.field(default=0.5, validator=validators.share)
+    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
@@ -172,7 +172,7 @@ class StructureTree(HashSetMethod):
 
     name: ClassVar[str] = "structure-tree"
     leaves: str = attrs.field(
-        default=BY_PARAGRAPH, validator=parameters.one_of(BY_PARAGRAPH, BY_SENTENCE)
+        default=BY_PARAGRAPH, validator=validators.one_of(BY_PARAGRAPH, BY_SENTENCE)
     )
 
     def sign(self, page: MethodInput) -> Signature | None:
@@ -214,7 +214,7 @@ class FeatureString(HashSetMethod):
     """
 
     name: ClassVar[str] = "feature-string"
-    radius: int = attrs.field(default=5, validator=parameters.whole(1, 1000, " characters"))
+    radius: int = attrs.field(default=5, validator=validators.whole(1, 1000, " characters"))
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without letters."""
@@ -268,9 +268,9 @@ class Segments(SignatureMethod):
 
     name: ClassVar[str] = "segments"
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=5 / 8, validator=parameters.share)
-    count: int = attrs.field(default=8, validator=parameters.whole(1, 64, " segments"))
-    hash_key: int = attrs.field(default=0, validator=parameters.hash_key, repr=False)
+    threshold: float = attrs.field(default=5 / 8, validator=validators.share)
+    count: int = attrs.field(default=8, validator=validators.whole(1, 64, " segments"))
+    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware.text.extraction import markup, trim
-from dedup_middleware.text.extraction.names import (
+from dedup_middleware.text.extraction.class_names import (
     ARTICLE,
     BODY_NAME,
     COMMENT,

@@ -111,7 +111,7 @@ class Reader:
         outcome = WAITS if ranking.pending else ranking.outcome
         return Opinion(outcome, ranking.reason, None, ordered)
 
-    async def numbers_of(self, key: str) -> list[int]:
+    async def page_ids_of(self, key: str) -> list[int]:
         """Numbers of the stored pages that have this key, ascending."""
         return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
 

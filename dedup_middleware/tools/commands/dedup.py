@@ -27,10 +27,10 @@ SUBCOMMANDS = {
     "files": ("files", "Command"),
     "spark": ("spark", "Command"),
     "forget": ("forget", "Command"),
-    "export": ("portable", "Export"),
-    "import": ("portable", "Import"),
-    "verify": ("upkeep", "Verify"),
-    "compact": ("upkeep", "Compact"),
+    "export": ("transfer", "Export"),
+    "import": ("transfer", "Import"),
+    "verify": ("maintain", "Verify"),
+    "compact": ("maintain", "Compact"),
 }
 
 

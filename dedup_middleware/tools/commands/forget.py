@@ -59,7 +59,7 @@ class Command(Subcommand):
 
 async def forget_keys(reader: Reader, keys: list[str]) -> int:
     """Forget pages by their keys; how many stored ones there were."""
-    numbers = [number for key in keys for number in await reader.numbers_of(key)]
+    numbers = [number for key in keys for number in await reader.page_ids_of(key)]
     return await reader.index.forget(numbers)
 
 

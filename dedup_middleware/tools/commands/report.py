@@ -44,7 +44,7 @@ class Command(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
         from dedup_middleware.tools.report.contents import Limits, collect
-        from dedup_middleware.tools.report.writing import write
+        from dedup_middleware.tools.report.page import write
 
         if arguments.decisions < 1:
             raise CommandError(f"--decisions {arguments.decisions}: give 1 or more")

@@ -129,7 +129,7 @@ def write_new(path: Path, text: str) -> None:
 async def enter(reader: Reader, drop: Drop) -> bool:
     """Enter a page as stored, whatever is like it; False: its key is in the index already."""
     options = reader.fingerprinter.options
-    if drop.body is None or is_content_key(drop.key) or await reader.numbers_of(drop.key):
+    if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
     if page.is_empty:

@@ -19,15 +19,15 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.ranking import is_dropped
 from dedup_middleware.model.documents import Document
-from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
-from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
-from dedup_middleware.tools.files.writing import (
+from dedup_middleware.tools.files.results import (
     JournalOutput,
     Output,
     dropped_line,
     kept_line,
     rejected_line,
 )
+from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
+from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
 
 HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
 

@@ -20,9 +20,9 @@ from dedup_middleware.index.pages import BLOCK, Pages, joined
 from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.record_layout import RecordLayout, layout_of, record_parameter
 from dedup_middleware.index.window import window_parameter
-from dedup_middleware.model.records import Satellites, State, chosen
-from dedup_middleware.tools.portable.reading import Portable, read_portable
-from dedup_middleware.tools.portable.writing import RANGE, PortableWriter, SlotSpool
+from dedup_middleware.model.records import PageRecords, State, chosen
+from dedup_middleware.tools.portable.reader import Portable, read_portable
+from dedup_middleware.tools.portable.writer import RANGE, PortableWriter, SlotSpool
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -84,8 +84,8 @@ async def export_index(
             spool.add(bucket, raw)
         spool.flush()
         done = left_out = 0
-        async for satellites in index.pages():
-            for part in _parts(satellites, wanted):
+        async for page_records in index.pages():
+            for part in _parts(page_records, wanted):
                 pages = await _complete(index, part, spool)
                 left_out += len(part) - len(pages)
                 await asyncio.to_thread(writer.write, pages)
@@ -118,7 +118,7 @@ async def _committed(index: Index) -> NDArray[np.bool_]:
     return wanted
 
 
-def _parts(pages: Satellites, wanted: NDArray[np.bool_]) -> list[Satellites]:
+def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
     """Those of the pages that are wanted and still committed, in parts of one range."""
     known = pages.numbers < np.uint64(len(wanted))
     rows = np.where(known, pages.numbers, np.uint64(0)).astype(np.int64)
@@ -131,12 +131,12 @@ def _parts(pages: Satellites, wanted: NDArray[np.bool_]) -> list[Satellites]:
     cuts |= set(range(0, len(pages), _PART))
     ends = sorted(cuts)
     return [
-        Satellites(pages.numbers[a:b], pages.content[a:b], pages.states[a:b], pages.times[a:b])
+        PageRecords(pages.numbers[a:b], pages.content[a:b], pages.states[a:b], pages.times[a:b])
         for a, b in pairwise(ends)
     ]
 
 
-async def _complete(index: Index, part: Satellites, spool: SlotSpool) -> Pages:
+async def _complete(index: Index, part: PageRecords, spool: SlotSpool) -> Pages:
     """Pages with their slots and texts, without those that have no slot."""
     places = spool.places(part.numbers)
     numbers = part.numbers.tolist()

@@ -1,4 +1,4 @@
--- KEYS: leases, counters, committed. ARGV: prefix, chunk. Removes a chunk of satellites.
+-- KEYS: leases, counters, committed. ARGV: prefix, chunk. Removes a chunk of page records.
 local chunk = PREFIX .. 's' .. struct.pack('<I4', tonumber(ARGV[2]))
 local rows = redis.call('GET', chunk)
 local counters = own_counters(KEYS[2])

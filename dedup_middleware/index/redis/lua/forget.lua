@@ -1,4 +1,4 @@
--- KEYS: leases, counters, committed, then chunks of satellites. ARGV: prefix, first stamp, stamp
+-- KEYS: leases, counters, committed, then chunks of page records. ARGV: prefix, first stamp, stamp
 -- behind the last one, then for each chunk which of its rows are meant: a byte for each, '1' or '0';
 -- or '': all.
 -- Committed pages among them with such a stamp read as released from now on; returns how many.

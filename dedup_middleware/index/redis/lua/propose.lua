@@ -38,14 +38,14 @@ local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before t
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
-local NARROW, WIDE_HEAD, WIDE = 8, 6, 11 -- bytes of a record; behind its page number
+local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a record; behind its page number
 -- A hash of few and short values is a list, which is searched from its start: far slower with the leases
 -- of some busy processes. Redis makes a table of it for a single value of more than 64 bytes.
 local LONG = string.rep('\0', 65)
 local MOST, FEW = 64, 16 -- rows that a page gets; where all pages of the call got MANY, it gets FEW
 local MANY = 512
 local TWINS = 16 -- pages among which an exact copy is looked for
-local NEWEST = 2048 * NARROW -- bytes of a bucket that are looked through where all before are known
+local NEWEST = 2048 * BAND_RECORD -- bytes of a bucket that are looked through where all before are known
 local KNOWN_PAGE = 5 + KNOWN_TAIL + 1
 
 local counters = own_counters(KEYS[2])
@@ -166,7 +166,7 @@ local function shape_of(kind)
       size = size % PROBE
       shape.mark[i], heads[i] = char(i), 'c' .. size
       starts[i], at = at, at + size
-      local alike = size == WIDE_HEAD and shape.wide or shape.narrow
+      local alike = size == SIMHASH_SUFFIX and shape.wide or shape.narrow
       alike[#alike + 1] = i
     end
     -- The first narrow place is that of the key, the second one that of a band.
@@ -232,11 +232,11 @@ local function twin(shape, first_place, first_head, content)
     local value = held[generation][BAND][at]
     if value then
       local place, met = find(value, head, 6, true), 0
-      if place and (#value % NARROW ~= 0 or #value > FULL_BUCKET) then
+      if place and (#value % BAND_RECORD ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
       while place do
-        if place % NARROW == 6 then
+        if place % BAND_RECORD == 6 then
           met = met + 1
           if met >= TWINS then
             return nil
@@ -266,7 +266,7 @@ local function twin(shape, first_place, first_head, content)
     at, head = read('<I2', PLACES, 2 * first_place + 1), sub(HEADS, first_head + 1, first_head + 3)
     for generation = 1, GENERATIONS do
       local value = held[generation][KEY][at]
-      if value and (find(value, head, 6, true) or #value % NARROW ~= 0 or #value > FULL_BUCKET) then
+      if value and (find(value, head, 6, true) or #value % BAND_RECORD ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
     end
@@ -338,7 +338,7 @@ for own = 1, PAGES do
       told = told + 1
       if value then
         local length = #value
-        corrupt = corrupt + length % WIDE
+        corrupt = corrupt + length % SIMHASH_RECORD
         if length > FULL_BUCKET then
           full = full + 1
           value = newest_of(value)
@@ -365,16 +365,16 @@ for own = 1, PAGES do
     while true do
       if value then
         local length, from = #value, 6
-        corrupt = corrupt + length % NARROW
+        corrupt = corrupt + length % BAND_RECORD
         if length > FULL_BUCKET then
           full = full + 1
         end
         if upto and upto > 0 and length > NEWEST then
-          from = length - length % NARROW - NEWEST + 6
+          from = length - length % BAND_RECORD - NEWEST + 6
         end
         local place = not more and find(value, head, from, true)
         while place do
-          if place % NARROW == 6 then
+          if place % BAND_RECORD == 6 then
             local other = sub(value, place - 5, place - 1)
             met_before = met_before or {}
             local blocks = met_before[other]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import R8, R64, RI64, U8, U64, compile_all, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, SIMHASH_TABLES
-from dedup_middleware.model.records import NARROW, NUMBER_BITS, NUMBER_MASK, WIDE
+from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
@@ -51,7 +51,7 @@ _S63 = np.uint64(63)
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
 _NUMBER = np.uint64(NUMBER_BITS // 8)
-_NARROW, _WIDE = np.uint64(NARROW), np.uint64(WIDE)
+_NARROW, _WIDE = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
 _MOST = np.uint64(MOST)

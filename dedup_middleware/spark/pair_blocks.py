@@ -23,8 +23,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.model.records import REMAINDER_BITS
+from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import matrix, words
+from dedup_middleware.spark.job_settings import Job
 from dedup_middleware.spark.pairing import (
     NOTHING,
     NUMBER_SHIFT,
@@ -35,7 +36,6 @@ from dedup_middleware.spark.pairing import (
     Blocks,
     pairs,
 )
-from dedup_middleware.spark.settings import Job
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
 _NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
@@ -52,7 +52,7 @@ def _is_wide(slot: Column) -> Column:
 
 
 def _bucket(slot: Column) -> Column:
-    return F.shiftright(slot, REMAINDER_BITS)
+    return F.shiftright(slot, BAND_SUFFIX_BITS)
 
 
 def _key(slot: Column) -> Column:

@@ -18,12 +18,12 @@ from dedup_middleware.base.newfiles import PRIVATE, make
 from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.records import (
-    NARROW,
-    REMAINDER_BITS,
-    WIDE,
-    WIDE_REMAINDER_BITS,
-    numbers_of,
-    remainders_of,
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
+    SIMHASH_RECORD,
+    SIMHASH_SUFFIX_BITS,
+    page_ids_of,
+    suffixes_of,
 )
 from dedup_middleware.tools.portable.format import (
     PREFIX,
@@ -33,7 +33,7 @@ from dedup_middleware.tools.portable.format import (
     schema,
     to_arrow,
 )
-from dedup_middleware.tools.portable.reading import read_portable
+from dedup_middleware.tools.portable.reader import read_portable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -80,7 +80,7 @@ class SlotSpool:
         if table != self._table or self._size >= _BYTES:
             self.flush()
             self._table = table
-        width = WIDE if table in SIMHASH_TABLES else NARROW
+        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         whole = raw[: len(raw) // width * width]
         self._prefixes.append(bucket & 0xFFFF)
         self._parts.append(whole)
@@ -89,18 +89,18 @@ class SlotSpool:
     def flush(self) -> None:
         """Put aside what was taken in."""
         wide = self._table in SIMHASH_TABLES
-        width = WIDE if wide else NARROW
+        width = SIMHASH_RECORD if wide else BAND_RECORD
         raw = b"".join(self._parts)
         counts = [len(part) // width for part in self._parts]
         prefixes = np.repeat(np.array(self._prefixes, np.uint64), counts)
         self._prefixes, self._parts, self._size = [], [], 0
-        numbers = numbers_of(raw, width)
+        numbers = page_ids_of(raw, width)
         known = np.flatnonzero(numbers < np.uint64(len(self._wanted)))
         known = known[self._wanted[numbers[known].astype(np.int64)]]
         notes = np.empty(len(known), _NOTE)
-        bits = WIDE_REMAINDER_BITS if wide else REMAINDER_BITS
+        bits = SIMHASH_SUFFIX_BITS if wide else BAND_SUFFIX_BITS
         notes["table"] = max(self._table, 0)
-        notes["hash"] = prefixes[known] << np.uint64(bits) | remainders_of(raw, width)[known]
+        notes["hash"] = prefixes[known] << np.uint64(bits) | suffixes_of(raw, width)[known]
         ranges, notes["page"] = np.divmod(numbers[known], np.uint64(RANGE))
         order = np.argsort(ranges.astype(np.uint16), kind="stable")
         notes, ranges = notes[order], ranges[order]
