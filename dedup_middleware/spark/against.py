@@ -18,8 +18,8 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import differences
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
 from dedup_middleware.spark.columns import to_binary, words
+from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.format import from_arrow, schema
-from dedup_middleware.tools.portable.reader import read_portable
 
 _STORED = pa.schema(
     [

@@ -26,7 +26,7 @@ from dedup_middleware.spark.job_settings import Job, SparkError, job_options
 from dedup_middleware.spark.signing import PREFIX, Task, sign
 from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of
 from dedup_middleware.spark.steps import Steps
-from dedup_middleware.tools.portable.reader import read_portable
+from dedup_middleware.tools.portable.file_reader import read_portable
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
 _BATCH_BYTES = 1 << 24  # of pages that a Python worker has in memory at once

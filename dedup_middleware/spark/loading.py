@@ -29,9 +29,9 @@ from dedup_middleware.spark.columns import to_content, words
 from dedup_middleware.spark.job_settings import job_options
 from dedup_middleware.spark.stages import listed
 from dedup_middleware.spark.steps import Steps
+from dedup_middleware.tools.portable.file_reader import read_portable
+from dedup_middleware.tools.portable.file_writer import PortableWriter, Written
 from dedup_middleware.tools.portable.portable import Imported, import_index
-from dedup_middleware.tools.portable.reader import read_portable
-from dedup_middleware.tools.portable.writer import PortableWriter, Written
 
 _ROWS = 50_000  # pages in memory at once
 

@@ -12,7 +12,7 @@ from dedup_middleware.index.pages import Pages, joined, pages_of
 from dedup_middleware.model.buckets import hash_slot
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.tools.portable.reader import read_portable
+from dedup_middleware.tools.portable.file_reader import read_portable
 from tests.index.claiming import entered
 from tests.index.harness import (
     slots_of,

@@ -24,9 +24,9 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.buckets import simhash_slots
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import Document
+from dedup_middleware.tools.portable.file_reader import read_portable
+from dedup_middleware.tools.portable.file_writer import PortableWriter
 from dedup_middleware.tools.portable.portable import Imported, export_index, import_index
-from dedup_middleware.tools.portable.reader import read_portable
-from dedup_middleware.tools.portable.writer import PortableWriter
 from tests.index.bulk import (
     KEY,
     MADE_WITH,

@@ -15,10 +15,10 @@ import pytest
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
+from dedup_middleware.tools.portable.file_reader import Portable, read_portable
+from dedup_middleware.tools.portable.file_writer import RANGE, SlotSpool
 from dedup_middleware.tools.portable.format import content_layout, fingerprint_of
 from dedup_middleware.tools.portable.portable import Exported, export_index, import_index
-from dedup_middleware.tools.portable.reader import Portable, read_portable
-from dedup_middleware.tools.portable.writer import RANGE, SlotSpool
 from tests.index.bulk import (
     TIME,
     a_page,

@@ -21,8 +21,8 @@ from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.record_layout import RecordLayout, layout_of, record_parameter
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.records import PageRecords, State, chosen
-from dedup_middleware.tools.portable.reader import Portable, read_portable
-from dedup_middleware.tools.portable.writer import RANGE, PortableWriter, SlotSpool
+from dedup_middleware.tools.portable.file_reader import Portable, read_portable
+from dedup_middleware.tools.portable.file_writer import RANGE, PortableWriter, SlotSpool
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 

@@ -25,6 +25,7 @@ from dedup_middleware.model.records import (
     page_ids_of,
     suffixes_of,
 )
+from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.format import (
     PREFIX,
     Checksum,
@@ -33,7 +34,6 @@ from dedup_middleware.tools.portable.format import (
     schema,
     to_arrow,
 )
-from dedup_middleware.tools.portable.reader import read_portable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
