@@ -1,1 +1,1 @@
-"""Options, errors, and what compiles kernels and keeps files: imports no other room."""
+"""Options, errors, compiled kernels and files; imports no other folder of the package."""

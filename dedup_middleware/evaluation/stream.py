@@ -1,7 +1,7 @@
 """Every method on a stream: documents in the order in which they arrive, each against those kept.
 
 What is kept becomes the reference for what comes later, so mistakes have consequences, unlike on
-pairs. A drop is **right** if a kept document tells the same story, a **loss** if not; a document
+pairs. A drop is **right** if a kept document reports the same event, a **loss** if not; a document
 that is kept although its story is there already is an **extra** copy. A loss can't be made good,
 an extra copy only costs space, so the cost is ``extras + 10 * losses``.
 

@@ -51,7 +51,7 @@ class Index(ABC):
     :class:`~dedup_middleware.base.errors.IndexRefusedError`.
     """
 
-    _tell_scanned: Callable[[int], None] = staticmethod(lambda _: None)
+    _report_scanned: Callable[[int], None] = staticmethod(lambda _: None)
 
     @abstractmethod
     async def open(self, parameters: Parameters) -> dict[str, str]:
@@ -86,13 +86,13 @@ class Index(ABC):
         which runs it in one transaction. In memory there are none.
         """
 
-    def watch_scans(self, tell: Callable[[int], None]) -> None:
-        """Have ``tell`` called with the number of SimHash records that the Hamming kernel compared.
+    def watch_scans(self, report: Callable[[int], None]) -> None:
+        """Call ``report`` with the number of SimHash records that the Hamming kernel compared.
 
         It is called after each proposal and each search for candidates, in the thread of the event
         loop. On SQLite few records are compared without the kernel; they don't count.
         """
-        self._tell_scanned = tell
+        self._report_scanned = report
 
     def warm(self) -> None:
         """Compile the kernels that decisions need, or load them; blocks for seconds at worst.
@@ -136,7 +136,7 @@ class Index(ABC):
         probes: tuple[Slot, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
-        """Claim the place of a page, unless a page that is not known shares a narrow bucket record.
+        """Claim a page, unless it shares a band, key or exact record with a page that is not known.
 
         Look-up and claim are one step, which no other call can interrupt. So of two like pages that
         share a record, proposed at the same time, the later one is given the earlier one as its
@@ -177,7 +177,7 @@ class Index(ABC):
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         near = neighbours(slots, await self.read_buckets(slots), distance)
-        self._tell_scanned(near.scanned)
+        self._report_scanned(near.scanned)
         if not len(near):
             return Candidates(near)
         best = most_met(near, most).numbers

@@ -34,7 +34,7 @@ _FEW = 64  # hits up to which a dictionary beats NumPy
 def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:
     """Scan what was read from the buckets of ``slots``.
 
-    Wide records survive within ``distance`` bits of the SimHash, narrow ones when the remainder
+    SimHash records match within ``distance`` bits, others when the suffix
     is equal. Bytes behind the last whole record are counted as corrupt and skipped.
 
     :param data: bytes of each bucket, in the order of ``slots``

@@ -25,7 +25,7 @@ def choose_journal(options: Options) -> Journal | None:
     if scheme == "memory":
         return None
     if scheme == "sqlite":
-        return _file(beside(Path(rest)), options)
+        return _file(path_next_to(Path(rest)), options)
     from dedup_middleware.journal.redis import RedisJournal
 
     return RedisJournal(options, max_bytes=options.journal_max_bytes)
@@ -37,10 +37,10 @@ def _file(path: Path, options: Options) -> Journal:
     return SQLiteJournal(path, max_bytes=options.journal_max_bytes)
 
 
-def beside(index: Path) -> Path:
+def path_next_to(index: Path) -> Path:
     """File of the journal of an index in a file.
 
-    >>> beside(Path("dedup/index.db")).as_posix()
+    >>> path_next_to(Path("dedup/index.db")).as_posix()
     'dedup/index.journal.db'
     """
     return index.with_name(f"{index.stem}.journal{index.suffix}")

@@ -31,7 +31,7 @@ class Slot:
     """Where one table holds a page.
 
     ``bucket`` is the bucket key, ``table << 16 | prefix``. ``head`` are the suffix bits in the
-    record: 48 bits of the rotated SimHash in a wide table, 24 bits of the hash in a narrow one.
+    record: 48 bits of the rotated SimHash in a SimHash table, 24 bits of the hash in others.
     """
 
     bucket: int
@@ -127,7 +127,7 @@ def rotate_left(value: int, bits: int) -> int:
 
 
 def hash_slot(table: int, value: int) -> Slot:
-    """Place of a 64-bit hash in a narrow table: 16 bits of prefix, 24 of remainder."""
+    """Place of a 64-bit hash in a band, key or exact table: 16 bits of prefix, 24 of suffix."""
     return Slot(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 

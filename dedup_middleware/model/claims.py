@@ -1,4 +1,4 @@
-"""What an index is asked for and what it answers: entries, claims, candidates."""
+"""Arguments and results of an index: entries, claims, candidates."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Claim:
 class Candidates:
     """Stored pages that a page shares a bucket with, all of one moment.
 
-    ``near``: their ids, and the tables in which they were found; equal remainders in the narrow
-    tables, SimHashes within the distance in the others. ``pages``: their page records, ascending;
-    those of the SimHash tables alone may be missing (``missing``). ``addresses``: what the index
+    ``near``: their ids, and the tables in which they were found; equal suffixes in the band, key
+    and exact tables, SimHashes within the distance in the others. ``pages``: their page records,
+    ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: what the index
     could say of them on the way. ``more``: there are more of them than one answer holds; see
     :meth:`Index.candidates`. Where an exact copy settles an entry, it may be the only candidate.
     """

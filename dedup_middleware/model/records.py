@@ -1,13 +1,13 @@
 """The bytes an index keeps: bucket records and page records.
 
 A **bucket** is an append-only byte string of records of one width, each
-``page number (5) | remainder``. The remainder is what follows the 16-bit prefix of the hash that
-names the bucket:
+``page id (5) | suffix``. The suffix is what follows the 16-bit prefix of the hash that names the
+bucket:
 
-* *wide* records (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash, so
-  that prefix and remainder are the whole of it
-* *narrow* records (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
-  prefix and equal remainder mean 40 equal bits
+* *SimHash records* (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash,
+  so that prefix and suffix are the whole of it
+* *band records* (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
+  prefix and equal suffix mean 40 equal bits
 
 All integers are little-endian. A **page record** is what is known of one page: enough to judge it
 without its text.
@@ -49,7 +49,7 @@ CONTENT = np.dtype(
         ("simhash", "<u8"),
         ("exact", "<u8"),  # keyed hash of the normalised text
         ("key", "<u8"),  # keyed hash of the document key
-        ("figures", "u1", (48,)),  # where which figures stand, see signature/figures.py
+        ("figures", "u1", (48,)),  # numerals and names and their places, see signature/figures.py
         ("clauses", "u1", (36,)),  # how clauses are turned, see signature/clauses.py
         ("sketch", "<u8", (8,)),
     ]
@@ -58,7 +58,7 @@ CONTENT = np.dtype(
 
 @attrs.frozen(eq=False)
 class PageRecords:
-    """PageRecords of some pages, in the order asked for.
+    """Page records, in the order in which they were requested.
 
     ``numbers``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
     a pending page whose lease has run out by the index's own clock is given as RELEASED.

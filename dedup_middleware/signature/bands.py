@@ -86,7 +86,7 @@ def mix64(h: Word) -> Word:
 
 @subkernel
 def fill_bands(minhash: NDArray[np.uint32], rows: int, out: NDArray[np.uint64]) -> None:
-    """Hash the bands that `out` has room for."""
+    """Hash as many bands as `out` holds."""
     for band in range(np.uint64(out.size)):
         h = band * _GOLDEN
         for row in range(np.uint64(rows)):

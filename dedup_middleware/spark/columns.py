@@ -91,7 +91,7 @@ def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
-    :param payload: what the method keeps besides
+    :param payload: what the method keeps in addition
     """
     record = content[0]
     return Fingerprint(

@@ -13,7 +13,7 @@ sentence, since most are no names. A run of nothing else is passed over.
 Capitals say nothing where too many words have them: in headings in title case, in lists, and in
 German, which writes nouns so. If more than `MOST` of the tokens begin with one, the text has no
 such names. If more than `MANY` tokens do, names of one word are none either: those of several come
-before them, and are more than a page has room for.
+before them, and are more than the record of a page can hold.
 
 A run is left out where it says who made the page:
 

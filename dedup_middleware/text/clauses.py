@@ -1,4 +1,4 @@
-"""Clauses: what stands between two punctuation marks, and how it is turned.
+"""Clauses: the words between two punctuation marks, and whether they are negated.
 
 A page that denies what another one says has nearly all of its words. So of each clause two numbers
 are made:

@@ -23,7 +23,7 @@ from dedup_middleware.text.extraction import blocks, markup, metadata, quick, so
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.metadata import article_body
 
-HEAD: Final = 1 << 16  # where a page's metadata stands: bytes or characters that are looked at
+HEAD: Final = 1 << 16  # bytes or characters at the start of a page that are searched for metadata
 # A tag ends at the next "<" at the latest, so the search takes time linear in the page.
 _META: Final = re.compile(r"<meta\b([^<>]{0,4096})>", re.I)
 _ATTRIBUTE: Final = re.compile(r"""([a-z:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)

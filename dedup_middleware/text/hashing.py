@@ -141,7 +141,7 @@ def hash_word(word: str, keys: Hashes) -> int:
 
 
 def make_table(kinds: Mapping[int, int]) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 255, which stand in the place of their lowest 8 bits:
+    """A hash table from hashes to kinds, 1 to 255, which replace their lowest 8 bits:
     buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
     goes into the next one. Of hashes that differ in these bits alone the last one counts."""
     members = {value & ~int(_KIND): kind for value, kind in kinds.items()}

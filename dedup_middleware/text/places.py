@@ -1,4 +1,4 @@
-"""Where figures and names stand: for each of them the letters around it, and its value.
+"""Places of numerals and names: for each of them the letters around it, and its value.
 
 Two pages on one template say other things in the same places, so a figure is compared with the
 one in the same place of the other page, not with all that occur there. A **place** is what stands
@@ -39,7 +39,7 @@ from dedup_middleware.text.numerals import Codes, at
 from dedup_middleware.text.symbols import is_symbol, read_symbols
 
 WIDTH: Final = 6  # letters on each side
-SIMHASH_RECORD: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
+WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
 _LONG: Final = 3  # characters of a name from which on the last one does not count
 REACH: Final = 24  # characters that are looked at on each side
 FREE: Final = 0xFFFFFF  # no entry has this value
@@ -78,11 +78,11 @@ def _beside(
         if flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
-                room -= SIMHASH_RECORD
+                room -= WIDE
             numeral = True
         elif not flags[i] & SEPARATES:
             value = value * base + np.uint64(code)
-            room -= SIMHASH_RECORD if code >= _FIRST_WIDE else 1
+            room -= WIDE if code >= _FIRST_WIDE else 1
             numeral = False
         i += step
     return value
@@ -115,19 +115,19 @@ def _beside_name(
     while (end - i) * step > 0 and 0 <= i < codes.size and room > 0:
         if 0 <= other < names.shape[0] and names[other, 0] <= i < names[other, 1]:
             value = value * base + np.uint64(_NAME)
-            room -= SIMHASH_RECORD
+            room -= WIDE
             i = np.int64(names[other, 0]) if step < 0 else np.int64(names[other, 1]) - 1
             other += step
             numeral = False
         elif flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
-                room -= SIMHASH_RECORD
+                room -= WIDE
             numeral = True
         else:  # a branch between letters and separators would be one nobody can foresee
             code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
             value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
-            room -= (SIMHASH_RECORD if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
+            room -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
             numeral &= not letter
             some |= letter
         i += step

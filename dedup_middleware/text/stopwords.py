@@ -67,7 +67,7 @@ def stop_words(choice: str | Iterable[str]) -> StopWords:
 
 
 def _is_value(word: str) -> bool:
-    """Whether a word is a Latin letter that may tell two things apart, as in vitamin C.
+    """Whether a word is a Latin letter that may distinguish two things, as in vitamin C.
 
     >>> [word for word in ("a", "c", "7", "the") if _is_value(word)]
     ['c']

@@ -1,4 +1,4 @@
-"""Symbols: runs of characters that are no letters and no punctuation, and where they stand.
+"""Symbols: runs of characters that are no letters and no punctuation, and their places.
 
 Stars, suns, chess men, Braille and private-use characters say something that no letter says. A
 **run** of them, with white space between them or not, has a place as a figure has (see

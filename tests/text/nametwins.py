@@ -25,7 +25,7 @@ from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
 from dedup_middleware.text.names import CREDITS, GIVEN_NAMES, SURNAMES
 from dedup_middleware.text.normalize import compose, needs_context, normalize, special
-from dedup_middleware.text.places import FREE, NAMES, REACH, SIMHASH_RECORD, SINGLES, WIDTH
+from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
 from dedup_middleware.text.trie import load_trie
 from tests.text.oracles import BLOCK, MASK, folded_jieba, mix
 
@@ -291,17 +291,17 @@ def side(page: Folded, numerals: set[int], names: list[Name], i: int, step: int)
         flags = int(word_classes()[ord(text[i])])
         if name:
             letters.append(0x110002)
-            room -= SIMHASH_RECORD
+            room -= WIDE
             i = name.begin if step < 0 else name.end - 1
             numeral = False
         elif (flags | (i in numerals) * NUMERAL) & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
-                room -= SIMHASH_RECORD
+                room -= WIDE
             numeral = True
         elif not flags & SEPARATES:
             letters.append(ord(text[i]))
-            room -= SIMHASH_RECORD if ord(text[i]) >= 0x2E80 else 1
+            room -= WIDE if ord(text[i]) >= 0x2E80 else 1
             numeral = False
         i += step
     return letters

@@ -18,7 +18,7 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, constants
-from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, SIMHASH_RECORD, SYMBOLS, WIDTH
+from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, SYMBOLS, WIDE, WIDTH
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.symbols import DIVIDERS
 from tests.text.oracles import MASK, texts
@@ -50,11 +50,11 @@ def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:
         if flags[place] & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
-                room -= SIMHASH_RECORD
+                room -= WIDE
             numeral = True
         elif not flags[place] & SEPARATES:
             letters.append(codes[place])
-            room -= SIMHASH_RECORD if codes[place] >= 0x2E80 else 1
+            room -= WIDE if codes[place] >= 0x2E80 else 1
             numeral = False
     return letters
 

@@ -389,7 +389,7 @@ def _equal(
     found: Any,
     count: Any,
 ) -> Any:
-    """Take note of the pages with this remainder in a narrow bucket."""
+    """Add the pages with this suffix in a band, key or exact bucket."""
     for i in range(length >> _THREE):
         word = store[at + i]
         if word >> _SHIFT == remainder and not _is_known(known, upto, word & _MASK):

@@ -74,7 +74,7 @@ class MemoryIndex(Index):
         self._parameters: dict[str, str] = {}
         self._buckets: dict[int, Buckets] = {}  # of each generation
         self._look: Look | None = None
-        # A number is never given twice, so what tells a claim of this index from others is enough.
+        # Page ids are never reused: one value distinguishes the claims of this index from others.
         self._token = secrets.randbits(64)
         self._record = WHOLE
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
@@ -237,7 +237,7 @@ class MemoryIndex(Index):
                     self._buckets[one].look(words, distance, ids, look)
         newest = self._newest(generation)
         is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
-        self._tell_scanned(look.scanned)
+        self._report_scanned(look.scanned)
         full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES
         if look.count or full or corrupt:

@@ -201,7 +201,7 @@ class RedisIndex(RedisNamespace):
                 self.layout,
                 self._window,
                 self._note_damage,
-                self._tell_scanned,
+                self._report_scanned,
             )
             if not isinstance(made, int):
                 return made

@@ -144,7 +144,7 @@ class SQLiteFile(Index):
         self._where = f"sqlite:{path}"
         self._db: sqlite3.Connection | None = None
         self._file: _File | None = None  # the one that was opened
-        self._beside: dict[str, _File | None] = {}  # its -wal and -shm
+        self._side_files: dict[str, _File | None] = {}  # its -wal and -shm
         self._is_maker = False  # whether it is made anew if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
@@ -256,7 +256,7 @@ class SQLiteFile(Index):
         db.execute("PRAGMA wal_autocheckpoint = 8000")
         db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
         stored = dict(db.execute("SELECT name, value FROM parameter").fetchall())
-        self._beside = {end: _file_at(Path(self._path + end)) for end in _ENDS}
+        self._side_files = {end: _file_at(Path(self._path + end)) for end in _ENDS}
         return stored
 
     async def close(self) -> None:
@@ -306,7 +306,7 @@ class SQLiteFile(Index):
             return self._db
         self._disconnect()
         try:
-            _remove_left_over(Path(self._path), self._beside)
+            _remove_left_over(Path(self._path), self._side_files)
             stored = self._open(self._parameters if self._is_maker else None)
         except IndexRefusedError as error:
             self._disconnect()
@@ -381,9 +381,9 @@ def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
     """
     with _taking_turns(path.parent):
         for end in _ENDS:
-            beside = Path(f"{path}{end}")
-            if known.get(end) is not None and known[end] == _file_at(beside):
-                beside.unlink(missing_ok=True)
+            side_file = Path(f"{path}{end}")
+            if known.get(end) is not None and known[end] == _file_at(side_file):
+                side_file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

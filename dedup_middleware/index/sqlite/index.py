@@ -91,7 +91,7 @@ class SQLiteIndex(SQLiteFile):
         step = Shared(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.submit(step, undo)
         while self._scans:
-            self._tell_scanned(self._scans.popleft())
+            self._report_scanned(self._scans.popleft())
         return made
 
     def _propose(

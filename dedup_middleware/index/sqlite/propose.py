@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import MOST_JUDGED
-from dedup_middleware.index.beside import beside
 from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.small_buckets import unknown_neighbours
 from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import (
@@ -52,7 +52,7 @@ def propose(
     leases: list[tuple[int, bytes, float, float]] = []
     for page, ids in zip(pages, known, strict=True):
         held = buckets.of(page.slots)
-        near, is_blocked = beside(page.slots, held, page.distance, ids, page.known.upto)
+        near, is_blocked = unknown_neighbours(page.slots, held, page.distance, ids, page.known.upto)
         if is_blocked and page.known:
             # What the same call has claimed comes with the claim, for the client to judge.
             is_blocked = _blocks(near, before)
@@ -82,7 +82,7 @@ def propose(
 
 
 def _blocks(near: Neighbours, before: int) -> bool:
-    """Whether a page up to an id was found in a narrow table."""
+    """Whether a page up to an id was found in a band, key or exact table."""
     older = near.numbers <= np.uint64(before)
     return bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
 
@@ -105,7 +105,7 @@ def _known(
 
 
 class _Buckets:
-    """All buckets of some pages as they stand, then with what is added to them."""
+    """All buckets of some pages as stored, then with the records added to them."""
 
     def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment) -> None:
         wanted = {one for page in pages for one in Slots.of(page.slots).numbers()[0]}

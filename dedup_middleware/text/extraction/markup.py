@@ -1,6 +1,6 @@
 # ruff: noqa: PLR0912, PLR0915 - one state machine; in parts it would hand a dozen variables around
 # ruff: noqa: PLR1714, SIM109 - compiled comparisons; a set would be built at each of them
-"""One pass over the bytes of a page: its text in blocks, and the boxes the blocks stand in.
+"""One pass over the bytes of a page: its text in blocks, and the boxes that contain them.
 
 It reads what a parser has written out (see `tree`), and pages that would harm one as they are. For
 these a stack of the open elements follows the rules of HTML that decide where text belongs: what a

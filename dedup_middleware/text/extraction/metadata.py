@@ -24,7 +24,7 @@ _VALUES: Final = 10_000
 
 
 def article_body(html: str) -> str:
-    """The longest ``articleBody`` in the JSON-LD of a page, as it stands there; "" for none.
+    """The longest ``articleBody`` in the JSON-LD of a page, verbatim; "" for none.
 
     >>> page = '<script type="application/ld+json">{"articleBody": "It rained."}</script>'
     >>> article_body(page)
@@ -64,7 +64,7 @@ def _longest(script: str) -> str:
     return found
 
 
-# Meta data stand in the head; some pages put long scripts before them.
+# Metadata is in the head; some pages put long scripts before it.
 _HEAD = 300_000
 # The tag of the root element stands before any of that.
 _ROOT = 20_000

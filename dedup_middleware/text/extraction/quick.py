@@ -23,7 +23,7 @@ from dedup_middleware.text.extraction.weights import (
     sums,
 )
 
-# A paragraph that stands alone counts as a teaser up to this weight.
+# A paragraph alone in its box counts as a teaser up to this weight.
 _TEASER = 400
 # The frame grows to a container around it that holds this much more prose.
 _GAIN = 1.15
@@ -61,7 +61,7 @@ class Found:
 def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     """Body of a page, one block a line. In a forum thread the comments are the body.
 
-    The body of an article stands behind the headline, which is found by ``title``.
+    The body of an article follows the headline, which is found by ``title``.
     """
     blocks = page.blocks
     prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
@@ -220,7 +220,7 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
 
 
 def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
-    """Paragraphs between the headline and the frame: what introduces the report stands there."""
+    """Paragraphs between the headline and the frame: they introduce the report."""
     if not first:
         return []
     lead: list[str] = []

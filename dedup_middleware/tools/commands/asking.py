@@ -129,7 +129,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         wanted = {**plain, **window_parameter(options.window)}
         check_hash_key(stored, options.safe_index_url)
         fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
-        # An index has parameters of its own besides those of the fingerprints and the window.
+        # An index has parameters of its own in addition to those of fingerprints and window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)

@@ -75,7 +75,7 @@ class Subcommand(ABC):
     description: ClassVar[str] = ""  # more lines of help, with the exit codes
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - often none
-        """Declare the arguments of the command, besides ``--json``."""
+        """Declare the arguments of the command, except ``--json``."""
 
     @abstractmethod
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ class SlotSpool:
     """Takes in buckets, gives out the slots of pages.
 
     :param folder: where to put notes aside
-    :param wanted: bool, by page number: whose slots are asked for
+    :param wanted: bool, by page id: whose slots are returned
     """
 
     def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:

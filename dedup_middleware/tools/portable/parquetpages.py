@@ -1,6 +1,6 @@
 """What a Parquet file would take in memory, found out before anything of it is unpacked.
 
-A few kilobytes can stand for gigabytes: a page that unpacks to 2 GB, a dictionary of one huge value
+A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary of one huge value
 that every row names, a run that repeats one value a billion times. What the end of a file says of
 sizes may be wrong, so the head of each page is read as well: pyarrow makes room for what it says,
 and shows none of it. Nor does pyarrow read the end for us: asked for a column whose description is

@@ -38,7 +38,7 @@ _FEW = (
 )  # bytes of SimHash records up to which a loop beats a call of the kernel (9 us)
 
 
-def beside(
+def unknown_neighbours(
     slots: Sequence[Slot],
     held: Sequence[Sequence[bytes | None]],
     distance: int,

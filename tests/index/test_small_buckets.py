@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.beside import beside
 from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.small_buckets import unknown_neighbours
 from dedup_middleware.model.buckets import Slot, record
 
 BAND_RECORD, SIMHASH_RECORD = Slot(7 << 16, 0x010101), Slot(3 << 16, 0xF0F0_F0F0_F0F0)
@@ -34,7 +34,7 @@ def test_same_as_the_kernel(narrow: list[int], wide: list[int], first: int, dist
     data = [bucket(BAND_RECORD, narrow, first), bucket(SIMHASH_RECORD, wide, first + 50)]
     expected = neighbours(slots, data, distance)
     for held in (data, [raw or None for raw in data]):
-        found, is_blocked = beside(slots, [[raw] for raw in held], distance)
+        found, is_blocked = unknown_neighbours(slots, [[raw] for raw in held], distance)
         assert is_blocked == any(mask >> 7 & 1 for mask in expected.tables.tolist())
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         np.testing.assert_array_equal(found.tables, expected.tables)
@@ -59,7 +59,7 @@ def test_generations_and_known_pages(
         ],
     ]
     expected = neighbours(slots, [b"".join(some) for some in held], 5)
-    found, is_blocked = beside(slots, held, 5, frozenset(known), upto)
+    found, is_blocked = unknown_neighbours(slots, held, 5, frozenset(known), upto)
     keep = [n > upto and n not in known for n in expected.numbers.tolist()]
     np.testing.assert_array_equal(found.numbers, expected.numbers[keep])
     np.testing.assert_array_equal(found.tables, expected.tables[keep])
@@ -72,6 +72,8 @@ def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> N
     data = [bucket(BAND_RECORD, narrow, 1), bucket(SIMHASH_RECORD, wide, 1)]
     expected = neighbours((BAND_RECORD, SIMHASH_RECORD), data, 12)
     for held in ([data[0] + odd, data[1]], [data[0], data[1] + odd]):
-        found, _ = beside((BAND_RECORD, SIMHASH_RECORD), [[raw, raw] for raw in held], 12)
+        found, _ = unknown_neighbours(
+            (BAND_RECORD, SIMHASH_RECORD), [[raw, raw] for raw in held], 12
+        )
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         assert found.corrupt == 2 * len(odd)
