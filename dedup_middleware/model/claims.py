@@ -63,9 +63,9 @@ class Candidates:
 
     ``near``: their ids, and the tables in which they were found; equal suffixes in the band, key
     and exact tables, SimHashes within the distance in the others. ``pages``: their page records,
-    ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: what the index
-    could say of them on the way. ``more``: there are more of them than one answer holds; see
-    :meth:`Index.candidates`. Where an exact copy settles an entry, it may be the only candidate.
+    ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: those
+    that came with the answer. ``more``: there are more candidates than one answer holds; see
+    ``Index.candidates``. Where an exact copy settles an entry, it may be the only candidate.
     """
 
     near: Neighbours = NO_NEIGHBOURS
