@@ -19,7 +19,7 @@ check: lint
 
 # A file is run by one process, so that what its tests share is made once.
 test: $(VENV)/.dev
-	PYTHON=$(PYTHON) .ci/tools chromium java redis
+	PYTHON=$(PYTHON) bash .ci/tools chromium java redis
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
@@ -58,7 +58,7 @@ docs: $(VENV)/.docs
 
 # One stamp for each set of packages; a change of pyproject.toml installs anew.
 $(VENV)/.venv:
-	PYTHON=$(PYTHON) .ci/tools venv
+	PYTHON=$(PYTHON) bash .ci/tools venv
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import logging
 import re
+from functools import cache
 from html import unescape
 from typing import Any, Final, Literal, cast
 
@@ -52,9 +53,9 @@ def meta_description(page: bytes | str, charset: str | None = None) -> str:
 Mode = Literal["balanced", "fast", "best"]
 MODES: tuple[Mode, ...] = ("balanced", "fast", "best")
 
+logger = logging.getLogger(__name__)
 _trafilatura_log = logging.getLogger("trafilatura")
 _LETTER = re.compile(r"\w")
-# Our own rules are sure of it, so that warming up does not import trafilatura.
 _SAMPLE = (
     "<!doctype html><html><head><title>Title</title></head><body><!-- note --><article>"
     + "<p>A paragraph of some words &amp; a <a href='/1'>link</a>, which ends here.</p>" * 20
@@ -123,7 +124,14 @@ def warm() -> None:
     """Compile the kernels that :func:`extract` calls, or load them from the cache."""
     folder = cast("Any", markup.read_markup).stats.cache_path
     with kernels.taking_turns(folder, "extract"):
-        extract(_SAMPLE)
+        extract(_SAMPLE, extractor="fast")  # trafilatura would take .3 s, and has no kernels
+
+
+@cache
+def _warn_once(why: str) -> None:
+    logger.warning(
+        "trafilatura can't be imported, so that pages in doubt get no second opinion: %s", why
+    )
 
 
 def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
@@ -132,8 +140,11 @@ def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = Tr
     Call it only for pages of ordinary shape: the time is not bounded otherwise. Nothing is kept
     from page to page, so ``deduplicate`` stays off. ``fast`` leaves out its slower algorithms.
     """
-    import trafilatura  # here, not above: it takes 0.3 s
-
+    try:
+        import trafilatura  # here, not above: it takes 0.3 s
+    except ImportError as error:
+        _warn_once(str(error))
+        return ""
     if _trafilatura_log.level == logging.NOTSET:
         # It logs every page without a body as an error; set the level to see them.
         _trafilatura_log.setLevel(logging.CRITICAL)

@@ -1,6 +1,7 @@
 """A page in, its title and body out: whatever template, encoding or trap it comes in."""
 
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -320,6 +321,18 @@ def test_what_is_no_text_is_not_believed(answer: str, monkeypatch: pytest.Monkey
     page = extract(f"<body><div>{scattered}</div><div>{scattered}</div></body>")
     assert page.extractor == "quick"
     assert "Log in" not in page.text
+
+
+def test_without_trafilatura(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where trafilatura can't be imported, no page is lost to that; it is said once, with why."""
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    module._warn_once.cache_clear()
+    for _ in range(2):
+        assert module.thorough_body("<p>text</p>", url=None, comments=False) == ""
+    (said,) = caplog.messages
+    assert "trafilatura can't be imported" in said
 
 
 def test_a_failing_library_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
