@@ -40,7 +40,7 @@ def test_every_stat_is_documented_and_no_other() -> None:
     counted = {f"dedup/{name}" for name in re.findall(r"count\(\s*\"([a-z/-]+)\"", code)}
     outcomes = {
         f"dedup/{value}"
-        for name, value in vars(dedup_middleware.model.fingerprint).items()
+        for name, value in vars(dedup_middleware.model.documents).items()
         if name in {"NEW", "DUPLICATE", "REVISIT", "EMPTY", "UNCHECKED"}
     }
     listed = set(re.findall(r"^\| `(dedup/[a-z/-]+)`", text_of("stats.md"), re.M))
