@@ -15,35 +15,22 @@ from dedup_middleware.base.settingfields import setting_name
 
 HEAD = """# Settings
 
-Every setting of the plugin, with its default. They go into `settings.py`, a spider's
-`custom_settings`, or behind `-s` on the command line. A value that can't be used, or a misspelt
-name, ends the crawl at its start with a message that names the setting and the fix.
+Every setting of the plugin with its default. Put them into `settings.py`, into a spider's
+`custom_settings`, or after `-s` on the command line. An unusable value or a misspelt name ends the
+crawl at its start, with a message that names the setting and the fix.
 
-`Options` takes the same names in lower case without `DEDUP_`.
+[Without Scrapy](without-scrapy.md), `Options` takes the same names in lower case without `DEDUP_`.
 
 | setting | default | meaning |
 |---|---|---|
 """
 
 FOOT = """
-`DEDUP_INDEX_URL` is `memory:` for `Options()`. In a Scrapy project it is by default a SQLite file,
+The default of `DEDUP_INDEX_URL` is `memory:` for `Options()` only. In a Scrapy project it is a SQLite file,
 `dedup/index.db` in the project's data directory (`.scrapy`).
 
-## Item fields
-
-An item needs a text field or an HTML field, and should have a field that names the page. Items may
-be dicts, `scrapy.Item`, dataclasses, attrs classes or pydantic models. An item without a key is
-named by a hash of its content. A list of strings in the text field is joined.
-
-## Priority
-
-`ADDONS = {"dedup_middleware.Addon": 500}` puts the pipeline at priority 450 of `ITEM_PIPELINES`:
-behind the pipelines that clean items, before those that store them. To choose another place, name
-it there:
-
-```python
-ITEM_PIPELINES = {"dedup_middleware.DedupPipeline": 600}
-```
+The fields of an item are described in [What an item needs](items.md#what-an-item-needs), the place of the
+pipeline among others in [Priority](items.md#priority).
 """
 
 
