@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import rooms
 from tests.architecture import (
     circles,
     floors,
@@ -80,3 +81,8 @@ def test_faults_are_found(package: Path) -> None:
     assert repeated_names(package) == {"tools.py": ["high/tools.py", "low/tools.py"]}
     with pytest.raises(LookupError, match="no room"):
         room_of("elsewhere.module", rooms)
+
+
+def test_picture_is_up_to_date() -> None:
+    """docs/images/rooms.svg is what docs/rooms.py draws of the imports of today."""
+    assert rooms.IMAGE.read_text(encoding="utf-8") == rooms.render()
