@@ -1,4 +1,4 @@
-"""The arguments of the spider, checked before anything is fetched."""
+"""Check the arguments of the spider before anything is fetched."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import attrs
 
-# An address may hold a comma; a comma before the next scheme separates two of them.
+# An address may contain a comma; a comma before the next scheme separates two addresses.
 _SEPARATOR = re.compile(r"[,\s]+(?=https?://)|\s+", re.IGNORECASE)
-# Why a crawl ended that never began.
+# Reason for ending a crawl before it began.
 BAD_ARGUMENT = "bad_argument"
 
 
@@ -31,7 +31,7 @@ class Arguments:
 
 
 def parse_arguments(given: Mapping[str, str]) -> Arguments:
-    """Arguments from what follows ``-a`` on the command line.
+    """Parse the arguments after ``-a`` on the command line.
 
     :raises ArgumentError: an unknown name or an unusable value
 

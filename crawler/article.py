@@ -1,4 +1,4 @@
-"""From the bytes of a page to what the spider needs: metadata, body, links, article or not."""
+"""Read a page for the spider: metadata, body, links, and whether it is an article."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extract import extract
 from dedup_middleware.text.extraction import source
 
-# A page that nothing calls an article passes for one by its text: so many letters in lines of at
-# least so many. Lists of headlines have short lines. A Chinese character counts as two letters.
+# A page that is not marked as an article counts as one by its text: this many letters in lines of
+# at least this length. Lists of headlines have short lines. A Chinese character counts twice.
 PROSE = 150
 PROSE_LINE = 25
-# Headlines have no full stop, so a line of Chinese with one may be as short as its brevity asks.
+# Headlines have no full stop, so a Chinese line with one may be shorter.
 _SENTENCE_ENDS = "。！？；"
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 # More <article> elements than this are teasers.
@@ -52,12 +52,12 @@ def read_page(
     """
     html = source.clean(decode(body, charset).text)
     shape = source.survey(html)
-    # Some crafted pages cost a parser the square of their size: no links, no metadata then.
+    # Crafted pages can make a parser quadratic: then no links and no metadata are read.
     tree = Selector(text=html if shape.has_tree else "", type="html").root
     metadata = read_metadata(tree, url)
     title = text = ""
     is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
-    # A page is extracted once: here, or not at all.
+    # A page is extracted at most once, here.
     if is_article or _may_be_article(tree, url):
         page = extract(html, url=url)
         title, text = page.title, page.text
@@ -76,14 +76,14 @@ def read_page(
 
 
 def _may_be_article(tree: Any, url: str) -> bool:
-    """Whether the text of a page that nothing calls an article is worth a look."""
+    """Whether a page that is not marked as an article may still be one, by its text."""
     if names_an_index(url) or sum(1 for _ in tree.iter("article")) > MAX_TEASERS:
         return False
     return text_outside_links(tree) >= PROSE
 
 
 def prose(text: str) -> int:
-    r"""Letters of a body that stand in lines long enough to be sentences.
+    r"""Number of letters of a body in lines long enough to be sentences.
 
     >>> prose("Council to repair the bridge\nHome\nAbout us")
     28

@@ -1,4 +1,4 @@
-"""Give Scrapy an encoding for pages that declare what is none."""
+"""Correct the encoding of pages that declare a codec that is not a charset."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dedup_middleware.text.decode import codec_of, decode
 class CharsetMiddleware:
     """Sets the encoding of responses whose charset is no text encoding, ``base64`` for example.
 
-    Scrapy takes the name as it is and raises where it needs the text, as its middleware for
-    ``<meta http-equiv="refresh">`` does on every page: the page would be lost.
+    Scrapy uses the declared name and raises when it needs the text, which its middleware for
+    ``<meta http-equiv="refresh">`` does for every page; the page would be lost.
     """
 
     async def process_response(self, request: Any, response: Response) -> Response:  # noqa: ARG002
-        """Return the response, or a copy with the encoding that its bytes are in."""
+        """Return the response, or a copy with the encoding detected from its bytes."""
         if not isinstance(response, TextResponse):
             return response
         try:

@@ -1,4 +1,4 @@
-"""Where a site's articles are: links, feeds, sitemaps, and which addresses belong to the site.
+"""Find the addresses of a site's articles in links, feeds and sitemaps.
 
 Pure functions over text and bytes; hostile input gives fewer addresses, never an exception.
 """
@@ -20,7 +20,7 @@ from scrapy.utils.sitemap import Sitemap
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
-# What one page, feed or sitemap may contribute; a crafted one can list millions.
+# Most addresses taken from one page, feed or sitemap; a crafted one can list millions.
 MAX_LINKS = 3_000
 MAX_ENTRIES = 1_000
 MAX_SITEMAPS = 20
@@ -38,7 +38,7 @@ _NOT_PAGES = re.compile(
     r"|eot|swf|csv|ics)$",
     re.IGNORECASE,
 )
-# How news sites name an article's page; a date or a long number gives nearly all of them away.
+# Typical addresses of articles; nearly all contain a date or a long number.
 _ARTICLE_PATHS = re.compile(
     r"""
       /(?:19|20)\d\d[-/_]?[01]?\d(?:[-/_]?[0-3]?\d)?/.*[^/]     # /2024/05/06/title
@@ -57,7 +57,7 @@ _SECTION_PATH = re.compile(r"/[a-z]{1,20}(?:-[a-z]{1,20})?/?", re.I)
 
 @attrs.frozen
 class Link:
-    """A link of a page: absolute address without fragment, and ``rel=nofollow`` or not."""
+    """A link of a page: its absolute address without fragment, and whether it is ``nofollow``."""
 
     url: str
     nofollow: bool = False
@@ -84,7 +84,7 @@ def split(url: str) -> SplitResult | None:
 
 
 def absolute(base: str, reference: str) -> str | None:
-    """The http(s) address a reference on a page means, without fragment; else ``None``.
+    """The http(s) address that a reference on a page resolves to, without fragment; else ``None``.
 
     >>> absolute("https://a.example/x/", " ../y?b=2&a=1#top ")
     'https://a.example/y?b=2&a=1'
@@ -104,7 +104,7 @@ def links(tree: Any, url: str) -> list[Link]:
     """The distinct links of a page in document order, :data:`MAX_LINKS` at most.
 
     :param tree: the page as an lxml element
-    :param url: its address; ``<base href>`` is heeded
+    :param url: its address; ``<base href>`` takes precedence
     """
     base = base_address(tree, url)
     found: dict[str, Link] = {}
@@ -120,7 +120,7 @@ def links(tree: Any, url: str) -> list[Link]:
 
 
 def base_address(tree: Any, url: str) -> str:
-    """What relative references of a page refer to; an unusable ``<base>`` is ignored."""
+    """The base address of relative references; an unusable ``<base>`` is ignored."""
     for element in tree.iter("base"):
         if href := element.get("href"):
             return absolute(url, href) or url
@@ -148,19 +148,19 @@ def feed_entries(body: bytes, url: str) -> list[str]:
         for _, element in etree.iterparse(BytesIO(body), recover=True, resolve_entities=False):
             if _local_name(element) in {"item", "entry"}:
                 references += filter(None, [_entry_link(element)])
-                # Parsed text of past entries would pile up.
+                # Free the parsed entries, which would accumulate.
                 element.clear()
             if len(references) >= MAX_ENTRIES:
                 break
     except etree.XMLSyntaxError:
-        # Cut off in the middle, or no XML at all; what came before counts.
+        # Truncated, or not XML: keep what was parsed before.
         pass
     addresses = (absolute(url, reference) for reference in references)
     return list(dict.fromkeys(address for address in addresses if address))
 
 
 def _entry_link(entry: Any) -> str | None:
-    """The article an entry stands for: ``<link>`` of RSS or Atom, else a ``<guid>`` that is one."""
+    """The address of an entry's article: its ``<link>``, else a ``<guid>`` that is an address."""
     guid = None
     for child in entry:
         name = _local_name(child)
@@ -219,7 +219,7 @@ def _take(entries: Iterable[dict[str, Any]], count: int) -> list[dict[str, Any]]
             if len(taken) >= count:
                 break
     except SyntaxError:
-        # lxml.etree.XMLSyntaxError: cut off in the middle; what came before counts.
+        # lxml.etree.XMLSyntaxError: truncated; keep what was parsed before.
         pass
     return taken
 
@@ -230,7 +230,7 @@ def _locations(entries: Iterable[dict[str, Any]], url: str) -> tuple[str, ...]:
 
 
 def names_a_page(url: str) -> bool:
-    """Whether an address can be that of an HTML page, judging by the ending.
+    """Whether an address can be that of an HTML page, by its ending.
 
     >>> names_a_page("https://a.example/photo.JPG"), names_a_page("https://a.example/1.shtml")
     (False, True)

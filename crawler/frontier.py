@@ -1,4 +1,4 @@
-"""Which addresses a crawl asks for, which it leaves out, and why."""
+"""Decide which addresses a crawl requests, and count those it skips by reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from w3lib.url import canonicalize_url
 
 from crawler.discovery import Sites, names_a_page
 
-# Addresses that are remembered as left out; beyond, one may be counted twice.
+# Most skipped addresses that are remembered; beyond, one may be counted twice.
 MAX_SKIPPED = 200_000
 
 
@@ -41,10 +41,10 @@ EXPLANATIONS = {
 class Frontier:
     """The addresses of one crawl. Every address is admitted or counted once.
 
-    :param sites: where the crawl stays
+    :param sites: the sites of the crawl; others are skipped
     :param depth: clicks from a start address, ``None`` for any number
-    :param count: called with a reason and +1 or -1: an address that was too deep by one way can be
-        near by another
+    :param count: called with a reason and +1, or -1 if an address that was too deep by one path is
+        reached by a shorter one
     """
 
     def __init__(self, sites: Sites, depth: int | None, count: Callable[[Skip, int], None]) -> None:
@@ -58,7 +58,7 @@ class Frontier:
         self.full = False
 
     def admit(self, url: str, depth: int, *, nofollow: bool = False) -> bool:
-        """Whether to ask for an address, found ``depth`` clicks from the start; once true."""
+        """Whether to request an address found ``depth`` clicks from the start; true only once."""
         name = canonicalize_url(url)
         if name in self._asked:
             return False
@@ -84,17 +84,17 @@ class Frontier:
         return Skip.PAGES if self.full else None
 
     def leave_out(self, url: str, reason: Skip) -> None:
-        """An address that was asked for gave no article."""
+        """Count a requested address that gave no article."""
         name = canonicalize_url(url)
         self._pending.discard(name)
         self._skip(name, reason)
 
     def done(self, url: str) -> None:
-        """An address that was asked for gave an article."""
+        """Count a requested address that gave an article."""
         self._pending.discard(canonicalize_url(url))
 
     def fill(self) -> None:
-        """The limit of pages is reached: what was not fetched yet, and what comes, is left out."""
+        """Skip everything not fetched yet, because the limit of pages is reached."""
         self.full = True
         for name in self._pending:
             self._skip(name, Skip.PAGES)

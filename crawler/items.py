@@ -1,4 +1,4 @@
-"""What the spider yields."""
+"""The item that the spider yields."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import attrs
 class Article:
     """One article page.
 
-    ``url`` is its key: the canonical address where the page names a trustworthy one, else the
-    address it was fetched from, which ``source_url`` always holds. Times are ISO 8601.
+    ``url`` is its key: the canonical address if the page names a trustworthy one, else the
+    address it was fetched from, which is always in ``source_url``. Times are ISO 8601.
     """
 
     url: str
     title: str
     text: str
-    # Kept out of the log: a dropped item is logged whole.
+    # repr=False: Scrapy logs the whole item when it is dropped.
     html: str | None = attrs.field(default=None, repr=False)
     site: str
     author: str | None = None

@@ -1,7 +1,7 @@
 """Title, date, author, site, language and canonical address that a page states about itself.
 
-JSON-LD (read by extruct), OpenGraph and other ``<meta>`` fields, ``<time>`` and ``<link>``, in this
-order; the date of pages that state none by htmldate. Nothing here raises on hostile pages.
+Sources in this order: JSON-LD (read by extruct), OpenGraph and other ``<meta>`` fields, ``<time>``
+and ``<link>``; htmldate for the date of pages that state none. Hostile pages raise nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from w3lib.url import canonicalize_url
 
 from crawler.discovery import absolute, base_address, split
 
-# A field longer than this is no title, name or date.
+# Longest title, name or date.
 MAX_FIELD = 500
-# Blocks of JSON-LD on one page and characters of one: beyond, they are data for an application.
+# Most blocks of JSON-LD on a page, and characters of one; larger ones are application data.
 MAX_BLOCKS = 50
 MAX_BLOCK = 300_000
-# Nodes of all JSON-LD that are looked at.
+# Most JSON-LD nodes that are read.
 MAX_NODES = 2_000
-# Characters of a page whose date is looked for in its text; the search is slow on large ones.
+# Longest page, in characters, whose text is searched for a date; the search is slow on large ones.
 MAX_DATED = 300_000
 
 ARTICLE_TYPES = frozenset(
@@ -62,7 +62,7 @@ _DATES = (
 )
 _AUTHORS = ("author", "article:author", "dc.creator", "parsely-author", "byl", "mediaid")
 _SITES = ("og:site_name", "application-name", "publisher", "dc.publisher")
-# ISO 8601, and the same with the separators of Chinese and of sloppy pages.
+# ISO 8601, also with Chinese and other common separators.
 _DATE = re.compile(
     r"(?P<year>\d{4})[-/.年](?P<month>\d{1,2})[-/.月](?P<day>\d{1,2})日?"
     r"(?:[T\s]*(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
@@ -73,10 +73,10 @@ _SPACE = re.compile(r"\s+")
 
 @attrs.frozen
 class Metadata:
-    """What a page says about itself; ``None`` where it says nothing usable.
+    """Metadata that a page states; ``None`` where it states nothing usable.
 
     ``published`` is ISO 8601, ``canonical`` an absolute address not yet trusted, ``is_article``
-    true when JSON-LD or OpenGraph calls the page an article.
+    true if JSON-LD or OpenGraph marks the page as an article.
     """
 
     title: str | None = None
@@ -92,7 +92,7 @@ def read_metadata(tree: Any, url: str) -> Metadata:
     """The metadata of a page.
 
     :param tree: the page as an lxml element
-    :param url: its address, which relative references refer to
+    :param url: its address, the base of relative references
     """
     meta = _meta_fields(tree)
     article = next((node for node in _nodes(_json_ld(tree)) if _is_article(node)), {})
@@ -108,21 +108,20 @@ def read_metadata(tree: Any, url: str) -> Metadata:
 
 
 def stated_title(tree: Any) -> str | None:
-    """The title of a page that names none for its article: ``<meta>`` or ``<title>``."""
+    """The title from ``<meta>`` or ``<title>``, for a page without an article title."""
     element = tree.find(".//title")
     text = element.text_content() if element is not None else None
     return _first([*_pick(_meta_fields(tree), _TITLES), text])
 
 
 def trusted_key(url: str, canonical: str | None, *, any_host: bool = False) -> str:
-    """The key of a page: its canonical address when that can be believed, else its own.
+    """The key of a page: its canonical address if that can be trusted, else its own.
 
-    The key decides what is a revisit and what is another version of a page. A page that may name
-    any address could take another publisher's key. So only an address on the same host and port
-    counts, by http or https: subdomains may belong to different people (wordpress.com), which no
-    list knows in full. A front page is nobody's canonical address but its own. ``any_host`` is for
-    the sample site: it is served on loopback, and its canonical addresses are the ones that stay
-    the same.
+    Pages of one key are revisits or versions of one page, so a page must not be able to take the
+    key of another publisher. Only an address on the same host and port is trusted, by http or
+    https: subdomains may belong to different publishers (wordpress.com), and no list of these is
+    complete. A front page is the canonical address of no other page. ``any_host`` is for the sample
+    site, which has fixed canonical addresses and changing ports on the loopback address.
 
     >>> trusted_key("https://one.example/1?utm_source=x", "https://one.example/1")
     'https://one.example/1'
@@ -178,7 +177,7 @@ def _pick(meta: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def _json_ld(tree: Any) -> Iterator[Any]:
-    """The JSON-LD of a page, block by block: a broken one must not hide the others."""
+    """The JSON-LD of a page, parsed block by block: a broken one must not hide the others."""
     blocks = [script for script in tree.iter("script") if _is_json_ld(script)]
     if not blocks:
         return
@@ -199,7 +198,7 @@ def _is_json_ld(script: Any) -> bool:
 
 
 def _nodes(roots: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The objects of JSON-LD in breadth, ``@graph`` and ``mainEntity`` opened, bounded."""
+    """The objects of JSON-LD breadth-first, including ``@graph`` and ``mainEntity``; bounded."""
     queue = list(roots)
     for seen, node in enumerate(queue):
         if seen >= MAX_NODES:
@@ -208,7 +207,7 @@ def _nodes(roots: Iterable[Any]) -> Iterator[dict[str, Any]]:
             queue += node[:MAX_NODES]
         elif isinstance(node, dict):
             yield node
-            # The queue grows while it is walked; the bound above ends it.
+            # The queue grows during the walk, up to the bound above.
             queue += [node[name] for name in ("@graph", "mainEntity") if name in node]
 
 
@@ -219,7 +218,7 @@ def _is_article(node: Mapping[str, Any]) -> bool:
 
 
 def _names(value: Any) -> list[str]:
-    """Names of people or organisations as JSON-LD has them: text, object, or a list of these."""
+    """Names of people or organisations in JSON-LD: a text, an object, or a list of these."""
     values = value[:20] if isinstance(value, list) else [value]
     names = [item.get("name") if isinstance(item, dict) else item for item in values]
     kept = [name for name in names if isinstance(name, str) and _is_name(name)]
@@ -227,12 +226,12 @@ def _names(value: Any) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Profiles on other sites stand where a name is asked for."""
+    """Whether a value is a name: some sites give the address of a profile instead."""
     return not value.strip().lower().startswith(("http://", "https://"))
 
 
 def _first(values: Iterable[Any]) -> str | None:
-    """The first value that is text with something in it, white space squeezed, cut in length."""
+    """The first non-empty text, with white space collapsed, cut to the longest field."""
     for value in values:
         if isinstance(value, str):
             text = _SPACE.sub(" ", value[: MAX_FIELD * 4]).strip()[:MAX_FIELD]
@@ -249,7 +248,7 @@ def _published(tree: Any, meta: Mapping[str, str], article: Mapping[str, Any]) -
 
 
 def iso_date(value: str) -> str | None:
-    """A date as ISO 8601, with time and zone as far as stated; ``None`` if it is none.
+    """A date as ISO 8601, with time and zone as far as stated; ``None`` if it is not a date.
 
     >>> iso_date("2024年5月6日 08:30")
     '2024-05-06T08:30:00'
@@ -302,5 +301,5 @@ def _canonical(tree: Any, meta: Mapping[str, str], url: str) -> str | None:
 
 
 def host(url: str) -> str:
-    """The host of an address, the name of a site that states none."""
+    """The host of an address, used as the name of a site that states none."""
     return urlsplit(url).hostname or url

@@ -1,8 +1,8 @@
 """The storage pipeline: one row for each version of an article, in SQLite.
 
-Rows are never replaced by another text, so ``settings/base.py`` says ``DEDUP_VERSIONS = "keep"``:
-what the index calls stored stands in a row, whatever becomes of the page, and a page that takes the
-address of another one has a row of its own. Storage with one row an address needs ``"replace"``.
+Another text never replaces a row, so ``settings/base.py`` sets ``DEDUP_VERSIONS = "keep"``: every
+text that the index calls stored keeps its row, even if the page changes or another page takes over
+its address. Storage with one row for each address needs ``"replace"``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CREATE TABLE articles (
     PRIMARY KEY (url, version)
 )
 """
-# What makes a version another one. Without a text the HTML is all there is to compare.
+# Whether a version equals a stored one. Without a text the HTML is compared.
 _SAME = """
 SELECT version FROM articles WHERE url = ? AND title IS ? AND text IS ?
 AND (coalesce(text, '') <> '' OR html IS ?)
@@ -56,7 +56,7 @@ SELECT coalesce(max(version), 0) + 1, {", ".join("?" * len(FIELDS))} FROM articl
 _UPDATE = f"""
 UPDATE articles SET {", ".join(f"{name} = ?" for name in FIELDS)} WHERE url = ? AND version = ?
 """
-# How long a write waits for another process that writes to the same file, in seconds.
+# Seconds for which a write waits for another process that writes to the same file.
 _BUSY = 30.0
 
 
@@ -64,17 +64,17 @@ class ArticleStore:
     """The table of articles. Its methods block; any thread may call them.
 
     :param path: the database file, made with its folder when missing
-    :raises sqlite3.Error, OSError: from the constructor, the file can't be used
+    :raises sqlite3.Error, OSError: in the constructor, if the file can't be used
     """
 
     def __init__(self, path: str | Path) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # Calls come from changing threads; the lock lets one in at a time.
+        # Calls come from different threads; the lock admits one at a time.
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=_BUSY, check_same_thread=False)
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
-            # A committed row outlives a power cut: the index will say that it is stored.
+            # A committed row must survive a power cut, because the index will call it stored.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -102,14 +102,14 @@ class ArticleStore:
         """Write one article and commit.
 
         The same title and text under the same ``url`` replace their row. Another title or text is
-        one more version, in a row of its own.
+        a new version with a row of its own.
 
-        :raises sqlite3.Error: nothing of it is stored
+        :raises sqlite3.Error: the article was not stored
         """
         values = {name: None if row.get(name) is None else str(row[name]) for name in FIELDS}
         url, fields = values["url"], list(values.values())
         with self._lock, self._connection:
-            # Read and write as one: another process may add a version of the same page.
+            # One transaction: another process may add a version of the same page in between.
             self._connection.execute("BEGIN IMMEDIATE")
             same = self._connection.execute(
                 _SAME, (url, values["title"], values["text"], values["html"])
@@ -126,11 +126,11 @@ class ArticleStore:
 
 
 class SqliteStorage:
-    """Stores items that have an ``url``; ``NEWS_DB`` names the file.
+    """Stores items that have a ``url``; ``NEWS_DB`` names the file.
 
     The row is committed when ``process_item`` returns: ``item_scraped`` means stored, and the
     plugin commits its claim on that signal. An error of SQLite reaches Scrapy as ``item_error``,
-    and the plugin gives the claim back.
+    and the plugin releases the claim.
     """
 
     def __init__(self, path: str, store_html: bool) -> None:
@@ -145,7 +145,7 @@ class SqliteStorage:
         return cls(settings.get("NEWS_DB") or "news.db", settings.getbool("NEWS_STORE_HTML"))
 
     async def open_spider(self) -> None:
-        """Open the database, or end the crawl before it begins: it could store nothing."""
+        """Open the database, or end the crawl at its start, because it could store nothing."""
         try:
             self._store = await run_in_thread(ArticleStore, self._path)
         except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,4 @@
-"""The table at the end of a crawl: what was seen, stored, dropped and skipped, and why."""
+"""Print a table at the end of a crawl: pages seen, stored, dropped and skipped, and why."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-# Dropped pages that are listed; of the others only the number is given.
+# Most dropped pages that are listed; the others are only counted.
 MAX_ROWS = 200
-# Columns of an address that is printed; longer ones lose their middle.
+# Most columns of a printed address; longer ones are cut in the middle.
 MAX_ADDRESS = 300
 
 
@@ -35,7 +35,7 @@ class DroppedPage:
 
 @attrs.define
 class Tally:
-    """What the table shows, counted while the crawl runs, bounded in memory."""
+    """Counts for the table, updated while the crawl runs; bounded memory."""
 
     stored: int = 0
     failed: int = 0
@@ -75,22 +75,22 @@ class Summary:
         connect(summary.item_dropped, signals.item_dropped)
         connect(summary.item_error, signals.item_error)
         connect(summary.spider_closed, signals.spider_closed)
-        # The last signal: the log lines of closing come before the table.
+        # The last signal, so that the table follows all log lines.
         connect(summary.engine_stopped, signals.engine_stopped)
         return summary
 
     def item_scraped(self) -> None:
-        """An item passed every pipeline, storage included."""
+        """Count an item that passed every pipeline, storage included."""
         self.tally.stored += 1
 
     def item_error(self) -> None:
-        """A pipeline failed on an item."""
+        """Count an item on which a pipeline failed."""
         self.tally.failed += 1
 
     def item_dropped(self, exception: BaseException) -> None:
-        """A pipeline dropped an item, the plugin or another one."""
+        """Count an item that the plugin or another pipeline dropped."""
         page, is_revisit = dropped_page(exception)
-        # A page that is unchanged matches itself: a row would say nothing.
+        # An unchanged page matches itself: a row would add nothing.
         self.tally.drop(page, listed=not is_revisit)
 
     def spider_closed(self, reason: str) -> None:
@@ -98,7 +98,7 @@ class Summary:
         self._reason = reason
 
     def engine_stopped(self) -> None:
-        """Print, unless there was no crawl."""
+        """Print the table, unless there was no crawl."""
         if self._reason == BAD_ARGUMENT:
             return
         from rich.console import Console  # not needed while crawling
@@ -113,7 +113,7 @@ class Summary:
 
 
 def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
-    """What a ``DropItem`` says about the page, and whether it is a revisit.
+    """The dropped page that a ``DropItem`` describes, and whether it is a revisit.
 
     Reads the plugin's exception by its attributes; any other one gives its class as the reason.
     """
@@ -125,7 +125,7 @@ def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
     page = DroppedPage(
         reason=str(verdict.reason),
         key=key,
-        # An index without addresses knows its pages by number.
+        # An index without addresses names its pages by id.
         match=None if match is None else str(match.key or f"page {match.number}"),
         similarity=None if match is None else float(match.similarity),
     )
@@ -133,7 +133,7 @@ def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
 
 
 def print_summary(tally: Tally, console: Console) -> None:
-    """Print the tables; at home in a terminal of 80 columns."""
+    """Print the tables, at most 80 columns wide."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -147,7 +147,7 @@ def print_summary(tally: Tally, console: Console) -> None:
             pad_edge=False,
             padding=(0, 2, 0, 0),
         )
-        # Two lines a page: two whole addresses side by side do not fit into 80 columns.
+        # Two lines for each page: two addresses do not fit side by side into 80 columns.
         pages.add_column("Why\nsimilar", justify="right", no_wrap=True)
         pages.add_column("dropped page\nstored page it matches", overflow="fold")
         for row in tally.rows:
@@ -174,7 +174,7 @@ def print_summary(tally: Tally, console: Console) -> None:
 
 
 def totals_of(tally: Tally) -> list[tuple[str, int]]:
-    """The lines about article pages: seen, stored, dropped by reason, failed."""
+    """Lines for article pages: seen, stored, dropped by reason, failed."""
     lines = [("seen", tally.seen), ("stored", tally.stored)]
     lines += [
         (f"dropped, {printable(reason)}", count) for reason, count in tally.dropped.most_common()

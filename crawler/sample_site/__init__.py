@@ -1,6 +1,6 @@
 """A news site of five invented outlets, served on loopback for `scrapy crawl news`.
 
-Every text is fictional and written for this project. See `SampleSite`.
+Every text is fictional and written for this project.
 """
 
 from crawler.sample_site.manifest import SamplePage

@@ -1,4 +1,4 @@
-"""Every page of the sample site, its kind, and whether a crawl should store it."""
+"""List every page of the sample site, its kind, and whether a crawl should store it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REASONS = {
 
 @frozen
 class SamplePage:
-    """One address of the sample site and what a crawl should make of it."""
+    """One address of the sample site and the expected result of a crawl."""
 
     outlet: str
     path: str
@@ -52,7 +52,7 @@ class SamplePage:
 
 @frozen
 class Extra:
-    """A page that is no story: a failure, an empty page, a second way to an article."""
+    """A page that is not a story: an error, an empty page, a second address of an article."""
 
     outlet: str
     path: str
@@ -95,7 +95,7 @@ def section_path(outlet: Outlet, section: str, page: int = 1) -> str:
 def listed(stories: tuple[Story, ...], outlet: str, section: str) -> list[tuple[Story, ...]]:
     """Return the pages of a section list, newest story first.
 
-    Copies are in no list: the page they copy is the only way to them.
+    Copies are in no list: only the page they copy links to them.
     """
     chosen = [
         story
@@ -115,7 +115,7 @@ def address(outlet: Outlet, path: str) -> str:
 
 
 def manifest(stories: tuple[Story, ...]) -> tuple[SamplePage, ...]:
-    """Return every page of the site: fronts, lists, articles, and the odd ones."""
+    """Return every page of the site: fronts, lists, articles, and extra pages."""
     pages: list[SamplePage] = []
     for outlet in OUTLETS:
         pages.append(_page(outlet, "/", "front"))

@@ -1,4 +1,4 @@
-"""Serve the sample site on loopback, one port an outlet."""
+"""Serve the sample site on loopback, one port for each outlet."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SampleSite:
 
     The crawl meets every original before its copies, in any order of requests: only the page
     of the original links to them ("also published by"), and the server answers a copy no
-    sooner than `lag` seconds after it last answered the original. This plays back that a
-    reprint appears after the story it repeats. A copy whose original nobody has asked for is
-    not held back.
+    sooner than `lag` seconds after it last answered the original. So a
+    reprint appears after the story it repeats. A copy is not delayed if its original was never
+    requested.
     """
 
     def __init__(self, ports: Sequence[int] | None = None, *, lag: float = 0.4) -> None:
@@ -104,7 +104,7 @@ class SampleSite:
         return [(url + "/", FRONT_PRIORITY) for url in self.urls.values()]
 
     def pages(self) -> list[SamplePage]:
-        """Return every page of the site, its kind and what a crawl should make of it."""
+        """Return every page of the site, its kind and the expected result of a crawl."""
         return list(self._pages)
 
     def expected_stored(self) -> frozenset[tuple[str, str]]:
@@ -122,7 +122,7 @@ class SampleSite:
 
 
 class _Order:
-    """Keeps the answers of copies behind those of their originals."""
+    """Delays the answers of copies until after those of their originals."""
 
     def __init__(self, lag: float) -> None:
         self._lag = lag
@@ -141,7 +141,7 @@ class _Order:
             self._answered[answer.story] = time.monotonic()
 
     def release(self) -> None:
-        """Let all answers go, the site is closing."""
+        """Release all waiting answers, because the site is closing."""
         self._released.set()
 
 
@@ -158,7 +158,7 @@ class _Server(ThreadingTCPServer):
         self.answers: dict[str, Answer] = {}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a crawler that stops early closes connections half-way."""
+        """Print nothing: a crawler that stops early closes connections in the middle."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, *args: Any, **_: Any) -> None:
-        """Keep the crawl's own output readable."""
+        """Print nothing, to keep the output of the crawl readable."""
 
 
 def _check_ports(ports: Sequence[int] | None) -> tuple[int, ...]:

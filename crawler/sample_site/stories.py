@@ -89,7 +89,7 @@ class _Draft:
 def load_stories(folder: Path = CONTENT) -> tuple[Story, ...]:
     """Return the stories of all outlets, in the order of the content files in `folder`.
 
-    Raises `ValueError` that names the file, the story and the line to mend.
+    Raises `ValueError` with the file, the story and the line of the error.
     """
     drafts: dict[str, _Draft] = {}
     for outlet in OUTLETS:
@@ -105,7 +105,7 @@ def load_stories(folder: Path = CONTENT) -> tuple[Story, ...]:
 
 
 def parse(outlet: str, text: str) -> Iterator[_Draft]:
-    """Split a content file into drafts, nothing copied yet."""
+    """Split a content file into drafts, before copies are resolved."""
     for block in re.split(r"^@ ", text, flags=re.MULTILINE)[1:]:
         head, _, body = block.partition("\n\n")
         path, *lines = head.splitlines()
@@ -121,7 +121,7 @@ def parse(outlet: str, text: str) -> Iterator[_Draft]:
 def set_figures(texts: tuple[str, ...], figures: list[str]) -> tuple[str, ...]:
     """Return the texts with their numerals replaced, in reading order.
 
-    Raises `ValueError` when the number of figures is not that of the numerals.
+    Raises `ValueError` if the number of figures differs from that of the numerals.
     """
     wanted = sum(len(FIGURE.findall(text)) for text in texts)
     if wanted != len(figures):

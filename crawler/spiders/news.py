@@ -1,4 +1,4 @@
-"""The news spider: the sample site when it is told nothing, real sites with ``-a start=``."""
+"""The news spider: crawls the sample site, or real sites with ``-a start=``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
     from typing_extensions import Self
 
-# Feeds and sitemaps of one site that are read, and how deep sitemap indexes may nest.
+# Most feeds and sitemaps read for one site, and the deepest nesting of sitemap indexes.
 MAX_SOURCES = 50
 MAX_NESTING = 3
-# They go before all pages: they say which addresses are articles.
+# Requested before all pages, because they list which addresses are articles.
 _SOURCE_PRIORITY = 1_000
 
 
@@ -55,7 +55,7 @@ class NewsSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *_: Any, **given: str) -> Self:
-        """Check the arguments; a bad one ends the crawl with a message once it is open."""
+        """Check the arguments; a bad one ends the crawl with a message once the spider is open."""
         try:
             spider = cls(parse_arguments(given))
         except ArgumentError as error:
@@ -69,7 +69,7 @@ class NewsSpider(Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Ask for the start pages, and for what their robots.txt lists."""
+        """Request the start pages, and the sitemaps listed in their robots.txt."""
         if self.problem is not None:
             self.logger.error("%s", self.problem)
             raise CloseSpider(BAD_ARGUMENT)
@@ -94,7 +94,7 @@ class NewsSpider(Spider):
         return [address for address, _ in self.sample.start_urls()]
 
     async def stop_sample(self) -> None:
-        """Stop serving the sample site, if it was."""
+        """Stop serving the sample site, if it is served."""
         if self.sample is not None:
             sample, self.sample = self.sample, None
             await run_in_thread(sample.__exit__, None, None, None)
@@ -119,7 +119,7 @@ class NewsSpider(Spider):
         charset = http_content_type_encoding(_content_type(response))
         page = await run_in_thread(read_page, response.body, url, charset=charset, listed=listed)
         if self.frontier.full:
-            # Others filled the limit while this page was read.
+            # Other pages reached the limit while this one was read.
             return
         for request in self._followed(page, depth):
             yield request
@@ -169,7 +169,7 @@ class NewsSpider(Spider):
             )
 
     async def page_failed(self, failure: Failure) -> None:
-        """Count a page that could not be had, and say why."""
+        """Count a page that could not be fetched, with the reason."""
         address = failure.request.cb_kwargs["address"]  # type: ignore[attr-defined]
         error = failure.value
         if isinstance(error, HttpError):
@@ -198,7 +198,7 @@ class NewsSpider(Spider):
             errback=self.source_failed,
             cb_kwargs=arguments,
             priority=_SOURCE_PRIORITY,
-            # robots.txt is there to be read, whatever it forbids.
+            # robots.txt may always be fetched, whatever it forbids.
             meta={"dont_obey_robotstxt": True} if kind == "robots" else None,
         )
 
@@ -230,7 +230,7 @@ class NewsSpider(Spider):
                 yield request
 
     async def source_failed(self, failure: Failure) -> None:
-        """Pass over a robots.txt, feed or sitemap that is not there."""
+        """Ignore a missing robots.txt, feed or sitemap."""
         url = failure.request.url  # type: ignore[attr-defined]
         self.logger.debug("No use of %s: %s", url, failure.value)
 
@@ -256,7 +256,7 @@ class NewsSpider(Spider):
         raise IgnoreRequest("redirected to another site")
 
     def note_dropped(self, request: Request) -> None:
-        """A redirect led to an address that was asked for already."""
+        """Count a redirect to an address that was requested already."""
         if (address := request.cb_kwargs.get("address")) is not None:
             self.frontier.done(address)
 
@@ -270,19 +270,19 @@ class NewsSpider(Spider):
 
 
 def _set_sample_pace(settings: BaseSettings) -> None:
-    """One page after the other and no pauses.
+    """Fetch one page at a time, without pauses.
 
-    The sample shows which page of several like ones is kept, the one seen first; with one page in
-    work at a time that is the same page in every run. ``-s`` on the command line still wins.
+    Of several similar pages the first one seen is kept; with one page at a time it is the same in
+    every run. ``-s`` on the command line overrides these settings.
     """
     for name, value in {
         "AUTOTHROTTLE_ENABLED": False,
         "DOWNLOAD_DELAY": 0,
         "CONCURRENT_REQUESTS": 1,
-        # Fetch the next page only when the items of the last one are through.
+        # Fetch the next page only when the items of the last one have passed all pipelines.
         "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
-        # A cut page shares two thirds of its shingles with the whole one, and with a random key
-        # one in thirty such pages finds no common bucket: another one in each run.
+        # A cut page shares two thirds of its shingles with the whole page. With a random key one in
+        # thirty such pages shares no bucket with it, a different one in each run.
         "DEDUP_HASH_KEY": "5eed",
     }.items():
         settings.set(name, value, priority="spider")
