@@ -1,4 +1,4 @@
-"""One machine, nothing to install: the index is a file beside the crawl. The default."""
+"""The default: one machine, with the index in a local file and no server."""
 
 from settings.base import *  # noqa: F403
 

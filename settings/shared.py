@@ -1,7 +1,7 @@
-"""Many spiders, one index in Redis.
+"""Many spiders that share one index in Redis.
 
-Environment: ``DEDUP_INDEX_URL`` (default ``redis://127.0.0.1:6379/0``) and, apart from it so that
-the address can be shown, ``DEDUP_REDIS_PASSWORD``.
+Environment variables: ``DEDUP_INDEX_URL`` (default ``redis://127.0.0.1:6379/0``) and
+``DEDUP_REDIS_PASSWORD``, which is separate so that the address can be shown.
 """
 
 import os
@@ -11,7 +11,7 @@ from settings.base import *  # noqa: F403
 
 
 def with_password(url: str, password: str | None) -> str:
-    """The address with the password in it; one that the address has already stays.
+    """Insert a password into an address, unless it already has one.
 
     >>> with_password("redis://cache:6379/0", "a/b")
     'redis://:a%2Fb@cache:6379/0'
@@ -19,7 +19,7 @@ def with_password(url: str, password: str | None) -> str:
     'redis://user:secret@cache:6379/0'
     """
     parts = urlsplit(url)
-    # No host: memory:, sqlite: and unix: know no password here.
+    # Without a host (memory:, sqlite:, unix:) there is no place for a password.
     if not password or not parts.hostname or parts.password:
         return url
     host = parts.netloc.rpartition("@")[2]
