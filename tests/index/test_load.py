@@ -14,7 +14,7 @@ import pytest
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index import loading
+from dedup_middleware.index import pages as pages_module
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
@@ -204,7 +204,7 @@ async def test_broken_off_loads(
 def forget_loads(harness: Harness) -> None:
     """Let the leases of all loads run out."""
     if isinstance(harness, SQLiteHarness):
-        harness.advance(loading.LEASE + 1)
+        harness.advance(pages_module.LEASE + 1)
     else:
         assert isinstance(harness, RedisHarness)
         loads = harness.prefix + b"loads"

@@ -21,18 +21,18 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.redis import index as redis
 from dedup_middleware.index.sqlite import index as sqlite
-from dedup_middleware.journal import recording
+from dedup_middleware.journal import writer
 from dedup_middleware.model.documents import Document
 from tests.torture import children
 from tests.torture.articles import text_of
 from tests.torture.start import IS_PARENT
 
-LOADED = (children, recording, redis, sqlite)
+LOADED = (children, writer, redis, sqlite)
 # What Scrapy and the extraction load when a crawl begins, half a second of imports.
 LATER = (
     *(
         f"dedup_middleware.{name}"
-        for name in ("addon", "pipeline", "journal.redis", "journal.sqlite")
+        for name in ("plugin.addon", "plugin.pipeline", "journal.redis", "journal.sqlite")
     ),
     *(
         f"scrapy.core.downloader.handlers.{name}"
