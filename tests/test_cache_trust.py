@@ -367,7 +367,7 @@ import logging, os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 import numba
 import numpy as np
-from dedup_middleware import kernels
+from dedup_middleware.base import kernels
 from dedup_middleware.text import store
 from tests.test_cache_trust import run_kernel
 kernels.cache_directory.cache_clear()

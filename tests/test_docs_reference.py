@@ -152,7 +152,7 @@ def test_extras_are_documented() -> None:
 
 
 def test_pictures_exist_and_are_small() -> None:
-    """Those that pages show are those that docs/picture.py makes, and the plot of a benchmark;
+    """Those that pages show are those that docs/picture.py and docs/rooms.py make, and a plot;
     together they are small."""
     shown = {
         (page.parent / name).resolve()

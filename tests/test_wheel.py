@@ -56,7 +56,7 @@ def test_wheel_holds_the_package_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     roots = {name.split("/")[0] for name in names}
     assert {root for root in roots if not root.endswith(".dist-info")} == {"dedup_middleware"}
-    for needed in ("py.typed", "index/propose.lua"):
+    for needed in ("py.typed", "index/redis/lua/propose.lua"):
         assert f"dedup_middleware/{needed}" in names
     assert any(name.startswith("dedup_middleware/text/data/") for name in names)
 

@@ -81,7 +81,7 @@ def repeated(
 MEASURE = """
 import asyncio, resource, sys
 from dedup_middleware.base.errors import IndexRefusedError
-from dedup_middleware.index.memory import MemoryIndex
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.tools.portable.portable import import_index
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
