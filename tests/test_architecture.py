@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.kernels import SOURCES
 from docs import rooms
 from tests.architecture import (
+    PACKAGE,
     circles,
     floors,
     import_graph,
+    modules,
     repeated_names,
     room_graph,
     room_of,
@@ -81,6 +85,17 @@ def test_faults_are_found(package: Path) -> None:
     assert repeated_names(package) == {"tools.py": ["high/tools.py", "low/tools.py"]}
     with pytest.raises(LookupError, match="no room"):
         room_of("elsewhere.module", rooms)
+
+
+def test_cached_kernels_follow_what_they_are_made_of() -> None:
+    """What a module with kernels imports is in the folders by whose sources the cache is named:
+    else a kernel compiled with constants of an older version would go on being used."""
+    files = modules()
+    for name, imported in import_graph().items():
+        if re.search(r"^@(allocating_)?(sub)?kernel\b", files[name].read_text("utf-8"), re.M):
+            folders = {files[other].parent.relative_to(PACKAGE).as_posix() for other in imported}
+            own = files[name].parent.relative_to(PACKAGE).as_posix()
+            assert folders <= {own, *SOURCES}, name
 
 
 def test_picture_is_up_to_date() -> None:

@@ -48,6 +48,8 @@ _PART: Final[dict[str, Any]] = {
     "no_cfunc_wrapper": True,
 }
 _LONGEST_TURN: Final = 120.0  # seconds
+#: folders whose functions and constants are compiled into kernels of others
+SOURCES: Final = ("base", "index", "model", "signature", "text")
 
 
 def _without_blas() -> None:
@@ -124,13 +126,13 @@ def cache_directory() -> Path | None:
 
 @functools.cache
 def _source_digest(folder: Path) -> str:
-    # numba looks only at the file of the outermost kernel; what that inlines may have changed.
+    # numba looks only at the file of the outermost kernel; what that inlines, and constants that it
+    # takes from other modules, may have changed.
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=4)
-    for part in sorted({folder, package / "text", package / "signature"}):
+    for part in sorted({folder, *(package / name for name in SOURCES)}):
         for path in sorted(part.glob("*.py")):
             digest.update(path.read_bytes())
-    digest.update(Path(__file__).read_bytes())
     return digest.hexdigest()
 
 
@@ -181,8 +183,8 @@ def kernel(function: _F) -> _F:
     """Compile `function` with numba on first use; it runs without the interpreter lock.
 
     Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
-    a package directory or a home that is read-only is no error. A kernel may call subkernels
-    of its own folder, of text/ and of signature/: the cache is versioned by the sources there.
+    a package directory or a home that is read-only is no error. A kernel may use functions and
+    constants of its own folder and of `SOURCES`: the cache is versioned by the sources there.
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
     folder = _kernel_folder(function.__code__.co_filename)
