@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class ArticleStore:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=_BUSY, check_same_thread=False)
         try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(self._connection)
             # A committed row must survive a power cut, because the index will call it stored.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._connection:
@@ -123,6 +124,19 @@ class ArticleStore:
         """Close the file."""
         with self._lock:
             self._connection.close()
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # The time-out has no effect on this change, so processes that make the file at once try again.
+    deadline = time.monotonic() + _BUSY
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
 
 
 class SqliteStorage:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dedup_middleware.base.newfiles import make_private
+from dedup_middleware.base.sqlitefile import Transaction, use_wal
 from dedup_middleware.journal.base import Journal, JournalError, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
@@ -98,7 +98,7 @@ class SQLiteJournal(Journal):
 
     def _prepare(self, db: sqlite3.Connection, *, create: bool) -> None:
         if create and _application(db) == 0:
-            with _Transaction(db):
+            with Transaction(db):
                 if _application(db) == 0:
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         raise self._foreign()
@@ -114,7 +114,7 @@ class SQLiteJournal(Journal):
                 f"the journal {self.where} has schema {schema}, this version of dedup-middleware "
                 f"knows {SCHEMA}: name another file by DEDUP_JOURNAL"
             )
-        db.execute("PRAGMA journal_mode = WAL")
+        use_wal(db, _BUSY)
         db.execute("PRAGMA synchronous = NORMAL")
 
     def _foreign(self) -> JournalError:
@@ -137,7 +137,7 @@ class SQLiteJournal(Journal):
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
         try:
-            with _Transaction(self._opened()) as db:
+            with Transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)
                 _replace(db, kept_rows)
                 db.executemany(
@@ -328,22 +328,3 @@ def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
             parts.append(f"time {operator} ?")
             values.append(moment)
     return " AND ".join(parts), tuple(values)
-
-
-class _Transaction:
-    """A transaction that writes, rolled back if anything is raised inside it."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._db.execute("BEGIN IMMEDIATE")
-        return self._db
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._db.execute("COMMIT" if kind is None else "ROLLBACK")

@@ -18,6 +18,7 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.newfiles import make_private
+from dedup_middleware.base.sqlitefile import Transaction, is_locked, use_wal
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
@@ -78,11 +79,6 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
     return IndexUnavailableError(
         f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {type(error).__name__}: {text}"
     )
-
-
-def retryable(error: Exception) -> bool:
-    """Whether another process's lock was in the way."""
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
 try:
@@ -203,8 +199,8 @@ class SQLiteFile(Index):
                 stored = self._connect(parameters)
                 break
             except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
-                # Turning WAL on does not wait for others who do the same.
-                if not retryable(error) or time.monotonic() > deadline:
+                # Another process may be replacing the file.
+                if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
         check_key(stored, self._where)
@@ -231,7 +227,7 @@ class SQLiteFile(Index):
                 raise sqlite3.OperationalError("locked by somebody who replaces it")
         db = self._db
         if not _is_ours(db):
-            with _Transaction(db, writes=True):
+            with Transaction(db, writes=True):
                 # Somebody else may have made the tables in the meantime.
                 if not _is_ours(db):
                     if parameters is None:
@@ -250,7 +246,7 @@ class SQLiteFile(Index):
                     db.execute(f"PRAGMA user_version = {SCHEMA}")
         (schema,) = db.execute("PRAGMA user_version").fetchone()
         check_schema(str(schema), self._where)
-        db.execute("PRAGMA journal_mode = WAL")
+        use_wal(db, self._timeout)
         db.execute("PRAGMA synchronous = NORMAL")
         # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
         db.execute("PRAGMA wal_autocheckpoint = 8000")
@@ -282,14 +278,14 @@ class SQLiteFile(Index):
             moment = self._window.at(self._clock())
             lapses = any(step.needs_leases for step in steps)
             writes = any(step.writes for step in steps)
-            with _Transaction(db, writes=writes):
+            with Transaction(db, writes=writes):
                 self._check_key(db)
                 late = lapses and tables.expired(db, moment.now)
                 if writes and late:
                     tables.lapse(db, moment.now)
                 if writes or not late:
                     return _answers(db, moment, steps)
-            with _Transaction(db, writes=True):
+            with Transaction(db, writes=True):
                 tables.lapse(db, moment.now)
                 return _answers(db, moment, steps)
         except (sqlite3.Error, *DAMAGED_VALUE) as error:
@@ -403,21 +399,3 @@ def _taking_turns(folder: Path) -> Iterator[None]:
 def _is_ours(db: sqlite3.Connection) -> bool:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return bool(application == tables.APPLICATION)
-
-
-class _Transaction:
-    """A transaction that is rolled back if anything is raised inside it."""
-
-    def __init__(self, db: sqlite3.Connection, *, writes: bool) -> None:
-        self._db = db
-        # A reader that begins to write later can't wait for a lock, so writers say so at once.
-        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-
-    def __enter__(self) -> None:
-        self._db.execute(self._begin)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._db.execute("COMMIT")
-        elif self._db.in_transaction:
-            self._db.execute("ROLLBACK")
