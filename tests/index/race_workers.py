@@ -23,7 +23,12 @@ Fingerprinter(Options(index_url="memory:"), 1)(Document(key="", text=text_of(0, 
 async def _race(
     url: str, variant: int, rounds: Sequence[Sequence[int]], start: Barrier, kept: Queue[str]
 ) -> None:
-    options = Options(index_url=url, namespace="race", timeout=60, hash_key="5eed")
+    options = Options(
+        index_url=url,
+        namespace="race" if url.startswith("redis") else "dedup",
+        timeout=60,
+        hash_key="5eed",
+    )
     async with Deduplicator(options) as dedup:
         for articles in rounds:
             documents = [

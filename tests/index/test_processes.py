@@ -56,7 +56,9 @@ async def test_killed_processes(kind: str, tmp_path: Path, workers_server: Redis
     assert set(stored()) == set(range(ARTICLES))
     # Up to eight articles of a process are on their way when it is killed.
     assert len(stored()) - ARTICLES <= KILLS * 8
-    index = open_index(Options(index_url=url, namespace="workers"))
+    index = open_index(
+        Options(index_url=url, namespace="workers" if url.startswith("redis") else "dedup")
+    )
     await index.open(PARAMETERS)
     stats = await index.stats()
     numbers = np.arange(1, stats.committed + stats.released + stats.pending + 1, dtype=np.uint64)

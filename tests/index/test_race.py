@@ -57,7 +57,9 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     assert kept.empty()
     assert Counter(map(number_of, stored)) == Counter(articles)
     url = redis_server.url if kind == "redis" else urls[0]
-    async with open_index(Options(index_url=url, namespace="race")) as index:
+    async with open_index(
+        Options(index_url=url, namespace="race" if url.startswith("redis") else "dedup")
+    ) as index:
         await index.attach()
         stats = await index.stats()
     assert (stats.committed, stats.pending) == (len(articles), 0)
@@ -74,7 +76,11 @@ async def test_hundred_items_of_one_response(
         "redis": redis_server.url,
         "sqlite": f"sqlite:{tmp_path / 'index.db'}",
     }
-    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=places[kind], DEDUP_NAMESPACE="response"))
+    crawl = Crawl(
+        make_crawler(
+            DEDUP_INDEX_URL=places[kind], DEDUP_NAMESPACE="response" if kind == "redis" else "dedup"
+        )
+    )
     await crawl.pipeline.open_spider()
     text = article(1, 30)
     items = [

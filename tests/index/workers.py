@@ -53,7 +53,11 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
 
 
 async def _store(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
-    index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+    index = open_index(
+        Options(
+            index_url=url, timeout=30, namespace="workers" if url.startswith("redis") else "dedup"
+        )
+    )
     await index.open(PARAMETERS)
     order = [article for article in range(articles) for _ in range(4)]
     random.Random(seed).shuffle(order)

@@ -80,7 +80,7 @@ def spider_for(method: str, url: str) -> type[Pages]:
     settings = {
         "ADDONS": {"dedup_middleware.Addon": 500},
         "DEDUP_INDEX_URL": url.replace("{method}", method),
-        "DEDUP_NAMESPACE": f"crawl-{method}",
+        "DEDUP_NAMESPACE": f"crawl-{method}" if url.startswith("redis") else "dedup",
         "DEDUP_METHOD": method,
         "DEDUP_HASH_KEY": "5",
         # One item at a time, so that a page is stored before its copy comes.
