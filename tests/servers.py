@@ -46,6 +46,11 @@ def free_port() -> int:
         return port
 
 
+def namespace_for(url: str, name: str) -> str:
+    """A namespace for an index in Redis; others have none."""
+    return name if url.startswith("redis") else "dedup"
+
+
 class RedisServer:
     """A server of its own on a free port; it keeps its files in ``folder``.
 

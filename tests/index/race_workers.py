@@ -14,6 +14,7 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index import scan as _scan  # noqa: F401
 from dedup_middleware.model.documents import NEW, Document
+from tests.servers import namespace_for
 from tests.torture.articles import address, text_of
 
 # Kernels and dictionary are loaded by the first fingerprint.
@@ -25,7 +26,7 @@ async def _race(
 ) -> None:
     options = Options(
         index_url=url,
-        namespace="race" if url.startswith("redis") else "dedup",
+        namespace=namespace_for(url, "race"),
         timeout=60,
         hash_key="5eed",
     )

@@ -14,7 +14,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.records import State
 from tests.index.harness import PARAMETERS
 from tests.index.workers import store_articles
-from tests.servers import RedisServer
+from tests.servers import RedisServer, namespace_for
 
 ARTICLES = 60
 PROCESSES = 3
@@ -56,9 +56,7 @@ async def test_killed_processes(kind: str, tmp_path: Path, workers_server: Redis
     assert set(stored()) == set(range(ARTICLES))
     # Up to eight articles of a process are on their way when it is killed.
     assert len(stored()) - ARTICLES <= KILLS * 8
-    index = open_index(
-        Options(index_url=url, namespace="workers" if url.startswith("redis") else "dedup")
-    )
+    index = open_index(Options(index_url=url, namespace=namespace_for(url, "workers")))
     await index.open(PARAMETERS)
     stats = await index.stats()
     numbers = np.arange(1, stats.committed + stats.released + stats.pending + 1, dtype=np.uint64)

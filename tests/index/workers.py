@@ -16,6 +16,7 @@ from dedup_middleware.model.buckets import hash_slot, simhash_slots
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State, chosen, joined
 from tests.index.harness import PARAMETERS
+from tests.servers import namespace_for
 
 ALIVE = np.array([State.PENDING, State.COMMITTED], np.uint8)
 
@@ -53,11 +54,7 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
 
 
 async def _store(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
-    index = open_index(
-        Options(
-            index_url=url, timeout=30, namespace="workers" if url.startswith("redis") else "dedup"
-        )
-    )
+    index = open_index(Options(index_url=url, timeout=30, namespace=namespace_for(url, "workers")))
     await index.open(PARAMETERS)
     order = [article for article in range(articles) for _ in range(4)]
     random.Random(seed).shuffle(order)

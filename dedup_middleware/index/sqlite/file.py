@@ -82,17 +82,17 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a new file, but not those above it: the path may be misspelt.
+    """Make the folder of a new file, but none above it if the path is absolute and may be misspelt.
 
     :raises IndexRefusedError: names the folder that is missing
     """
     above = path.parent.parent
-    if not path.parent.exists() and not above.exists():
+    if path.is_absolute() and not path.parent.exists() and not above.exists():
         raise IndexRefusedError(
             f"DEDUP_INDEX_URL=sqlite:{path} can't be used: there is no folder {above}; make it, or "
             "correct the path"
         )
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 try:
