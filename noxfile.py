@@ -7,10 +7,8 @@ tests are those of ``make check``: they need no server, browser or Java.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import nox
-import tomllib
 
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False
@@ -35,7 +33,7 @@ def scrapy_master(session: nox.Session) -> None:
 @nox.session(python="3.10")
 def lowest(session: nox.Session) -> None:
     """The lowest version of every dependency that pyproject.toml allows."""
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = nox.project.load_toml("pyproject.toml")["project"]
     bounds = [
         re.sub(">=", "==", one.partition(";")[0].strip())
         for one in project["dependencies"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -232,23 +231,6 @@ async def test_wrong_password_and_database_are_errors_at_the_start(tmp_path: Pat
         assert "begin it with redis://" in await refusal(f"rediss://:right@{address}/0")
     finally:
         server.stop()
-
-
-async def test_plain_client_on_a_tls_port_is_refused(tmp_path: Path) -> None:
-    """The message says that the port speaks TLS."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-         "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"],
-        cwd=tmp_path, check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    import asyncio
-
-    server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        assert "begin it with rediss://" in await refusal(f"redis://127.0.0.1:{port}")
 
 
 def test_command_that_is_misspelt_names_the_one_meant(tmp_path: Path) -> None:

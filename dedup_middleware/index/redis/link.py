@@ -260,6 +260,7 @@ class RedisLink:
         self.check_introduction: Callable[[Reply], None] = lambda _: None
         self.on_round_trip: Callable[[], None] = lambda: None
         self._where = where
+        self._gave_up = False
         self._timeout = timeout
         self._retries = retries
         self._servers = RedisServers(read_address(url), key, timeout, self._greet)
@@ -270,6 +271,10 @@ class RedisLink:
     ) -> asyncio.Future[Answer]:
         """Send a call with the next batch; see :meth:`.Batcher.submit`."""
         return self._batcher.submit(call, undo)
+
+    def give_up(self) -> None:
+        """Try no call again: the server will never understand this client."""
+        self._gave_up = True
 
     async def mismatch(self) -> IndexRefusedError | None:
         """The error if the server speaks TLS and the address does not, or the reverse."""
@@ -298,7 +303,7 @@ class RedisLink:
                 await asyncio.sleep(_pause(attempt))
             await self._attempt(tries)
             open_tries = [one for one in tries if one.answer is None]
-            if not open_tries or all(_hopeless(one) for one in open_tries):
+            if not open_tries or self._gave_up or all(map(_hopeless, open_tries)):
                 break
         return [one.answer or self._error(one.trouble) for one in tries]
 

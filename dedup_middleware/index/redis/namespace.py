@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -126,11 +127,17 @@ class RedisNamespace(Index):
         if self._parameters:  # opened before
             return await sent
         # A server without TLS never answers a client with it: after a while both are tried.
-        await asyncio.wait([sent], timeout=_UNANSWERED)
+        try:
+            await asyncio.wait([sent], timeout=_UNANSWERED)
+        except asyncio.CancelledError:
+            sent.cancel()
+            raise
         if not sent.done() or isinstance(sent.exception(), IndexUnavailableError):
             error = await self._link.mismatch()
             if error is not None:
-                sent.cancel()
+                self._link.give_up()
+                with contextlib.suppress(IndexUnavailableError):
+                    await sent
                 raise error
         return await sent
 

@@ -326,6 +326,7 @@ async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> 
                 return (await reader.read(1)) in {b"+", b"-"}
             finally:
                 writer.close()
+                await writer.wait_closed()
     except (OSError, ValueError, asyncio.TimeoutError):
         return False
 
