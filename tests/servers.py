@@ -39,7 +39,7 @@ def redis_binary() -> str:
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on."""
+    """A TCP port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

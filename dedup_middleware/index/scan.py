@@ -114,7 +114,7 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
     return found
 
 
-class Beside(NamedTuple):
+class ScanHits(NamedTuple):
     """Candidates of some pages.
 
     Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
@@ -141,7 +141,7 @@ def scan_answers(
     tables: NDArray[np.uint64],
     counts: NDArray[np.int64],
     distance: int,
-) -> Beside:
+) -> ScanHits:
     """Gather the candidates of some pages from a reply of ``propose.lua``.
 
     :param own: of every page its number, 0 if it was not claimed
@@ -181,7 +181,7 @@ def scan_answers(
         rows,
         row_starts,
     )
-    return Beside(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
+    return ScanHits(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
 
 
 @subkernel
@@ -243,7 +243,7 @@ def _gather(
     rows: Any,
     row_starts: Any,
 ) -> Any:
-    """Fill the arrays of :class:`Beside`; how many SimHash records were compared.
+    """Fill the arrays of :class:`ScanHits`; how many SimHash records were compared.
 
     ``marks``: of every candidate its row, or whether it has none.
     """

@@ -1,6 +1,6 @@
 """Names: in Chinese text those of persons, by the tags of the dictionary and by surnames.
 
-Two pages on one template may differ in a name alone (who met whom, who won, who was dismissed).
+Two pages on one template may differ in a name alone (of a team, a winner, a dismissed minister).
 A name is
 
 - a word that the dictionary tags as one (`nr`, `nrfg`, `nrt`): of two or three characters if it

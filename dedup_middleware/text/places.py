@@ -124,7 +124,7 @@ def _beside_name(
                 value = value * base + np.uint64(_MASK)
                 room -= WIDE
             numeral = True
-        else:  # a branch between letters and separators would be one nobody can foresee
+        else:  # without a branch on letter or separator, which the CPU could not predict
             code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
             value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
             room -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0

@@ -74,7 +74,7 @@ def beside_by_hand(slots: tuple[Slot, ...], others: dict[int, tuple[Slot, ...]])
 
 
 async def test_page_alone_is_claimed(index: Index) -> None:
-    """Nobody beside it: the page is claimed at once, pending, and can be committed."""
+    """Without neighbours the page is claimed at once, pending, and can be committed."""
     made = await proposed(index, slots_of(1, 7, (5 << 50, 6 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates is NO_CANDIDATES

@@ -29,7 +29,7 @@ PAGES = 50
 
 
 def unlike(number: int) -> tuple[Slot, ...]:
-    """The places of a page that stands beside no other one."""
+    """The buckets of a page without neighbours."""
     return slots_of(
         number, number * 0x9E3779B97F4A7C15 % (1 << 64), (number << 40, (number + 7) << 50)
     )
