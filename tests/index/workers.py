@@ -63,10 +63,14 @@ async def _store(url: str, log: Path, articles: int, seed: int, lease: float) ->
         while (claim := await decide(index, article, lease)) is not None:
             await asyncio.sleep(0.005)
             if random.random() > 0.1:  # else storage fails
-                os.write(file, f"{article}\n".encode())
-                await index.commit(claim)
-                return
-            await index.release(claim)
+                os.write(file, f"stored {article}\n".encode())
+                if await index.commit(claim):
+                    os.write(file, f"committed {article}\n".encode())
+                    return
+                # The process was starved of the processor for longer than its lease.
+                os.write(file, f"late {article}\n".encode())
+            else:
+                await index.release(claim)
 
     for start in range(0, len(order), 8):
         await asyncio.gather(*(one(article) for article in order[start : start + 8]))
@@ -75,5 +79,6 @@ async def _store(url: str, log: Path, articles: int, seed: int, lease: float) ->
 
 
 def store_articles(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
-    """Entry point of a child process: writes a line to ``log`` for each article it stores."""
+    """Entry point of a child process: writes to ``log`` which article it stores, and then whether
+    the commit succeeded or came after the end of the lease."""
     asyncio.run(_store(url, log, articles, seed, lease))
