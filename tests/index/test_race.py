@@ -31,7 +31,7 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     """Eight processes, on Redis as if on three machines near and far, decide a variant each of the
     same articles at the same moment: one variant of each article is stored, the others are not."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.index.race_workers"])
+    context.set_forkserver_preload(["tests.index.race_preload"])
     start, kept = context.Barrier(PROCESSES), context.Queue()
     async with contextlib.AsyncExitStack() as stack:
         urls = [f"sqlite:{tmp_path / 'index.db'}"]
