@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 JOBS ?= auto
 BIN := $(VENV)/bin
 
-.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean
+.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -80,6 +80,20 @@ $(VENV)/.evaluate: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.docs: $(VENV)/.venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[crawler,docs]'
+	touch $@
+
+# SESSION names one session of noxfile.py; without it all are run whose Python is installed.
+test-matrix: $(VENV)/.matrix
+	$(BIN)/nox $(if $(SESSION),--session $(SESSION))
+
+# What a release uploads: the source, the wheel, and whether a package page can show them.
+dist: $(VENV)/.matrix
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+
+$(VENV)/.matrix: $(VENV)/.venv pyproject.toml
+	$(BIN)/python -m pip install --quiet 'build>=1.2' 'nox>=2024.10.9' 'twine>=6.1'
 	touch $@
 
 clean:

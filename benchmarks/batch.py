@@ -1,4 +1,4 @@
-"""``scrapy dedup files`` beside text-dedup and datatrove, on the same file of synthetic pages.
+"""``scrapy dedup files`` against text-dedup and datatrove, on the same file of synthetic pages.
 
 Run ``python -m benchmarks.batch 10000 100000 1000000``. Pages have about 500 characters; a fifth of
 them are light edits of earlier ones, with 3 of 235 words replaced. Each tool runs in processes of

@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "method = simhash": {"method": "simhash"},
     "method = md5": {"method": "md5"},
 }
-BANDS = (4, 8, 16, 32, 58)
+BANDS = (4, 8, 16, 32, 54)
 DIGEST = 8  # articles on a page
 _SHORTEST = 400  # characters of an article that is taken from a file
 

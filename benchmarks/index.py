@@ -28,7 +28,7 @@ GROWTH_SMALL, GROWTH_FULL = [10_000, 100_000], [10_000, 100_000, 1_000_000, 10_0
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the chosen measurements."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -31,11 +31,19 @@ from dedup_middleware.index.pages import Pages, starts_of, wide_slots
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.redis.expiry import held_by
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    SIMHASH_TABLES,
+)
 from dedup_middleware.model.records import CONTENT
+from dedup_middleware.signature.evidence import BITS
 from tests.servers import RedisServer, running_redis
 
 ADDRESS = 80
+SHINGLES = 280  # of a page: the median; those of Chinese news have as many on average
+ANCHORS = 15
 PART = 100_000  # pages loaded at once
 SAMPLE = 300  # keys of a kind
 LIMITS = {"default": 450.0, "SimHash tables only": 130.0}
@@ -54,6 +62,7 @@ SETTINGS = (
     Setting("default", {}),
     Setting("no address", {"keep_address": False}),
     Setting("4 bands", {"bands": 4}),
+    Setting("sketch", {"evidence": "sketch"}),
     Setting("SimHash tables only", {"method": "simhash", "keep_address": False}),
 )
 
@@ -62,6 +71,9 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
     """Random pages, some at a time."""
     bands = 0 if options.method == "simhash" else options.bands
     tables = [KEY_TABLE, *SIMHASH_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + bands)]
+    evidence = choose_method(options).keeps_payload
+    if evidence:
+        tables += [table for i in range(ANCHORS) for table in ANCHOR_TABLES[i % 4 : i % 4 + 1]]
     for start in range(0, total, PART):
         count = min(PART, total - start)
         rng = np.random.default_rng(start)
@@ -85,13 +97,17 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
             ]
         starts = starts_of(np.full(count, len(tables), np.int64))
         times = np.full(count, 1_700_000_000, np.uint32)
-        yield Pages(content, addresses, [b""] * count, times, slots.ravel(), starts)
+        payloads = [b""] * count
+        if evidence:
+            filters = np.minimum(8192, np.exp(rng.normal(np.log(SHINGLES), 0.6, count))) * BITS / 8
+            payloads = [rng.bytes(1 + int(size)) for size in filters]
+        yield Pages(content, addresses, payloads, times, slots.ravel(), starts)
 
 
 async def fill(index: Index, options: Options, total: int) -> None:
     """Make the index and put pages in."""
     method = choose_method(options)
-    record = RecordLayout(method.fields, text=options.keep_address)
+    record = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
     await index.open({RECORD: record.parameter})
     for pages in pages_of(options, total):
         await index.load(pages)

@@ -61,7 +61,7 @@ class Measured:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the chosen measurements."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -39,11 +39,16 @@ def redis_binary() -> str:
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on."""
+    """A TCP port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def namespace_for(url: str, name: str) -> str:
+    """A namespace for an index in Redis; others have none."""
+    return name if url.startswith("redis") else "dedup"
 
 
 class RedisServer:

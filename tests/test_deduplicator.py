@@ -276,7 +276,7 @@ async def test_lease_of_a_slow_page_is_extended() -> None:
 
 
 async def test_page_of_a_dead_process_can_be_claimed_after_its_lease() -> None:
-    """A claim that nobody renews blocks a like page no longer than the lease."""
+    """A claim that is not renewed blocks a like page no longer than the lease."""
     index = MemoryIndex()
     options = Options(index_url="memory:", lease=0.2, pending_wait=60)
     dead = Deduplicator(options, index=index)
@@ -292,7 +292,7 @@ async def test_page_of_a_dead_process_can_be_claimed_after_its_lease() -> None:
 
 
 async def test_open_claims_are_given_back_at_the_end() -> None:
-    """What is neither committed nor released when the crawl ends blocks nobody."""
+    """What is neither committed nor released when the crawl ends blocks no page."""
     index = MemoryIndex()
     counts = Counts()
     first = Deduplicator(OPTIONS, index=index, count=counts)

@@ -53,9 +53,11 @@ def fingerprint(key: str, seed: int = 1) -> Fingerprint:
 
 
 def other_bands(page: Fingerprint, key: str) -> Fingerprint:
-    """The same page, but for its key and for bands in which nothing stands beside it."""
-    bands = page.bands ^ np.uint64(0xFFFF << 40)
-    return attrs.evolve(page, key=key, key_hash=page.key_hash ^ 0xFFFF << 40, bands=bands)
+    """The same page, but for its key and for bands and anchors that no other page shares."""
+    other = np.uint64(0xFFFF << 40)
+    bands, anchors = page.bands ^ other, page.anchors ^ other
+    key_hash = page.key_hash ^ 0xFFFF << 40
+    return attrs.evolve(page, key=key, key_hash=key_hash, bands=bands, anchors=anchors)
 
 
 def driver_of(index: Index, **fields: object) -> Driver:
@@ -153,7 +155,7 @@ async def test_page_awaited_in_vain_is_proposed_again(harness: Harness) -> None:
 
 
 async def test_strange_neighbour_does_not_take_the_place_away(harness: Harness) -> None:
-    """A page beside another one that says something else is new."""
+    """A page whose neighbour says something else is new."""
     index = await harness.client()
     first, second = fingerprint("https://a/1", 1), fingerprint("https://a/2", 2)
     _, claim = await propose(index, first)
@@ -172,7 +174,7 @@ async def test_strange_neighbour_does_not_take_the_place_away(harness: Harness) 
 async def test_failure_while_judging_gives_the_claim_back(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When neighbours can't be fetched, no claim is left that nobody knows of."""
+    """When neighbours can't be fetched, no claim is left behind."""
     index = await harness.client()
     original = fingerprint("https://a/1")
     _, claim = await propose(index, original)

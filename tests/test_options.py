@@ -24,7 +24,7 @@ def test_defaults_are_usable() -> None:
 
 
 def test_options_are_frozen() -> None:
-    """Nobody can change options behind the back of an open index."""
+    """Options of an open index can't be changed."""
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Options().threshold = 0.1  # type: ignore[misc]
 

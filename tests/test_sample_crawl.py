@@ -180,7 +180,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def crawl(folder: Path) -> None:
-    """Run `scrapy crawl news`; the index lies beside the results."""
+    """Run `scrapy crawl news`; the index is in the folder of the results."""
     index = f"sqlite:{folder.parent / 'index.db'}"
     process = crawl_sample(folder, "-s", f"DEDUP_INDEX_URL={index}", COLUMNS="200")
     assert process.wait(timeout=300) == 0

@@ -230,7 +230,9 @@ async def test_probes_find_what_bands_and_blocks_miss() -> None:
     """Without bands, pages whose SimHashes have no equal block are found by flipped bits."""
     found = []
     for probes in (0, 16):
-        options = Options(index_url="memory:", bands=0, probes=probes, hash_key="1")
+        options = Options(
+            index_url="memory:", evidence="sketch", bands=0, probes=probes, hash_key="1"
+        )
         number = 0
         for seed in range(12):
             text = article(seed, 30)

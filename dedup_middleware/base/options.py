@@ -6,6 +6,7 @@ The names of the settings are the names of the fields in upper case behind
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -76,7 +77,8 @@ class Options:
     namespace: str = option(
         "dedup",
         "str",
-        "Prefix of every key in Redis; indexes with different names do not see each other.",
+        "Prefix of every key in Redis; indexes with different names do not see each other. "
+        "Refused with `sqlite:`: each index is a file there.",
         namespace_check,
     )
 
@@ -149,6 +151,13 @@ class Options:
         "Pages with fewer distinct shingles are compared by their exact text only.",
         between(1, 10_000, " shingles"),
     )
+    evidence: str = option(
+        "filter",
+        "str",
+        "What `content` keeps of a page to compare others with it: a `filter` of all its shingles, "
+        "which finds excerpts and where new words stand, or a `sketch` of 64 bytes.",
+        one_of("filter", "sketch"),
+    )
     segmenter: str = option(
         "jieba",
         "str",
@@ -187,11 +196,17 @@ class Options:
         "more buckets a bit are read.",
         between(0, 16, " bits"),
     )
-    bands: int = option(8, "int", "MinHash bands; each is one more table.", between(0, 58))
+    bands: int = option(8, "int", "MinHash bands; each is one more table.", between(0, 54))
     rows: int = option(3, "int", "Minima in a band.", between(1, 32))
 
     # What happens
     enabled: bool = option(True, "bool", "`False` switches the pipeline off.")
+    reset: bool = option(
+        False,
+        "bool",
+        "Forget all pages of earlier crawls at the start; for the command line: "
+        "`-s DEDUP_RESET=1`.",
+    )
     action: str = option(
         "drop",
         "str",
@@ -318,6 +333,13 @@ class Options:
                 self.threshold,
                 f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits",
             )
+        if self.namespace != "dedup" and self.index_url.startswith("sqlite:"):
+            raise OptionsError(
+                setting_name("namespace"),
+                self.namespace,
+                "only an index in Redis has namespaces; leave it out and name another file in "
+                f"DEDUP_INDEX_URL, for example sqlite:{self.namespace}.db",
+            )
         if self.num_perm not in {128, 256, 512, 1024}:
             raise OptionsError(
                 setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
@@ -345,7 +367,9 @@ class Options:
             if name not in fields:
                 # It may be a password under a name with a slip in it.
                 shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
-                raise OptionsError(name, shown, "no such setting; see docs/settings.md")
+                meant = difflib.get_close_matches(name, fields, n=1)
+                hint = f"do you mean {meant[0]}?" if meant else "see docs/settings.md"
+                raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
             arguments[fields[name].name] = _convert(name, fields[name].metadata["kind"], value)

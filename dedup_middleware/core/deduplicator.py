@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from dedup_middleware.base.errors import (
+    DedupError,
     IndexRefusedError,
     IndexReplacedError,
     IndexUnavailableError,
@@ -97,6 +98,7 @@ class Deduplicator:
         self._faults = FaultLog(logger, time.monotonic)
         self._catch_up = CatchUp(self._enter_later, self._breaker, self._count)
         self._heartbeat: asyncio.Task[None] | None = None
+        self._is_away = False
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -204,10 +206,16 @@ class Deduplicator:
         """The document with its text, extracted from the HTML in a thread if need be."""
         if document.text is not None or document.html is None:
             return document
-        started = time.perf_counter()
-        document = await asyncio.to_thread(read_document, document, self.options.extractor)
-        self._count("seconds/extraction", time.perf_counter() - started)
+        document, seconds = await asyncio.to_thread(self._extract, document)
+        self._count("seconds/extraction", seconds)
         return document
+
+    def _extract(self, document: Document) -> tuple[Document, float]:
+        """The document with its text, and the seconds of processor time that it took."""
+        # Many threads wait for each other here; only their own work is counted.
+        started = time.thread_time()
+        document = read_document(document, self.options.extractor)
+        return document, time.thread_time() - started
 
     async def decide(self, document: Document) -> Verdict:
         """Decide whether the text of a page is stored already.
@@ -260,7 +268,15 @@ class Deduplicator:
             self._failed(error, "The index can't be used")
             return _unchecked(what, INDEX_UNAVAILABLE)
         self._breaker.worked()
+        if self._is_away:
+            self._is_away = False
+            logger.info("The index can be used again: %s", self.options.safe_index_url)
         return verdict
+
+    def report_outage(self, error: DedupError, message: str) -> None:
+        """Log that the index can't be used, so that decisions do not log the same again."""
+        self._is_away = True
+        self._faults.warn(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
         fingerprinter = await self._ready()
@@ -291,7 +307,8 @@ class Deduplicator:
             content_bytes(page),
             page.key if named else None,
             page.payload,
-            exact=self._method.settles_exact,
+            # The title of a short page counts as its text, and the index does not compare titles.
+            exact=self._method.settles_exact and not len(page.wording.title),
         )
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
@@ -409,6 +426,7 @@ class Deduplicator:
             self._claims.settle(verdict.claim)
 
     def _failed(self, error: Exception, message: str, *arguments: object) -> None:
+        self._is_away = True
         self._breaker.failed()
         self._count("error/index", 1)
         self._faults.warn(error, message, *arguments)

@@ -247,8 +247,8 @@ class _Decision:
                 if known:
                     driver.count("claim/retry", 1)
                 await self._take(made)
-                whole = driver.method.keeps_payload
-                ruling = await self._judge_all() if whole else self._judge()
+                lacking = driver.method.keeps_payload and len(self._without_payload(found.records))
+                ruling = await self._judge_all() if lacking else self._judge()
                 if len(found.missing) and (ruling.match is not None or ruling.pending):
                     ruling = await self._judge_all()
             while ruling.pending and ruling.match is None:
@@ -288,6 +288,7 @@ class _Decision:
             made = await driver.index.candidates(slots, distance, MOST_JUDGED)
         total = len(made.near)
         found.add(made, before)
+        self._payloads.update(made.payloads)
         if found.is_cut:
             if not self._rang:
                 driver.count("candidates/cut", 1)
@@ -305,12 +306,23 @@ class _Decision:
         """Judge all candidates; the page records that are missing are fetched."""
         driver, found = self._driver, self._found
         missing = found.missing
-        if len(missing):
-            found.update(await driver.index.fetch(missing))
-        if driver.method.keeps_payload:
-            new = [n for n in found.records.numbers.tolist() if n not in self._payloads]
-            self._payloads.update(zip(new, await driver.index.payloads(new), strict=True))
+        if not driver.method.keeps_payload:
+            if len(missing):
+                found.update(await driver.index.fetch(missing))
+            return self._judge()
+        wanted = [*missing.tolist(), *self._without_payload(found.records)]
+        if wanted:
+            # At the same time, so that both take one round trip.
+            records, payloads = await asyncio.gather(
+                driver.index.fetch(missing), driver.index.payloads(wanted)
+            )
+            found.update(records)
+            self._payloads.update(zip(wanted, payloads, strict=True))
         return self._judge()
+
+    def _without_payload(self, records: PageRecords) -> list[int]:
+        """Ids of pages whose payload was not fetched yet."""
+        return [number for number in records.numbers.tolist() if number not in self._payloads]
 
     def _judge(self) -> Ruling:
         """Judge the candidates whose page record is there."""
@@ -319,7 +331,9 @@ class _Decision:
         if not len(near):
             return NOTHING_ALIKE
         driver.count("candidates", len(near))
-        payloads = [self._payloads[n] for n in near.numbers.tolist()] if self._payloads else ()
+        payloads: Sequence[bytes] = ()
+        if driver.method.keeps_payload:
+            payloads = [self._payloads[number] for number in near.numbers.tolist()]
         return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
 
     async def _wait(self, ruling: Ruling) -> bool:

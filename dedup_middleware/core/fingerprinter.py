@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from dedup_middleware.methods.literature.base import SignatureMethod
     from dedup_middleware.methods.literature.registry import Signer
     from dedup_middleware.signature.simhash import SimHash
+    from dedup_middleware.signature.text import SignedText
     from dedup_middleware.text.extract import Mode
     from dedup_middleware.text.shingle import Shingler
 
-from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
+
+EVIDENCE = (
+    "filter6-clauses4"  # parameter of an index with evidence: bits a shingle, clauses an anchor
+)
+#: words of a page from which on its title does not count as its content
+SHORT = 24
 
 
 def read(document: Document, extractor: Mode) -> Document:
@@ -103,6 +110,7 @@ class Fingerprinter:
         self.hash_key = hash_key
         self._shingler = make_shingler(options, hash_key)
         method = literature(options, hash_key)
+        self._keeps_evidence = options.method == "content" and options.evidence == "filter"
         self._signer = None if method is None else make_signer(method, options, self._shingler)
         self._text_signer = TextSigner(
             self._shingler, options.num_perm, options.bands, options.rows
@@ -116,6 +124,7 @@ class Fingerprinter:
             "minhash": f"affine32-{self.options.num_perm}",
             "bands": f"{self.options.bands}x{self.options.rows}",
             "min_features": str(self.options.min_features),
+            **({"evidence": EVIDENCE} if self._keeps_evidence else {}),
             "method": self.options.method if self._signer is None else self._signer.parameters,
         }
 
@@ -125,7 +134,7 @@ class Fingerprinter:
             document = read(document, self.options.extractor)
         text, key, hash_key = document.text or "", document.key, self.hash_key
         signed = self._text_signer(text)
-        size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed
+        size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed[:9]
         if size < self.options.min_features and document.title:
             # So little text is no evidence alone: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{document.title}\n{text}").exact
@@ -137,6 +146,9 @@ class Fingerprinter:
                 from dedup_middleware.methods.literature.simhashes import simhash_of
 
                 simhash = simhash_of(signature)
+        wording, evidence, anchors = NO_WORDING, b"", signed.anchors[:0]
+        if self._keeps_evidence and size:
+            wording, evidence, anchors = self._evidence(document, signed)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -152,7 +164,24 @@ class Fingerprinter:
             title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
             volatile=self._volatile(value, sums) if size and self.options.probes else (),
             signature=signature,
+            wording=wording,
+            evidence=evidence,
+            anchors=anchors,
         )
+
+    def _evidence(
+        self, document: Document, signed: SignedText
+    ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
+        """Wording, evidence and anchors of a page."""
+        from dedup_middleware.signature.evidence import make_evidence
+
+        title = signed.anchors[:0]
+        if document.title and signed.words < SHORT:
+            title = np.unique(self._shingler.token_hashes(document.title))
+        wording = Wording(
+            signed.order, signed.words, signed.values, signed.positions, signed.sorts, title
+        )
+        return wording, make_evidence(wording), signed.anchors
 
     def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
         from dedup_middleware.signature.simhash import SimHash

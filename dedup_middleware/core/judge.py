@@ -99,11 +99,16 @@ def _match(
         similarity=float(judged.similarity[row]),
         jaccard=float(judged.jaccard[row]),
         distance=None if own is None else int.bit_count(int(records.content["simhash"][row]) ^ own),
-        tables=tuple([method.table_name(table) for table in bits(int(near.tables[row]))]),
+        tables=names_of(method, int(near.tables[row])),
         shared=None if judged.shared is None else int(judged.shared[row]),
         figures=None if judged.figures is None else int(judged.figures[row]),
         rule=judged.reasons[row],
     )
+
+
+def names_of(method: Method, mask: int) -> tuple[str, ...]:
+    """Names of the tables of a bit mask, each once."""
+    return tuple(dict.fromkeys(method.table_name(table) for table in bits(mask)))
 
 
 def bits(mask: int) -> list[int]:

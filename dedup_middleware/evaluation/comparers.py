@@ -91,7 +91,7 @@ class MethodComparer(Comparer):
 def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
     if new.page.is_empty or stored.page.is_empty:
         return Comparison(0.0, False, "no-text")
-    judged = method.judge(new.page, stored.record)
+    judged = method.judge(new.page, stored.record, [stored.page.payload])
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 

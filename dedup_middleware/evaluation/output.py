@@ -211,7 +211,7 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
         lines += 1
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
     axes.grid(alpha=0.3)
-    # Beside the curves, which leave no corner free.
+    # Outside the axes: the curves leave no corner free.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
     return figure
 

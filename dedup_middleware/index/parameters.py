@@ -61,7 +61,10 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     _check_texts(stored, where)
     check_hash_key(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
-    lines = differences(_keyless(stored), _keyless(wanted))
+    lines = [
+        f"{line}{_setting_of(line.partition(':')[0])}"
+        for line in differences(_keyless(stored), _keyless(wanted))
+    ]
     if lines:
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
@@ -71,6 +74,23 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             "DEDUP_INDEX_URL), or remove the index."
         )
     return dict(stored)
+
+
+# What each parameter is made of; those that are missing here belong to the version.
+_SETTINGS: Mapping[str, str] = {
+    "bands": "DEDUP_BANDS x DEDUP_ROWS",
+    "method": "DEDUP_METHOD, DEDUP_METHOD_PARAMETERS",
+    "minhash": "DEDUP_NUM_PERM",
+    "shingler": "DEDUP_SEGMENTER, DEDUP_SHINGLE_WIDTH (3w: 3), DEDUP_USER_DICTIONARY, "
+    "DEDUP_FOLD_TRADITIONAL",
+    "min_features": "DEDUP_MIN_FEATURES",
+    "window": "DEDUP_WINDOW",
+    "record": "DEDUP_KEEP_ADDRESS, DEDUP_METHOD",
+}
+
+
+def _setting_of(parameter: str) -> str:
+    return f" ({_SETTINGS[parameter]})" if parameter in _SETTINGS else ""
 
 
 def _check_texts(stored: Mapping[Any, Any], where: str) -> None:

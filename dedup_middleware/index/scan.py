@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import I64, R8, R64, RI64, U64, compile_all, kernel
 from dedup_middleware.base.kernels import subkernel
-from dedup_middleware.model.buckets import FULL_BUCKET, SIMHASH_TABLES, Neighbours, Slot
+from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    COMMON_ANCHOR,
+    FULL_BUCKET,
+    SIMHASH_TABLES,
+    Neighbours,
+    Slot,
+)
 from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
@@ -22,6 +29,7 @@ from dedup_middleware.signature.hamming import RECORDS, nearest_records
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
 _WIDE = np.uint64(SIMHASH_RECORD)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
@@ -35,7 +43,8 @@ def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> N
     """Scan what was read from the buckets of ``slots``.
 
     SimHash records match within ``distance`` bits, others when the suffix
-    is equal. Bytes behind the last whole record are counted as corrupt and skipped.
+    is equal; an anchor that too many pages share matches none. Bytes behind the last whole record
+    are counted as corrupt and skipped.
 
     :param data: bytes of each bucket, in the order of ``slots``
     :param distance: largest Hamming distance, 0..64
@@ -104,17 +113,20 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
                     near &= near - _ONE
                 byte += RECORDS
         else:
+            first = found
             for j in range(count):
                 word = words[at + np.uint64(j)]
                 if word >> _SHIFT == head:
                     numbers[found] = word & _MASK
                     tables[found] = table
                     found += 1
+            if _FIRST_ANCHOR <= table <= _LAST_ANCHOR and found - first >= COMMON_ANCHOR:
+                found = first
         at += np.uint64(rows[3 * i + 2])
     return found
 
 
-class Beside(NamedTuple):
+class ScanHits(NamedTuple):
     """Candidates of some pages.
 
     Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
@@ -141,7 +153,7 @@ def scan_answers(
     tables: NDArray[np.uint64],
     counts: NDArray[np.int64],
     distance: int,
-) -> Beside:
+) -> ScanHits:
     """Gather the candidates of some pages from a reply of ``propose.lua``.
 
     :param own: of every page its number, 0 if it was not claimed
@@ -181,7 +193,7 @@ def scan_answers(
         rows,
         row_starts,
     )
-    return Beside(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
+    return ScanHits(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
 
 
 @subkernel
@@ -243,7 +255,7 @@ def _gather(
     rows: Any,
     row_starts: Any,
 ) -> Any:
-    """Fill the arrays of :class:`Beside`; how many SimHash records were compared.
+    """Fill the arrays of :class:`ScanHits`; how many SimHash records were compared.
 
     ``marks``: of every candidate its row, or whether it has none.
     """

@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    COMMON_ANCHOR,
     FULL_BUCKET,
     NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
@@ -30,6 +32,8 @@ from dedup_middleware.model.records import (
 
 _FIRST_WIDE = SIMHASH_TABLES[0] << 16
 _BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+_FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
+_BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
 _NUMBER = NUMBER_BITS // 8
 _REMAINDER = BAND_SUFFIX_BITS // 8
 _MANY = 64  # neighbours from which on the kernel finds them faster
@@ -68,7 +72,8 @@ def unknown_neighbours(
                 size += len(raw)
                 continue
             corrupt += len(raw) % BAND_RECORD
-            _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
+            if not is_common(bucket, heads[i], raw):
+                _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
             if len(masks) > _MANY:
                 flat = [(slots[j], one) for j, some in enumerate(held) for one in some if one]
                 left = _left(_scanned(flat, distance), known, upto)
@@ -93,6 +98,18 @@ def unknown_neighbours(
         np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
     )
     return near, any([mask & NON_SIMHASH_TABLES for mask in tables])  # noqa: C419 - faster for one or two
+
+
+def is_common(bucket: int, head: int, raw: bytes) -> bool:
+    """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
+    if not _FIRST_ANCHOR <= bucket < _BEHIND_ANCHORS:
+        return False
+    wanted, pages = head.to_bytes(_REMAINDER, "little"), 0
+    place = raw.find(wanted, _NUMBER)
+    while place >= 0 and pages < COMMON_ANCHOR:
+        pages += place % BAND_RECORD == _NUMBER
+        place = raw.find(wanted, place + 1)
+    return pages >= COMMON_ANCHOR
 
 
 def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:

@@ -16,6 +16,7 @@ from dedup_middleware.model.buckets import (
     KEY_TABLE,
     Slot,
     Slots,
+    anchor_slots,
     band_slots,
     hash_slot,
     simhash_slots,
@@ -76,7 +77,8 @@ class Method(ABC):
         key = hash_slot(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
             return (key, hash_slot(EXACT_TABLE, page.exact))
-        return (key, *simhash_slots(page.simhash), *band_slots(page.bands))
+        bands, anchors = band_slots(page.bands), anchor_slots(page.anchors.tolist())
+        return (key, *simhash_slots(page.simhash), *bands, *anchors)
 
     def places(self, page: Fingerprint) -> Slots:
         """The same as :meth:`slots`, as numbers."""

@@ -6,6 +6,7 @@ from dedup_middleware.base.options import PRESETS, SKETCH_BITS, Options
 from dedup_middleware.methods import minhash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content
+from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.methods.literature.bysignature import BySignature
 from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.simhash import SimHashMethod
@@ -33,7 +34,8 @@ def choose_method(options: Options) -> Method:
             min_features=options.min_features,
             sketch_bits=sketch_bits,
         )
-    return Content(
+    kind = ContentByEvidence if options.evidence == "filter" else Content
+    return kind(
         threshold=PRESETS[options.preset] if options.threshold is None else options.threshold,
         scan_distance=options.scan_distance,
         min_features=options.min_features,

@@ -1,4 +1,4 @@
-"""The default rule: a page is a duplicate when a stored page already says what it says.
+"""The rule by sketches, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page.
 
 Similarity decides, not distance, in one of three measures. They are computed from the Jaccard
 index J of two sketches (b-bit minwise hashing, Li and Konig 2010) and the numbers of shingles a
@@ -68,7 +68,7 @@ _REASONS: Final = (
 )
 _DUPLICATE: Final = 1
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
-_FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
+FIGURES_AT, CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 _SKETCH_AT = _OFFSETS["sketch"]
 LONG: Final = 128  # shingles from which a page gets the whole allowance of the threshold
 #: least threshold for a page of the same host under another title
@@ -124,9 +124,9 @@ class Content(Method):
         jaccard, figures, turned = compare(
             records,
             page.figures,
-            _FIGURES_AT,
+            FIGURES_AT,
             page.clauses,
-            _CLAUSES_AT,
+            CLAUSES_AT,
             page.sketch,
             _SKETCH_AT,
             self.sketch_bits,
@@ -162,7 +162,7 @@ class Content(Method):
             return Slots.of(self.slots(page))
         from dedup_middleware.methods.placing import whole_page  # numba stays lazy
 
-        return Slots(whole_page(page.key_hash, page.simhash, page.bands))
+        return Slots(whole_page(page.key_hash, page.simhash, page.bands, page.anchors[:0]))
 
     def probes(self, page: Fingerprint) -> tuple[Slot, ...]:
         """Further buckets to look into: those of the SimHash with volatile bits flipped."""

@@ -21,7 +21,11 @@ from dedup_middleware.model.records import (
 KEY_TABLE = 0
 EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
-FIRST_BAND_TABLE = 6
+ANCHOR_TABLES = (6, 7, 8, 9)
+FIRST_BAND_TABLE = 10
+MOST_BANDS = 64 - FIRST_BAND_TABLE  # a table is a bit of a mask of 64
+#: pages with one anchor from which on it is ignored: so many pages say it that it finds no excerpt
+COMMON_ANCHOR = 32
 _MASK64 = (1 << 64) - 1
 _MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
 
@@ -145,12 +149,21 @@ def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
     return tuple(hash_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
 
 
+def anchor_slots(anchors: Iterable[int]) -> tuple[Slot, ...]:
+    """Places of the anchors, of each its own. Where two share a bucket, the first has it."""
+    places: dict[int, Slot] = {}
+    for anchor in anchors:
+        slot = hash_slot(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
+        places.setdefault(slot.bucket, slot)
+    return tuple(places.values())
+
+
 @cache
 def table_name(table: int) -> str:
     """Name of a table for people.
 
-    >>> [table_name(t) for t in (0, 1, 2, 5, 6)]
-    ['key', 'exact', 'simhash/0', 'simhash/48', 'band/0']
+    >>> [table_name(t) for t in (0, 1, 2, 5, 6, 10)]
+    ['key', 'exact', 'simhash/0', 'simhash/48', 'anchor', 'band/0']
     """
     if table == KEY_TABLE:
         return "key"
@@ -158,7 +171,7 @@ def table_name(table: int) -> str:
         return "exact"
     if table in SIMHASH_TABLES:
         return f"simhash/{16 * (table - SIMHASH_TABLES[0])}"
-    return f"band/{table - FIRST_BAND_TABLE}"
+    return "anchor" if table in ANCHOR_TABLES else f"band/{table - FIRST_BAND_TABLE}"
 
 
 @attrs.frozen(eq=False)

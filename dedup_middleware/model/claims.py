@@ -64,13 +64,15 @@ class Candidates:
     ``near``: their ids, and the tables in which they were found; equal suffixes in the band, key
     and exact tables, SimHashes within the distance in the others. ``pages``: their page records,
     ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: those
-    that came with the answer. ``more``: there are more candidates than one answer holds; see
-    ``Index.candidates``. Where an exact copy settles an entry, it may be the only candidate.
+    that came with the answer, ``payloads`` theirs, if the index keeps any. ``more``: there are more
+    candidates than one answer holds; see ``Index.candidates``. Where an exact copy settles an
+    entry, it may be the only candidate.
     """
 
     near: Neighbours = NO_NEIGHBOURS
     pages: PageRecords = NO_PAGES
     addresses: Mapping[int, str | None] = attrs.field(factory=dict)
+    payloads: Mapping[int, bytes] = attrs.field(factory=dict)
     more: bool = False
 
     @property

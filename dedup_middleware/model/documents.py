@@ -52,7 +52,8 @@ class Match:
 
     :param key: document key of the stored page; None when the index keeps no addresses
     :param number: its page id in the index
-    :param similarity: share of the new page's shingles that the stored page holds, 0 to 1
+    :param similarity: 0 to 1, as the method computes it: the page is a duplicate by every threshold
+        up to it
     :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
     :param distance: Hamming distance of the SimHashes in bits, None where one has none
     :param tables: names of the tables that found it

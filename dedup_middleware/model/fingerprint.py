@@ -8,6 +8,55 @@ from numpy.typing import NDArray
 
 
 @attrs.frozen(eq=False)
+class Wording:
+    """The words of a page in order, as hashes, by which it is compared with evidence.
+
+    ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals,
+    ``positions``: int32[v] the word that each stands at, ascending, and ``sorts``: uint8[v] whether
+    it may be a year or stands in a date line (see ``text/figures.py``); ``title``: uint64[t] words
+    of the title, none of a long page.
+    """
+
+    order: NDArray[np.uint64]
+    words: int
+    values: NDArray[np.uint64]
+    positions: NDArray[np.int32]
+    sorts: NDArray[np.uint8]
+    title: NDArray[np.uint64]
+
+    def to_bytes(self) -> bytes:
+        """The wording as bytes, little-endian, for :meth:`from_bytes`."""
+        sizes = np.array((len(self.order), self.words, len(self.values), len(self.title)), "<i8")
+        parts = (sizes, self.order, self.values, self.title, self.positions, self.sorts)
+        return b"".join(part.tobytes() for part in parts)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Wording:
+        """What :meth:`to_bytes` has packed; nothing at all for no bytes.
+
+        :raises ValueError: other bytes
+        """
+        if not raw:
+            return NO_WORDING
+        shingles, words, values, title = np.frombuffer(raw, "<i8", 4).tolist()
+        at, parts = 32, []
+        for count, dtype in (
+            (shingles, np.dtype("<u8")),
+            (values, np.dtype("<u8")),
+            (title, np.dtype("<u8")),
+            (values, np.dtype("<i4")),
+            (values, np.dtype("u1")),
+        ):
+            parts.append(np.frombuffer(raw, dtype, count, at).copy())
+            at += count * dtype.itemsize
+        return cls(parts[0], words, parts[1], parts[3], parts[4], parts[2])
+
+
+_NOTHING = np.empty(0, np.uint64)
+NO_WORDING = Wording(_NOTHING, 0, _NOTHING, np.empty(0, np.int32), np.empty(0, np.uint8), _NOTHING)
+
+
+@attrs.frozen(eq=False)
 class Signature:
     """What an index keeps of a page for one method.
 
@@ -31,8 +80,10 @@ class Fingerprint:
     and of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
     0 where there is none. ``signature`` is that of a method of the literature, if
     ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
-    SimHash, ``simhash`` is the same. ``volatile`` names the bits of the SimHash to be flipped in
-    further probes (``DEDUP_PROBES``).
+    SimHash, ``simhash`` is the same. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is what an index
+    keeps to compare the ``wording`` of other pages with, and ``anchors`` uint64[a] are the hashes
+    of some clauses. ``volatile`` names the bits of the SimHash to be flipped in further probes
+    (``DEDUP_PROBES``).
     """
 
     key: str
@@ -49,11 +100,14 @@ class Fingerprint:
     title: int = 0
     volatile: tuple[int, ...] = ()
     signature: Signature | None = attrs.field(default=None, repr=False)
+    wording: Wording = attrs.field(default=NO_WORDING, repr=False)
+    evidence: bytes = attrs.field(default=b"", repr=False)
+    anchors: NDArray[np.uint64] = attrs.field(default=_NOTHING, repr=False)
 
     @property
     def payload(self) -> bytes:
         """What an index keeps of the page in addition to its CONTENT record."""
-        return b"" if self.signature is None else self.signature.payload
+        return self.evidence if self.signature is None else self.signature.payload
 
     @property
     def is_empty(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scrapy.settings import BaseSettings
 
+from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.plugin.pipeline import DedupPipeline
 
 # After the pipelines that clean items (300 by custom), before those that store them (800).
@@ -13,9 +14,11 @@ PRIORITY = 450
 class Addon:
     """Puts :class:`~dedup_middleware.DedupPipeline` among the item pipelines.
 
-    A priority given in ``ITEM_PIPELINES`` is kept; None there switches the pipeline off.
+    A priority given in ``ITEM_PIPELINES`` is kept; None there switches the pipeline off. Dropped
+    pages are logged in one line each, unless the project has a ``LOG_FORMATTER`` of its own.
     """
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy before the crawl."""
         settings.setdefault_in_component_priority_dict("ITEM_PIPELINES", DedupPipeline, PRIORITY)
+        settings.set("LOG_FORMATTER", DropLogFormatter, "addon")

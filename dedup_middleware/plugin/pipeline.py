@@ -16,6 +16,7 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError, Opti
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, REVISIT, UNCHECKED
 from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
+from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
     PageFields,
@@ -25,7 +26,7 @@ from dedup_middleware.plugin.items import (
     mark,
     read_fields,
 )
-from dedup_middleware.plugin.settings import options_from_settings
+from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
 from dedup_middleware.plugin.summary import Summary
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from dedup_middleware.core.deduplicator import Deduplicator
+    from dedup_middleware.index.base import Index
     from dedup_middleware.journal.writer import Recorder
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.metrics import Exporter
+    from dedup_middleware.plugin.notices import FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +85,12 @@ class DedupPipeline:
         self._recorder: Recorder | None = None
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
+        self._field_check: FieldCheck | None = None
+        self._is_opening = False
         self._inflight = InFlight(self._read)
         self._stats = crawler.stats  # read once: Scrapy checks every access
         self._warned: set[object] = set()
+        self._closing: asyncio.Future[None] | None = None
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
         connect(self._on_dropped, signals.item_dropped)
@@ -113,37 +119,39 @@ class DedupPipeline:
     async def open_spider(self) -> None:
         """Load kernels and dictionary, open the index.
 
-        :raises CloseSpider: a setting or the index can't be used
+        :raises CloseSpider: a setting or the index can't be used; Scrapy then exits with 1
         """
         if self._settings_error is not None:
-            logger.error("The crawl is not started: %s", self._settings_error)
-            raise CloseSpider("dedup_settings")
+            raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
         from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.counting import counted
+        from dedup_middleware.plugin.notices import FieldCheck
 
+        self._is_opening = True
         try:
             self._exporter = self._make_exporter()
+            make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._count)
             self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
             await self._deduplicator.open()
+            await self._begin(index)
         except IndexUnavailableError as error:
             self._count("error/index", 1)
-            logger.warning(
-                "The index %s can't be used yet, DEDUP_ON_ERROR=%s applies until it can: %s",
-                self.options.safe_index_url,
-                self.options.on_error,
-                error,
-            )
             if self.options.on_error == "close":
-                raise CloseSpider("dedup_index_unavailable") from None
+                raise self._not_started(error, "dedup_index_unavailable") from None
+            assert self._deduplicator is not None
+            self._deduplicator.report_outage(
+                error, f"The index can't be used yet, DEDUP_ON_ERROR={self.options.on_error}"
+            )
         except OptionsError as error:
-            logger.error("The crawl is not started: %s", error)
-            raise CloseSpider("dedup_settings") from None
+            raise self._not_started(error, "dedup_settings") from None
         except DedupError as error:
-            logger.error("The crawl is not started: %s", error)
-            raise CloseSpider("dedup_index_refused") from None
+            raise self._not_started(error, "dedup_index_refused") from None
+        finally:
+            self._is_opening = False
+        self._field_check = FieldCheck(self.options, self.crawler.settings)
         self._recorder = Recorder(self.options, self._count)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
@@ -151,6 +159,18 @@ class DedupPipeline:
             self._summary.start()
         if self._exporter is not None:
             self._exporter.start()
+
+    async def _begin(self, index: Index) -> None:
+        from dedup_middleware.plugin.notices import reset, tell_contents
+
+        if self.options.reset:
+            await reset(index, self.options)
+        await tell_contents(index, self.options, self.crawler.settings)
+
+    def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
+        logger.error("The crawl is not started: %s", error)
+        fail(self.crawler)
+        return CloseSpider(reason)
 
     def _make_exporter(self) -> Exporter | None:
         if not self.options.metrics_port:
@@ -233,6 +253,8 @@ class DedupPipeline:
         if is_skipped(adapter, self.options):
             self._count("skipped/opt-out", 1)
             return None
+        if self._field_check is not None:
+            self._field_check.look(fields, adapter)
         document = document_of(fields)
         if document is None:
             self._count("skipped/no-content", 1)
@@ -327,6 +349,10 @@ class DedupPipeline:
             self._count("dropped", 1)
             raise Dropped(verdict, log_level="WARNING")
         if self.options.on_error == "close" and self.crawler.engine is not None:
+            if self._closing is not None:
+                return
+            logger.error("The spider is closed: the index can't be used, and DEDUP_ON_ERROR=close")
+            fail(self.crawler)
             # The item itself is kept: closing loses no page that was fetched.
             self._closing = asyncio.ensure_future(
                 self.crawler.engine.close_spider_async(reason="dedup_index_unavailable")
@@ -372,6 +398,8 @@ class DedupPipeline:
 
     def _count(self, name: str, n: float) -> None:
         kind, _, stage = name.partition("/")
+        if self._is_opening and kind == "index":  # the stats are about pages
+            return
         if kind == "seconds" and self._summary is not None:
             self._summary.time(stage, n)
         if self._stats is not None:

@@ -25,5 +25,15 @@ def options_from_settings(settings: BaseSettings) -> Options:
         str(name): settings.get(str(name)) for name in settings if str(name).startswith(PREFIX)
     }
     if values.get("DEDUP_INDEX_URL") is None:
-        values["DEDUP_INDEX_URL"] = f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
+        values["DEDUP_INDEX_URL"] = _default_url()
     return Options.from_mapping(values)
+
+
+def _default_url() -> str:
+    return f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
+
+
+def make_data_folder(settings: BaseSettings, options: Options) -> None:
+    """Make the project's data directory, if the index is where it is by default."""
+    if settings.get("DEDUP_INDEX_URL") is None and options.index_url == _default_url():
+        Path(options.index_url.removeprefix("sqlite:")).parent.mkdir(parents=True, exist_ok=True)

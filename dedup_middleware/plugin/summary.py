@@ -120,11 +120,17 @@ class Summary:
         )
 
     def stop(self) -> None:
-        """No more lines; the stats get their last values."""
+        """Write the last line, of the whole crawl; the stats get their last values.
+
+        Without an interval no line is written.
+        """
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self.publish()
+        if self._interval > 0:
+            self._interval = 0  # the rate of an interval that has not ended says nothing
+            logger.info("%s", self.line())
 
 
 def _percent(part: int, whole: int) -> str:

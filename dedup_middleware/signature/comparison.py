@@ -51,6 +51,37 @@ def compare(
     return found
 
 
+def differing_places(
+    records: NDArray[np.uint8],
+    figures: NDArray[np.uint8],
+    figures_at: int,
+    clauses: NDArray[np.uint8],
+    clauses_at: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The second and third of what :func:`compare` returns, without sketches.
+
+    :param records: uint8[n, m], a row for each of the others
+    :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
+    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
+    """
+    found: tuple[NDArray[np.int64], NDArray[np.int64]] = _differing(
+        records, figures, figures_at, clauses, clauses_at
+    )
+    return found
+
+
+@kernel(types.Tuple((I64, I64))(R8_2, R8, types.uint64, R8, types.uint64))
+def _differing(records: Any, figures: Any, figures_at: Any, clauses: Any, clauses_at: Any) -> Any:
+    count = np.uint64(records.shape[0])
+    places, opposites = np.empty(count, np.int64), np.empty(count, np.int64)
+    for row in range(count):
+        places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
+        opposites[row] = turned(
+            clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]
+        )
+    return places, opposites
+
+
 @kernel(
     types.Tuple((F64, I64, I64))(
         R8_2, R8, types.uint64, R8, types.uint64, R64, types.uint64, types.int64, types.uint64
@@ -68,15 +99,10 @@ def _compare(
     lowest: Any,
 ) -> Any:
     count = np.uint64(records.shape[0])
-    jaccards, places = np.empty(count, np.float64), np.empty(count, np.int64)
-    opposites = np.empty(count, np.int64)
+    jaccards = np.empty(count, np.float64)
     # In a loop of its own, which keeps the vectors of the page in registers.
     for row in range(count):
         theirs = row * np.uint64(records.shape[1]) + sketch_at
         jaccards[row] = estimate(differing_groups(records, theirs, sketch, bits, lowest), bits)
-    for row in range(count):
-        places[row] = conflicts(figures, records[row, figures_at : figures_at + np.uint64(48)])
-        opposites[row] = turned(
-            clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]
-        )
+    places, opposites = _differing(records, figures, figures_at, clauses, clauses_at)
     return jaccards, places, opposites

@@ -34,6 +34,7 @@ class SignedText(NamedTuple):
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
     ``simhash`` and its ``sums`` say nothing where ``size`` is 0. Shapes: ``sums`` int64[64],
     ``minhash`` uint32[K], ``sketch`` uint64[8], ``bands`` uint64[B], ``figures`` uint8[48].
+    ``words`` and what follows is the wording, see :class:`.Shingles`.
     """
 
     size: int
@@ -45,6 +46,12 @@ class SignedText(NamedTuple):
     bands: NDArray[np.uint64]
     figures: NDArray[np.uint8]
     clauses: NDArray[np.uint8]
+    words: int
+    order: NDArray[np.uint64]
+    values: NDArray[np.uint64]
+    positions: NDArray[np.int32]
+    sorts: NDArray[np.uint8]
+    anchors: NDArray[np.uint64]
 
 
 def _check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -94,13 +101,13 @@ class TextSigner:
         figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
         made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
         raw = self._shingler.code_points(text)
-        ready, size, exact, value = _sign_text(raw, False, *self._rest, *made)
+        ready, size, exact, value, *rest = _sign_text(raw, False, *self._rest, *made)
         if not ready:
             raw = self._shingler.code_points(text, composed=True)
-            _, size, exact, value = _sign_text(raw, True, *self._rest, *made)
+            _, size, exact, value, *rest = _sign_text(raw, True, *self._rest, *made)
         if self._room != self._num_perm:
             minhash = minhash[: self._num_perm]
-        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses)
+        return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
 
 
 @allocating_subkernel
@@ -145,7 +152,10 @@ def _sign(
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
-_RESULT = types.Tuple((types.boolean, types.int64, types.uint64, types.uint64))
+_INTS = types.Array(types.int32, 1, "C")
+_RESULT = types.Tuple(
+    (types.boolean, types.int64, types.uint64, types.uint64, types.int64, U64, U64, _INTS, U8, U64)
+)
 
 
 @kernel(
@@ -175,12 +185,16 @@ def _sign_text(
     banded: NDArray[np.uint64],
     figures: NDArray[np.uint8],
     turns: NDArray[np.uint8],
-) -> tuple[bool, int, Word, Word]:
-    ready, features, counts, _, places, clauses, _, exact = read_text(
+) -> tuple[Any, ...]:
+    read = read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
+    ready, features, counts, _, places, clauses, words, exact = read[:8]
+    order, numerals, positions, sorts, anchors = read[8:]
     value = np.uint64(0)
     if ready:
         made = (sums, minima, sketch, banded, figures, turns)
         value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
-    return ready, features.size, exact, value
+    return (
+        ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors
+    )  # fmt: skip

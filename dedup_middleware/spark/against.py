@@ -78,6 +78,7 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
         F.lit(False).alias("copied"),
         F.lit(True).alias("named"),
         F.lit(None).cast("array<bigint>").alias("probes"),
+        F.lit(None).cast("binary").alias("judged"),
     )
 
 

@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import is_wide, starts_of
+from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.buckets import Slots
-from dedup_middleware.model.fingerprint import Fingerprint, Signature
+from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
 
 _NO_MINIMA = np.empty(0, np.uint32)
@@ -87,13 +89,30 @@ def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
     return rows
 
 
-def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
+def judged_by(method: Method, page: Fingerprint) -> bytes:
+    """What a method judges a page by in addition to its record, as one column holds it."""
+    if isinstance(method, ContentByEvidence):
+        return page.wording.to_bytes()
+    return page.payload
+
+
+def kept_of(method: Method, judged: bytes) -> bytes:
+    """The payload of a page, from what it is judged by."""
+    if isinstance(method, ContentByEvidence):
+        from dedup_middleware.signature.evidence import make_evidence
+
+        return make_evidence(Wording.from_bytes(judged)) if judged else b""
+    return judged
+
+
+def page_of(method: Method, content: NDArray[np.void], judged: bytes = b"") -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
-    :param payload: what the method keeps in addition
+    :param judged: what :func:`judged_by` returns
     """
     record = content[0]
+    worded = isinstance(method, ContentByEvidence)
     return Fingerprint(
         key="",
         key_hash=int(record["key"]),
@@ -107,5 +126,6 @@ def page_of(content: NDArray[np.void], payload: bytes = b"") -> Fingerprint:
         clauses=np.ascontiguousarray(record["clauses"]),
         host=int(record["host"]),
         title=int(record["title"]),
-        signature=Signature((), payload) if payload else None,
+        signature=Signature((), judged) if judged and not worded else None,
+        wording=Wording.from_bytes(judged if worded else b""),
     )

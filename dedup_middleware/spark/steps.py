@@ -13,6 +13,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.ranking import is_dropped
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.job_settings import Job
@@ -34,7 +35,7 @@ _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # in one partition of those that are judged
 _NUMBERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
-           "payload")  # fmt: skip
+           "payload", "judged")  # fmt: skip
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -61,7 +62,7 @@ class Steps:
     def ordered(self) -> DataFrame:
         """Every page that was read, with its ``order``: narrow, without the input's columns."""
         names = ("position", "rank", "key", "named", "size", "content", "key_hash", "simhash",
-                 "twin", "slots", "probes", "payload")  # fmt: skip
+                 "twin", "slots", "probes", "payload", "judged")  # fmt: skip
         readable = self.pages.where(F.col(self._own("error")).isNull())
         by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
         narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
@@ -151,14 +152,16 @@ class Steps:
 
     @cached_property
     def _pairs(self) -> DataFrame:
-        """Pages with their candidates, by :mod:`.blocks`."""
-        return self.stages.table(
-            "work/pairs",
-            lambda: candidate_pairs(
+        """Pages with their candidates, by :mod:`.pair_blocks`."""
+
+        def made() -> DataFrame:
+            found = candidate_pairs(
                 self.single, self.job, self.method.scan_distance, self.partitions
-            ),
-            _NUMBERS,
-        )
+            )
+            # Pages may share several anchors of one table, each of which makes them a pair.
+            return found.distinct() if isinstance(self.method, ContentByEvidence) else found
+
+        return self.stages.table("work/pairs", made, _NUMBERS)
 
     @cached_property
     def edges(self) -> DataFrame:
@@ -178,7 +181,8 @@ class Steps:
                 F.lit(OWN).alias("kind"),
                 F.lit(None).cast("bigint").alias("candidate"),
                 searched().alias("places"),
-                *of_page,
+                "content",
+                F.col("judged").alias("payload"),
             )
             # Most pages have no candidates.
             own = own.join(found.select("page").distinct(), "page", "left_semi")
@@ -244,7 +248,7 @@ class Steps:
             mask.alias("tables"),
             F.col("named").cast("bigint").alias("flags"),
             "content",
-            "payload",
+            F.col("judged").alias("payload"),
             F.when(F.col("contested"), F.col("kept_at")).otherwise(F.col("order")).alias("kept_at"),
         )
         theirs = (
@@ -309,7 +313,8 @@ class Steps:
 
         def made() -> DataFrame:
             own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
-                   "key_hash", "simhash", "twin", "slots", "probes", "payload")]  # fmt: skip
+                   "key_hash", "simhash", "twin", "slots", "probes", "payload",
+                   "judged")]  # fmt: skip
             place = self._own("position")
             pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
             if self._sorted:

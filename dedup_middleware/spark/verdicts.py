@@ -18,14 +18,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.judge import bits
+from dedup_middleware.core.judge import names_of
 from dedup_middleware.core.ranking import Ranking, rank
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import COMMON, Content
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
-from dedup_middleware.spark.columns import flat, page_of, runs_of, to_binary, to_content, words
+from dedup_middleware.spark.columns import (
+    flat,
+    kept_of,
+    page_of,
+    runs_of,
+    to_binary,
+    to_content,
+    words,
+)
 from dedup_middleware.spark.pairing import common_tables
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
@@ -77,7 +85,8 @@ def edge_flags(
     A candidate that could never make the page a duplicate still matters if it may keep another
     one from it: in the rule ``content``, a page of the same host.
     """
-    judged = method.judge(page_of(own, payload), candidates.content, candidates.payloads)
+    page = page_of(method, own, payload)
+    judged = method.judge(page, candidates.content, candidates.payloads)
     sure = judged.duplicate
     # All candidates were judged, kept or not: with fewer it can only become sure.
     could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
@@ -267,7 +276,8 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
 
 def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
     tables = page.tables & ~(1 << KEY_TABLE) | same_key << KEY_TABLE
-    own = Candidates(np.array([page.kept_at]), np.array([tables]), page.own, [page.payload])
+    kept = kept_of(method, page.payload)
+    own = Candidates(np.array([page.kept_at]), np.array([tables]), page.own, [kept])
     return _best(method, page, own)
 
 
@@ -278,7 +288,7 @@ def ranked(
 
     :param named: whether the key of the page names it, instead of its content
     """
-    judged = method.judge(page_of(own, payload), kept.content, kept.payloads)
+    judged = method.judge(page_of(method, own, payload), kept.content, kept.payloads)
     same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
     return judged, rank(judged, [int(State.COMMITTED)] * len(kept), same_key.tolist())
 
@@ -297,7 +307,7 @@ def _best(method: Method, page: Page, kept: Candidates) -> tuple[Any, ...]:
         float(judged.similarity[best]),
         float(judged.jaccard[best]),
         int(page.own["simhash"][0] ^ kept.content["simhash"][best]).bit_count(),
-        [method.table_name(table) for table in bits(mask)],
+        list(names_of(method, mask)),
     )
 
 

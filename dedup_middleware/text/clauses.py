@@ -35,8 +35,10 @@ from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, polarity_of
 
 Hashes = NDArray[np.uint64]
 
-#: kinds of the table of words: 1 for a stop word, plus twice the polarity
+#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 128 for a numeral
+#: written as a word
 STOP: Final = 1
+NUMBER: Final = 128
 _SPACE: Final = ord(" ")
 _HYPHEN: Final = ord("-")
 _WORD: Final = (1 << 64) - 1

@@ -26,7 +26,7 @@ _CLEAR = 1.1
 _DOUBTFUL = 0.75
 # How much a declaration adds to the score of its encoding.
 _DECLARED_BONUS = 0.2
-# Valid sequences a broken one needs beside it for a page to count as damaged UTF-8.
+# Valid sequences needed for each broken one for a page to count as damaged UTF-8.
 _UTF8_GOOD_PER_ERROR = 5
 # Codecs from bytes to text that no page is written in: notations of programs and of host names.
 _NOTATIONS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape"})

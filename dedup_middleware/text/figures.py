@@ -67,6 +67,11 @@ _VOLUMES: Final = np.array(sorted(map(ord, "篇集册卷")), np.uint32)
 _HALVES: Final = np.array(sorted(map(ord, "年场月时段程期")), np.uint32)
 PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3  # the lowest two bits of a kind
 KIND: Final = 3
+YEAR: Final = 1  # a number that may be a year
+DATED: Final = 2  # a figure in a date line
+STAMP: Final = 3  # a figure of a whole date with a time of day behind it
+_COLON: Final = ord(":")
+_FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
@@ -392,12 +397,34 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     return rows[: _read_figures(codes, flags, where, room, rows)]
 
 
+@subkernel
+def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark time stamps: three figures next to each other, one of them a year, and behind them two
+    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00."""
+    for row in range(rows.shape[0] - 4):
+        joined, year = True, False
+        for i in range(row, row + 3):
+            joined = joined and rows[i + 1, 3] - rows[i, 4] <= 2
+            year = year or kinds[i] == YEAR
+        colon = rows[row + 4, 3] == rows[row + 3, 4] + 1 and codes[rows[row + 3, 4]] == _COLON
+        if not (joined and year and colon):
+            continue
+        last = row + 4
+        if last + 1 < rows.shape[0] and rows[last + 1, 3] == rows[last, 4] + 1:
+            last += 1 if codes[rows[last, 4]] == _COLON else 0
+        for i in range(row, last + 1):
+            kinds[i] = STAMP
+
+
 @allocating_subkernel
 def hash_figures(
     codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+) -> tuple[
+    NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint8]
+]:
     """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
-    symbols and names, see `locate`.
+    symbols and names, see `locate`; then of every figure in order its hash, where it begins, and
+    whether it is a `YEAR`, stands in a date line (`DATED`) or in a time stamp (`STAMP`).
 
     The flags of names of months are changed.
     """
@@ -411,8 +438,17 @@ def hash_figures(
         unit += (kind >> np.uint64(2)) << np.uint64(32)
         value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    entries = locate(codes, flags, where[:room], rows, hashes, names, keys)
-    return distinct(hashes, rows.shape[0])[0], entries
+    kinds, begins = np.empty(hashes.size, np.uint8), np.empty(hashes.size, np.int32)
+    for row in range(hashes.size):
+        kinds[row], begins[row] = DATED, rows[row, 3]
+    entries = locate(codes, flags, where[:room], rows, hashes, kinds, names, keys)
+    for row in range(hashes.size):
+        exponent = rows[row, 1]
+        if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:
+            number = rows[row, 0] * 10**exponent
+            kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
+    _mark_stamps(codes, rows, kinds)
+    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, begins, kinds
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:

@@ -1,6 +1,6 @@
 """Names: in Chinese text those of persons, by the tags of the dictionary and by surnames.
 
-Two pages on one template may differ in a name alone (who met whom, who won, who was dismissed).
+Two pages on one template may differ in a name alone (of a team, a winner, a dismissed minister).
 A name is
 
 - a word that the dictionary tags as one (`nr`, `nrfg`, `nrt`): of two or three characters if it
@@ -34,9 +34,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.kernels import allocating_subkernel, subkernel
 from dedup_middleware.text.capitals import read_run
-from dedup_middleware.text.characters import HAN, SEPARATES
+from dedup_middleware.text.characters import HAN, NUMERAL, SEPARATES
+from dedup_middleware.text.hashing import hash_token
 from dedup_middleware.text.numerals import among
 
 # What a word may be, together in three bits.
@@ -199,3 +200,29 @@ def is_credit(
     while i < codes.size and i - end < _REACH and flags[i] & SEPARATES:
         i += 1
     return i < codes.size and codes[i] in (_PHOTO, _PHOTO_TRADITIONAL)
+
+
+@allocating_subkernel
+def hash_names(
+    codes: NDArray[np.uint32],
+    flags: NDArray[np.uint8],
+    names: NDArray[np.int32],
+    keys: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """The hashes of the names that are neither credits nor months, and where each begins.
+
+    Args:
+        names: what `find_names` gives.
+    """
+    hashes, begins = np.empty(names.shape[0], np.uint64), np.empty(names.shape[0], np.int32)
+    found, before = np.uint64(0), -1
+    for name in range(names.shape[0]):
+        first, last = np.int64(names[name, 0]), np.int64(names[name, 1])
+        if is_credit(codes, flags, first, last, before):
+            before = last
+            continue
+        before = -1
+        if flags[first] & NUMERAL == 0:
+            hashes[found], begins[found] = hash_token(codes, first, last, keys), names[name, 0]
+            found += np.uint64(1)
+    return hashes[:found], begins[:found]

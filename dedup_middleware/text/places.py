@@ -124,7 +124,7 @@ def _beside_name(
                 value = value * base + np.uint64(_MASK)
                 room -= WIDE
             numeral = True
-        else:  # a branch between letters and separators would be one nobody can foresee
+        else:  # without a branch on letter or separator, which the CPU could not predict
             code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
             value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
             room -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
@@ -237,6 +237,7 @@ def locate(
     where: NDArray[np.int32],
     rows: NDArray[np.int64],
     values: NDArray[np.uint64],
+    dated: NDArray[np.uint8],
     names: NDArray[np.int32],
     keys: NDArray[np.uint64],
 ) -> NDArray[np.uint32]:
@@ -248,6 +249,7 @@ def locate(
         where: what `candidates` gives.
         rows: what `find_figures` gives.
         values: the hash of the value of each row.
+        dated: becomes 0 for each row outside date lines.
         names: what `find_names` gives, in order, no two overlapping.
     """
     for row in range(rows.shape[0]):
@@ -267,6 +269,7 @@ def locate(
             state = _WANTS_MONTH
         else:
             state = _NO_LINE
+            dated[row] = np.uint8(0)
             place = _beside(codes, flags, first - 1, -1, base, start)
             place = mix(_beside(codes, flags, last, 1, base, place * base + np.uint64(_SIDE)))
             value = values[row] >> np.uint64(48)

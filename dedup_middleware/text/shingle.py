@@ -19,7 +19,15 @@ from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkerne
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
-from dedup_middleware.text.clauses import STOP, TURNS, WORDS, divides, ends_turn, weigh_parts
+from dedup_middleware.text.clauses import (
+    NUMBER,
+    STOP,
+    TURNS,
+    WORDS,
+    divides,
+    ends_turn,
+    weigh_parts,
+)
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, load_characters
 from dedup_middleware.text.hashing import (
@@ -37,15 +45,16 @@ from dedup_middleware.text.hashing import (
     make_table,
     mix,
 )
-from dedup_middleware.text.names import find_names
+from dedup_middleware.text.names import find_names, hash_names
 from dedup_middleware.text.polarity import polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
-from dedup_middleware.text.stopwords import DEFAULT
+from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
+from dedup_middleware.text.wording import find_anchors, locate_values
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 # Of a text with fewer distinct shingles than this share of all, longer ones are tried,
@@ -67,6 +76,11 @@ class Shingles:
             of which 16 say where it stands and 8 its value; see `places`.
         clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
         tokens: number of tokens, stop words left out unless there are no others.
+        order: hashes of the shingles in text order.
+        values: hashes of the numerals, in text order.
+        positions: the token, from 0 on, that each of these stands at.
+        sorts: of each whether it may be a year or stands in a date line, see `figures`.
+        anchors: hashes of some clauses, see `wording`.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
             figures.
     """
@@ -78,6 +92,11 @@ class Shingles:
     clauses: NDArray[np.uint64]
     tokens: int
     exact: int
+    order: NDArray[np.uint64]
+    values: NDArray[np.uint64]
+    positions: NDArray[np.int32]
+    sorts: NDArray[np.uint8]
+    anchors: NDArray[np.uint64]
 
 
 @kernel
@@ -91,10 +110,14 @@ def _keep(
     keys: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
     clauses: NDArray[np.uint64],
+    cuts: NDArray[np.uint8],
+    numbers: NDArray[np.uint8],
 ) -> tuple[int, np.uint64, int]:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
-    the front of `starts` and `ends`. Returns their number, the hash of the whole text, and the
-    number of clauses that are written to `clauses`, which has a row for each token.
+    the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
+    to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
+    of the whole text, and the number of clauses that are written to `clauses`, which has a row for
+    each token.
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
@@ -106,6 +129,7 @@ def _keep(
     written = np.uint64(0)
     for every in (False, True):
         written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
+        cut = np.uint8(0)
         for token in range(np.uint64(count)):
             first, last = np.uint64(starts[token]), np.uint64(ends[token])
             i = first
@@ -120,8 +144,15 @@ def _keep(
             starts[kept] = starts[token]
             ends[kept] = ends[token]
             kind, says = kind_of(stops, value), i < last
-            kept += np.uint64(says & (every | (kind & np.uint64(STOP) == 0)))
-            if says and divides(codes, flags, before, first):
+            numbers[kept] = np.uint8(kind >> np.uint64(7))
+            kind &= np.uint64(NUMBER - 1)
+            ends_clause = says and divides(codes, flags, before, first)
+            cut |= np.uint8(ends_clause)
+            cuts[kept] = cut
+            counts = says & (every | (kind & np.uint64(STOP) == 0))
+            kept += np.uint64(counts)
+            cut = np.uint8(0) if counts else cut
+            if ends_clause:
                 clauses[written, 0], clauses[written, 1] = mix(words), turn
                 written += np.uint64(words != 0)
                 words = turn = np.uint64(0)
@@ -177,8 +208,9 @@ def _roll(
 @kernel
 def _features(
     hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """The distinct shingles of a text and how often each occurs; `hashes` are those of its tokens.
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64]]:
+    """The distinct shingles of a text, how often each occurs, and all of them in order; `hashes`
+    are those of its tokens.
 
     A text of few different tokens holds most shingles that can be made of them, and so does any
     other such text. Its shingles are made twice as wide, and again, until they are rare. A text
@@ -186,15 +218,17 @@ def _features(
     """
     shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
     number = _roll(hashes, count, width, drop, keys, shingles)
+    order = shingles[:number].copy()
     features, counts = distinct(shingles, number)
     while features.size < _DISTINCT * number and 2 * width <= _MAX_WIDTH:
         width, drop = 2 * width, drop * drop
         number = _roll(hashes, count, width, drop, keys, shingles)
+        wider_order = shingles[:number].copy()
         wider, again = distinct(shingles, number)
         if wider.size < _GAIN * features.size:
             break
-        features, counts = wider, again
-    return features, counts
+        features, counts, order = wider, again, wider_order
+    return features, counts, order
 
 
 @allocating_subkernel
@@ -208,7 +242,7 @@ def read_text(
     roots: NDArray[np.uint64],
     hints: NDArray[np.uint8],
     nodes: NDArray[np.uint64],
-    values: NDArray[np.float64],
+    weights: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> tuple[
@@ -220,6 +254,11 @@ def read_text(
     NDArray[np.uint64],
     int,
     np.uint64,
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    NDArray[np.uint64],
 ]:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
@@ -227,11 +266,12 @@ def read_text(
     hashes = np.empty(codes.size, np.uint64)
     names, named = np.empty((0, 4), np.int32), 0
     clauses, written = np.empty((0, 2), np.uint64), 0
+    starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+    cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
     if ready:
-        starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         words = np.zeros(codes.size, np.uint8)
         count = cutting.tokenize(
-            codes, flags, mode, roots, hints, nodes, values, starts, ends, words
+            codes, flags, mode, roots, hints, nodes, weights, starts, ends, words
         )
         names = np.empty((count, 4), np.int32)
         marks = np.empty(count, np.uint8)
@@ -240,13 +280,31 @@ def read_text(
         named = find_names(codes, flags, starts, ends, words, marks, count, names)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = _keep(
-            codes, flags, starts, ends, count, stops, keys, hashes, clauses
+            codes, flags, starts, ends, count, stops, keys, hashes, clauses, cuts, numbers
         )
-    features, counts = _features(hashes, kept, width, keys)
-    figures, places = hash_figures(codes, flags, names[:named], keys)
+    features, counts, order = _features(hashes, kept, width, keys)
+    figures, places, stated, begins, kinds = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
-    return ready, features, counts, figures, places, clauses[:written], kept, exact
+    own, named_at = hash_names(codes, flags, names[:named], keys)
+    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, named_at)
+    values, positions, sorts = located
+    anchors = find_anchors(hashes, cuts, kept, keys)
+    return (
+        ready,
+        features,
+        counts,
+        figures,
+        places,
+        clauses[:written],
+        kept,
+        exact,
+        order,
+        values,
+        positions,
+        sorts,
+        anchors,
+    )
 
 
 @kernel
@@ -260,7 +318,7 @@ def _shingle(
     roots: NDArray[np.uint64],
     hints: NDArray[np.uint8],
     nodes: NDArray[np.uint64],
-    values: NDArray[np.float64],
+    weights: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> tuple[
@@ -272,10 +330,15 @@ def _shingle(
     NDArray[np.uint64],
     int,
     np.uint64,
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    NDArray[np.uint64],
 ]:
     """`read_text` for Python."""
     return read_text(
-        raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
+        raw, composed, table, expansions, mode, width, roots, hints, nodes, weights, stops, keys
     )
 
 
@@ -333,6 +396,7 @@ class Shingler:
         chosen = read_stop_words(stop_words)
         kinds = {word: 2 * value for word, value in polarity().words.items()}
         kinds.update({word: kinds.get(word, 0) | STOP for word in chosen.words})
+        kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
         self._stops = make_table({hash_word(w, self._keys): kind for w, kind in kinds.items()})
         self._tables = (
             self._characters.table,
@@ -373,8 +437,7 @@ class Shingler:
         found = _shingle(self.code_points(text), False, *self._tables)
         if not found[0]:
             found = _shingle(self.code_points(text, composed=True), True, *self._tables)
-        _, features, counts, figures, places, clauses, tokens, exact = found
-        return Shingles(features, counts, figures, places, clauses, tokens, int(exact))
+        return Shingles(*found[1:7], int(found[7]), *found[8:])
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
@@ -397,9 +460,9 @@ class Shingler:
         tables = (trie.roots, trie.hints, trie.nodes, trie.values)
         count = cutting.tokenize(codes, flags, self._mode, *tables, starts, ends, named)
         clauses = np.empty((count, 2), np.uint64)
-        kept, _, _ = _keep(
-            codes, flags, starts, ends, count, self._stops, self._keys, hashes, clauses
-        )
+        rows = np.empty((2, codes.size), np.uint8)
+        places = (starts, ends, count, self._stops, self._keys, hashes, clauses)
+        kept, _, _ = _keep(codes, flags, *places, rows[0], rows[1])
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 
 

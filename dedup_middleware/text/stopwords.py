@@ -19,6 +19,21 @@ from dedup_middleware.text.polarity import polarity
 
 LANGUAGES: Final = ("zh", "en")
 DEFAULT: Final = "zh,en"
+#: numerals written as words, which no shipped list leaves out; words that mean something else in
+#: another of these languages are missing
+NUMBER_WORDS: Final = frozenset(
+    "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand million billion second third fourth fifth sixth seventh eighth ninth tenth "
+    "half quarter "
+    "zwei drei vier fünf sechs sieben acht neun zehn zwölf hundert tausend "
+    "deux trois quatre cinq sept huit neuf onze douze "
+    "tres cuatro cinco siete ocho nueve diez doce "
+    "quattro cinque sette otto dieci dois três quatro oito dez "
+    "два две три четыре пять шесть семь восемь девять десять сто тысяча".split()
+)
+#: the same in Chinese, where they are parts of names too, so that alone they are no numerals
+_HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
 
 
 @attrs.frozen
@@ -67,11 +82,13 @@ def stop_words(choice: str | Iterable[str]) -> StopWords:
 
 
 def _is_value(word: str) -> bool:
-    """Whether a word is a Latin letter that may distinguish two things, as in vitamin C.
+    """Whether a word may distinguish two things: a numeral, or a Latin letter as in vitamin C.
 
-    >>> [word for word in ("a", "c", "7", "the") if _is_value(word)]
-    ['c']
+    >>> [word for word in ("a", "c", "7", "eight", "the") if _is_value(word)]
+    ['c', '7', 'eight']
     """
+    if word in NUMBER_WORDS or word in _HAN_NUMBERS or word.isdecimal():
+        return True
     return len(word) == 1 and "b" <= word <= "z" and word != "i"
 
 

@@ -8,7 +8,7 @@ Stars, suns, chess men, Braille and private-use characters say something that no
 No run has a place that decorates:
 
 - one bullet (■ ● ▶ → ★ ...) at the beginning of a line, since each site has another;
-- a run of nothing but | ~ + © ® and the like, which divide, or stand beside names;
+- a run of nothing but | ~ + © ® and the like, which separate, or follow names;
 - one without a letter or a numeral within reach.
 
 What belongs to a numeral (-, $, >) is part of its value instead, see

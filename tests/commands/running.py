@@ -129,5 +129,5 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def settings_for(folder: Path) -> dict[str, Any]:
-    """An index in a file, with its journal beside it."""
+    """An index in a file, with its journal in the same folder."""
     return {"DEDUP_INDEX_URL": f"sqlite:{folder / 'index.db'}"}

@@ -10,10 +10,10 @@ import pytest
 
 from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.commandline import SECTIONS
+from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
 from tests.evaluation.lines import documents, labelled, page, rows, write_lines
-from tests.texts import english
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
 def test_settings_reach_the_methods(tmp_path: Path) -> None:
     """A threshold given as in a Scrapy project decides."""
     text = page(3)
-    lines = [{"label": 1, "a_text": text, "b_text": text[: len(text) // 2] + english(5)}]
+    lines = [{"label": 1, "a_text": text, "b_text": edit(text, "words-changed", 0.1, 1)}]
     file = write_lines(tmp_path / "pairs.jsonl", lines)
-    for threshold, recall in (("0.9", "0.0"), ("0.1", "1.0")):
+    for threshold, recall in (("0.95", "0.0"), ("0.1", "1.0")):
         out = tmp_path / threshold
         given = ["--set", f"THRESHOLD={threshold}", "--methods", "content", "--no-plots"]
         assert main(["pairs", str(file), "--out", str(out), *given]) == 0

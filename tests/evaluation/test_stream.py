@@ -40,7 +40,7 @@ def with_copies(count: int) -> list[Arrival]:
     """Each document, and later a lightly edited copy of it."""
     originals = documents(count)
     copies = [
-        attrs.evolve(d, key=f"{d.key}#copy", text=edit(d.text or "", "words-changed", 0.01, i))
+        attrs.evolve(d, key=f"{d.key}#copy", text=edit(d.text or "", "words-changed", 0.002, i))
         for i, d in enumerate(originals)
     ]
     return [

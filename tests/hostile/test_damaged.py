@@ -13,8 +13,10 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.scripts import RowLayout
+from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import NEW, UNCHECKED, Document, Verdict
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
@@ -103,7 +105,8 @@ async def test_stamp_that_no_script_writes(stamp: int, kind: str, own_redis: Red
 def write_stamp(server: RedisServer, verdict: Verdict, stamp: int) -> None:
     """Overwrite the stamp of a page in the default namespace."""
     assert verdict.claim is not None
-    layout = RowLayout()
+    fields = choose_method(Options(index_url="memory:")).fields
+    layout = RowLayout(RecordLayout(fields))
     row = verdict.claim.number % layout.rows * layout.row.itemsize
     assert layout.row.fields is not None
     offset = row + layout.row.fields["stamp"][1]

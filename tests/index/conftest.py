@@ -13,6 +13,9 @@ from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarn
 from tests.index.windows import MEMORY, REDIS, SQLITE, Windows
 from tests.servers import RedisServer, running_redis
 
+# Its import computes a fingerprint: no process that collects tests shall compile kernels for it.
+collect_ignore = ["race_preload.py"]
+
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:

@@ -18,6 +18,13 @@ from tests.index.harness import PARAMETERS
 from tests.index.workers import article_entry
 
 
+def options_of(url: str) -> Options:
+    """Options of the index that the workers share; only one in Redis has a namespace."""
+    if url.startswith("sqlite:"):
+        return Options(index_url=url, timeout=30)
+    return Options(index_url=url, timeout=30, namespace="workers")
+
+
 def loaded_article(article: int) -> Entry:
     """The entry that a spider would claim for an article, with its SimHash in the content."""
     entry = article_entry(article)
@@ -31,7 +38,7 @@ def load_articles(url: str, first: int, count: int) -> None:
     """Entry point of a child process: loads articles ``first`` and so on."""
 
     async def work() -> None:
-        index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+        index = open_index(options_of(url))
         await index.open(PARAMETERS)
         await index.load(pages_of([loaded_article(one) for one in range(first, first + count)]))
         await index.close()
@@ -43,7 +50,7 @@ def import_file(url: str, path: Path) -> None:
     """Entry point of a child process: imports a portable file."""
 
     async def work() -> None:
-        index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+        index = open_index(options_of(url))
         await import_index(index, path)
         await index.close()
 

@@ -8,22 +8,21 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 
 from dedup_middleware.base.options import Options
-
-# Loaded once, by the server that all racers are forked from.
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.index import scan as _scan  # noqa: F401
 from dedup_middleware.model.documents import NEW, Document
+from tests.servers import namespace_for
 from tests.torture.articles import address, text_of
-
-# Kernels and dictionary are loaded by the first fingerprint.
-Fingerprinter(Options(index_url="memory:"), 1)(Document(key="", text=text_of(0, 0)))
 
 
 async def _race(
     url: str, variant: int, rounds: Sequence[Sequence[int]], start: Barrier, kept: Queue[str]
 ) -> None:
-    options = Options(index_url=url, namespace="race", timeout=60, hash_key="5eed")
+    options = Options(
+        index_url=url,
+        namespace=namespace_for(url, "race"),
+        timeout=60,
+        hash_key="5eed",
+    )
     async with Deduplicator(options) as dedup:
         for articles in rounds:
             documents = [

@@ -83,7 +83,7 @@ async def test_renewing_with_another_token_extends_nothing(harness: Harness, ind
 
 
 async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
-    """A page whose lease ran out reads as released; nobody can commit or renew it again."""
+    """A page whose lease ran out reads as released; it can't be committed or renewed again."""
     claim = await claimed(index)
     harness.advance(LEASE + 1)
     assert await states(index, claim.number) == [State.RELEASED]
@@ -99,7 +99,7 @@ async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
 async def test_late_call_is_refused_even_unseen(
     harness: Harness, index: Index, operation: str
 ) -> None:
-    """The end of a lease holds although nobody has looked at the page since."""
+    """The end of a lease holds although the page was not read since."""
     claim = await claimed(index)
     harness.advance(LEASE + 1)
     if operation == "renew":
@@ -281,7 +281,7 @@ async def test_many_concurrent_calls(index: Index) -> None:
 
 
 async def test_cancelled_claim_is_given_back(harness: Harness, index: Index) -> None:
-    """A claim whose caller is gone blocks nobody: it is released as soon as it is made."""
+    """A claim whose caller is gone blocks no page: it is released as soon as it is made."""
     task = asyncio.ensure_future(index.propose(entry(SLOTS), 0, LEASE))
     await asyncio.sleep(0)
     task.cancel()

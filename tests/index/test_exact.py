@@ -21,7 +21,14 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import EXACT_TABLE, Slot, hash_slot, record, simhash_slots
+from dedup_middleware.model.buckets import (
+    EXACT_TABLE,
+    FIRST_BAND_TABLE,
+    Slot,
+    hash_slot,
+    record,
+    simhash_slots,
+)
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -35,7 +42,7 @@ from tests.servers import RedisServer
 from tests.texts import article
 
 DISTANCE = 12
-ALL_BUT_KEY = 0b1111 << 2 | 0b11 << 6
+ALL_BUT_KEY = 0b1111 << 2 | 0b11 << FIRST_BAND_TABLE
 
 
 def page(

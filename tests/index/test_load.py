@@ -35,7 +35,7 @@ from tests.index.harness import (
     RedisHarness,
     SQLiteHarness,
 )
-from tests.index.load_workers import load_articles, loaded_article
+from tests.index.load_workers import load_articles, loaded_article, options_of
 from tests.index.workers import decide, store_articles
 from tests.servers import RedisServer
 
@@ -312,7 +312,7 @@ def test_load_beside_claims_of_other_processes(
         assert process.exitcode == 0
 
     async def check() -> None:
-        index = open_index(Options(index_url=url, namespace="workers", timeout=30))
+        index = open_index(options_of(url))
         await index.open(PARAMETERS)
         numbers, articles = [], []
         async for pages in index.pages():

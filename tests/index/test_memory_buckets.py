@@ -13,6 +13,7 @@ from dedup_middleware.index.memory.arrays import MOST, NO_IDS, Buckets, Look
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
+    FIRST_BAND_TABLE,
     NON_SIMHASH_TABLES,
     Neighbours,
     Slot,
@@ -153,7 +154,10 @@ def test_buckets_that_grow_move_and_stay_whole() -> None:
 
 def test_full_buckets_take_no_more() -> None:
     """A bucket takes whole records up to its limit; those left out are counted."""
-    for slot, width in ((Slot(6 << 16, 5), BAND_RECORD), (Slot(2 << 16, 5), SIMHASH_RECORD)):
+    for slot, width in (
+        (Slot(FIRST_BAND_TABLE << 16, 5), BAND_RECORD),
+        (Slot(2 << 16, 5), SIMHASH_RECORD),
+    ):
         buckets = Buckets()
         fits = BUCKET_LIMIT // width
         data = b"".join(record(slot, number) for number in range(1, fits + 4))
@@ -172,7 +176,7 @@ def test_full_buckets_take_no_more() -> None:
 
 def test_more_candidates_than_are_returned() -> None:
     """Beyond the most candidates of one look the answer says so, and nothing is entered."""
-    buckets, slot, look = Buckets(), Slot(6 << 16, 5), Look()
+    buckets, slot, look = Buckets(), Slot(FIRST_BAND_TABLE << 16, 5), Look()
     words = Slots.of((slot,)).words
     for number in range(1, MOST + 1):
         enter(buckets, words, number)
@@ -196,7 +200,7 @@ def test_more_candidates_than_are_returned() -> None:
 
 def test_looks_at_several_generations_add_up() -> None:
     """What older buckets hold is gathered, and blocks the claim of a page in the newest ones."""
-    slot, far = Slot(6 << 16, 5), Slot(2 << 16, 0)
+    slot, far = Slot(FIRST_BAND_TABLE << 16, 5), Slot(2 << 16, 0)
     words = Slots.of((slot, far)).words
     older, newest, look = Buckets(), Buckets(), Look()
     enter(older, words, 3)
@@ -205,7 +209,7 @@ def test_looks_at_several_generations_add_up() -> None:
     older.look(words, 0, NO_IDS, look)
     assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
     assert look.numbers.tolist() == [3, 8]
-    assert look.tables.tolist() == [1 << 6 | 1 << 2, 1 << 2]
+    assert look.tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
     assert look.counts()[1] == 3
     look.begin()
     known = (0, np.array([3], np.uint64))
@@ -218,7 +222,7 @@ def test_looks_at_several_generations_add_up() -> None:
 
 def test_bytes_of_no_record() -> None:
     """Bytes behind the last whole record are counted, hide nothing, and make way for a record."""
-    for slot in (Slot(6 << 16, 5), Slot(2 << 16, 5)):
+    for slot in (Slot(FIRST_BAND_TABLE << 16, 5), Slot(2 << 16, 5)):
         buckets, look = Buckets(), Look()
         words = Slots.of((slot,)).words
         buckets.put(slot.bucket, record(slot, 1) + b"odd")

@@ -47,6 +47,8 @@ KINDS = ("memory", "sqlite", "redis")
 def url_of(kind: str, name: str, folder: Path, server: RedisServer) -> Options:
     """Options of a fresh index."""
     urls = {"memory": "memory:", "sqlite": f"sqlite:{folder / name}.db", "redis": server.url}
+    if kind != "redis":
+        return Options(index_url=urls[kind])
     return Options(index_url=urls[kind], namespace=f"{folder.name}-{name}")
 
 
@@ -285,7 +287,7 @@ def test_import_killed_and_repeated(kind: str, tmp_path: Path, workers_server: R
         writer.write(pages)
         writer.finish()
     url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
-    options = Options(index_url=url, namespace="workers", timeout=30)
+    options = Options(index_url=url, timeout=30)
     context = multiprocessing.get_context("spawn")
     for delay in (0.0, 0.1, 0.3):
         process = context.Process(target=import_file, args=(url, path))

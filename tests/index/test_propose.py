@@ -20,6 +20,7 @@ from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.window import Window
 from dedup_middleware.model.buckets import (
+    FIRST_BAND_TABLE,
     NON_SIMHASH_TABLES,
     Slot,
     hash_slot,
@@ -74,7 +75,7 @@ def beside_by_hand(slots: tuple[Slot, ...], others: dict[int, tuple[Slot, ...]])
 
 
 async def test_page_alone_is_claimed(index: Index) -> None:
-    """Nobody beside it: the page is claimed at once, pending, and can be committed."""
+    """Without neighbours the page is claimed at once, pending, and can be committed."""
     made = await proposed(index, slots_of(1, 7, (5 << 50, 6 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates is NO_CANDIDATES
@@ -102,7 +103,7 @@ async def test_copy_is_not_claimed(index: Index) -> None:
     assert isinstance(made, Candidates)
     assert not made.more
     assert made.near.numbers.tolist() == [number]
-    assert made.near.tables.tolist() == [0b1111 << 2 | 1 << 6]
+    assert made.near.tables.tolist() == [0b1111 << 2 | 1 << FIRST_BAND_TABLE]
     assert made.pages.numbers.tolist() == [number]
     assert made.pages.states.tolist() == [State.COMMITTED]
     assert made.pages.content["size"].tolist() == [9]
@@ -495,9 +496,9 @@ def test_buckets_are_named_once(seconds: float) -> None:
     tables = sorted({bucket >> 16 for bucket in buckets})
     ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
     assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
-    told, counts = sent.arguments[0][:2], np.frombuffer(sent.arguments[0][2:], "<u2").tolist()
+    told, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
-    assert told == bytes(2)  # exact copies of none of these settle a page
+    assert told == bytes(4)  # exact copies of none of these settle a page
     _, fields, tokens, heads, places, known, *rest = sent.arguments
     assert known == b""
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)

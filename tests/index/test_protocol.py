@@ -393,7 +393,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(lease=LEASES, strangers=st.booleans())
     def renew(self, lease: float, strangers: bool) -> None:
-        """Heartbeats of all clients in one call, perhaps with tokens that nobody was given."""
+        """Heartbeats of all clients in one call, perhaps with tokens that were never issued."""
         claims = [client.claim for client in self.clients if client.claim]
         if strangers:
             wrong = [attrs.evolve(claim, token=claim.token ^ 1) for claim in claims]

@@ -15,7 +15,7 @@ from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.index.opening import open_index
 from tests.index.proxy import Proxy
 from tests.index.race_workers import race
-from tests.servers import RedisServer
+from tests.servers import RedisServer, namespace_for
 from tests.test_pipeline import Crawl, make_crawler
 from tests.texts import article
 from tests.torture.articles import VARIANTS, number_of
@@ -31,7 +31,7 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     """Eight processes, on Redis as if on three machines near and far, decide a variant each of the
     same articles at the same moment: one variant of each article is stored, the others are not."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.index.race_workers"])
+    context.set_forkserver_preload(["tests.index.race_preload"])
     start, kept = context.Barrier(PROCESSES), context.Queue()
     async with contextlib.AsyncExitStack() as stack:
         urls = [f"sqlite:{tmp_path / 'index.db'}"]
@@ -57,7 +57,7 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     assert kept.empty()
     assert Counter(map(number_of, stored)) == Counter(articles)
     url = redis_server.url if kind == "redis" else urls[0]
-    async with open_index(Options(index_url=url, namespace="race")) as index:
+    async with open_index(Options(index_url=url, namespace=namespace_for(url, "race"))) as index:
         await index.attach()
         stats = await index.stats()
     assert (stats.committed, stats.pending) == (len(articles), 0)
@@ -74,7 +74,9 @@ async def test_hundred_items_of_one_response(
         "redis": redis_server.url,
         "sqlite": f"sqlite:{tmp_path / 'index.db'}",
     }
-    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=places[kind], DEDUP_NAMESPACE="response"))
+    crawl = Crawl(
+        make_crawler(DEDUP_INDEX_URL=places[kind], DEDUP_NAMESPACE=namespace_for(places[kind], "r"))
+    )
     await crawl.pipeline.open_spider()
     text = article(1, 30)
     items = [

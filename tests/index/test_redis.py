@@ -182,15 +182,15 @@ async def test_nobody_there() -> None:
 
 async def test_no_redis_server() -> None:
     """A server that speaks another protocol is told as such."""
-    gone = asyncio.Event()
+    handlers: list[asyncio.Task[None] | None] = []
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.append(asyncio.current_task())
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20)
         with contextlib.suppress(OSError):
             await reader.read()
         writer.transport.abort()
         await asyncio.sleep(0)
-        gone.set()
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -198,7 +198,7 @@ async def test_no_redis_server() -> None:
         with pytest.raises(IndexUnavailableError, match="not that of a Redis server"):
             await index.open(PARAMETERS)
         await index.close()
-        await gone.wait()
+        await asyncio.gather(*(one for one in handlers if one is not None))
 
 
 async def test_forgotten_scripts_are_sent_again(own_server: RedisServer) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from dedup_middleware.base.options import Options
@@ -22,14 +23,14 @@ from tests.index.harness import PARAMETERS, entry, slots_of
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
 from tests.servers import RedisServer
-from tests.texts import article
+from tests.texts import article, english
 
 DISTANCE = 12
 PAGES = 50
 
 
 def unlike(number: int) -> tuple[Slot, ...]:
-    """The places of a page that stands beside no other one."""
+    """The buckets of a page without neighbours."""
     return slots_of(
         number, number * 0x9E3779B97F4A7C15 % (1 << 64), (number << 40, (number + 7) << 50)
     )
@@ -173,8 +174,9 @@ async def test_round_trips_by_kind_of_page(
     """A page that is nothing like a stored one takes one round trip and its commit, a copy or an
     edited copy one, a page beside a different one two and its commit; with a window or without."""
     url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
-    namespace = f"kinds-{window:g}"
-    options = Options(index_url=url, namespace=namespace, window=window, hash_key="1")
+    options = Options(index_url=url, window=window, hash_key="1")
+    if kind == "redis":
+        options = attrs.evolve(options, namespace=f"kinds-{window:g}")
     index = open_index(options)
     trips: list[None] = []
     taken: dict[str, int] = {}
@@ -185,7 +187,12 @@ async def test_round_trips_by_kind_of_page(
         index.watch_round_trips(lambda: trips.append(None))
         words = article(1)
         pages = {
-            "new": (notice(1, 21, words), NEW, "nothing-alike"),
+            "unlike any": (
+                Document(key="https://0.example.com/", text=english(5)),
+                NEW,
+                "nothing-alike",
+            ),
+            "template alone": (notice(1, 21, words), NEW, "too-little-in-common"),
             "exact copy": (notice(2, 21, words), DUPLICATE, "exact-copy"),
             "edited copy": (notice(3, 21, words[:150] + "又讯" + words[150:]), DUPLICATE, None),
             "other figures": (notice(4, 33, words), NEW, "other-figures"),
@@ -200,7 +207,8 @@ async def test_round_trips_by_kind_of_page(
                 assert await dedup.commit(verdict)
             taken[name] = len(trips)
     assert taken == {
-        "new": 2,
+        "unlike any": 2,
+        "template alone": 3,
         "exact copy": 1,
         "edited copy": 1,
         "other figures": 3,
@@ -215,7 +223,9 @@ async def test_many_pages_of_one_template_at_once(
     """Of bulletins on one template that come together all are stored, in far fewer round trips than
     there are pages; of copies among them one each."""
     url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
-    options = Options(index_url=url, namespace="burst", hash_key="1", timeout=30)
+    options = Options(index_url=url, hash_key="1", timeout=30)
+    if kind == "redis":
+        options = attrs.evolve(options, namespace="burst")
     index = open_index(options)
     trips: list[None] = []
     async with Deduplicator(options, index=index) as dedup:

@@ -23,7 +23,7 @@ from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, page_ids
 from dedup_middleware.signature.hamming import within
 from tests.index.harness import entry, slots_of
 
-TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, FIRST_BAND_TABLE + 57])
+TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, 63])
 
 
 def plain_neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:

@@ -21,8 +21,9 @@ TEXT = " ".join(f"word{i}" for i in range(200))
 def options(kind: str, folder: Path, server: RedisServer, **settings: object) -> Options:
     """Options of an index of its own."""
     url = server.url if kind == "redis" else f"sqlite:{folder / 'index.db'}"
-    name = folder.name[-40:].replace("[", "-").replace("]", "-")
-    return Options(index_url=url, namespace=name, segmenter="words", **settings)  # type: ignore[arg-type]
+    if kind == "redis":
+        settings["namespace"] = folder.name[-40:].replace("[", "-").replace("]", "-")
+    return Options(index_url=url, segmenter="words", **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
@@ -48,21 +49,22 @@ async def test_copies_are_found_in_small_indexes(
         record = (await index.attach())[RECORD].split()
         (number,) = (await index.sample(9)).numbers.tolist()
         content = (await index.fetch(np.array([number], np.uint64))).content[0]
-    assert ("text" in record) == keep
-    assert bool(content["sketch"].any()) == (method == "content")
+    assert ("text" in record) == (keep or method == "content")  # evidence is kept with addresses
+    assert not content["sketch"].any()
     names = {field.partition(":")[0] for field in record} - {"text"}
     if method == "simhash":
         assert names == {"size", "simhash", "exact", "key"}
     else:
-        assert names == set(content.dtype.names)
+        assert names == {*content.dtype.names} - {"sketch"}
 
 
 async def test_addresses_are_kept_by_all_or_nobody(
     tmp_path: Path, redis_server: RedisServer
 ) -> None:
-    """An index without room for addresses is not opened by somebody who would keep them."""
-    async with Deduplicator(options("sqlite", tmp_path, redis_server, keep_address=False)):
+    """An index that keeps no text of pages is refused where addresses are to be kept."""
+    small = {"evidence": "sketch"}
+    async with Deduplicator(options("sqlite", tmp_path, redis_server, keep_address=False, **small)):
         pass
     with pytest.raises(IndexRefusedError, match=r"record: the index has .* asks? for .*text"):
-        async with Deduplicator(options("sqlite", tmp_path, redis_server)):
+        async with Deduplicator(options("sqlite", tmp_path, redis_server, **small)):
             pass

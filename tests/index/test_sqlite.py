@@ -59,11 +59,14 @@ async def refusal(file: Path) -> str:
     return str(caught.value)
 
 
-async def test_missing_folders_are_made(tmp_path: Path) -> None:
-    """A path whose folders do not exist yet can be used at once."""
-    index = await opened(tmp_path / "a" / "b" / "index.db")
+async def test_missing_folder_is_made(tmp_path: Path) -> None:
+    """The folder of the file, but none above it: then the path is refused and nothing is made."""
+    index = await opened(tmp_path / "a" / "index.db")
     await index.close()
-    assert (tmp_path / "a" / "b" / "index.db").exists()
+    assert (tmp_path / "a" / "index.db").exists()
+    message = await refusal(tmp_path / "b" / "c" / "index.db")
+    assert f"there is no folder {tmp_path / 'b'};" in message
+    assert not (tmp_path / "b").exists()
 
 
 async def test_file_of_another_program(file: Path) -> None:

@@ -16,6 +16,7 @@ from dedup_middleware.model.buckets import hash_slot, simhash_slots
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State, chosen, joined
 from tests.index.harness import PARAMETERS
+from tests.servers import namespace_for
 
 ALIVE = np.array([State.PENDING, State.COMMITTED], np.uint8)
 
@@ -53,7 +54,7 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
 
 
 async def _store(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
-    index = open_index(Options(index_url=url, timeout=30, namespace="workers"))
+    index = open_index(Options(index_url=url, timeout=30, namespace=namespace_for(url, "workers")))
     await index.open(PARAMETERS)
     order = [article for article in range(articles) for _ in range(4)]
     random.Random(seed).shuffle(order)
@@ -63,10 +64,14 @@ async def _store(url: str, log: Path, articles: int, seed: int, lease: float) ->
         while (claim := await decide(index, article, lease)) is not None:
             await asyncio.sleep(0.005)
             if random.random() > 0.1:  # else storage fails
-                os.write(file, f"{article}\n".encode())
-                await index.commit(claim)
-                return
-            await index.release(claim)
+                os.write(file, f"stored {article}\n".encode())
+                if await index.commit(claim):
+                    os.write(file, f"committed {article}\n".encode())
+                    return
+                # The process was starved of the processor for longer than its lease.
+                os.write(file, f"late {article}\n".encode())
+            else:
+                await index.release(claim)
 
     for start in range(0, len(order), 8):
         await asyncio.gather(*(one(article) for article in order[start : start + 8]))
@@ -75,5 +80,6 @@ async def _store(url: str, log: Path, articles: int, seed: int, lease: float) ->
 
 
 def store_articles(url: str, log: Path, articles: int, seed: int, lease: float) -> None:
-    """Entry point of a child process: writes a line to ``log`` for each article it stores."""
+    """Entry point of a child process: writes to ``log`` which article it stores, and then whether
+    the commit succeeded or came after the end of the lease."""
     asyncio.run(_store(url, log, articles, seed, lease))

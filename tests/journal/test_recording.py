@@ -52,7 +52,7 @@ async def crawl_items(path: Path, items: Iterable[dict[str, Any]], **settings: A
 
 
 async def test_crawl_writes_what_it_drops(tmp_path: Path) -> None:
-    """Page, match, similarity, reason and the item itself; the stored page's text beside it."""
+    """Page, match, similarity, reason and the item itself; the stored page's text."""
     path = tmp_path / "j.db"
     page = {"url": "https://one.example/1", "title": "第一", "text": article(1), "html": "<p>"}
     copy = {**page, "url": "https://two.example/9", "title": "转载", "price": 3}

@@ -19,6 +19,7 @@ from scrapy.crawler import CrawlerProcess
 from dedup_middleware import NearDuplicate
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.methods.literature.charset import level_1
+from tests.servers import namespace_for
 
 TITLE = "水务局改造果园"
 Dropped = dict[str, list[Any]]
@@ -80,7 +81,7 @@ def spider_for(method: str, url: str) -> type[Pages]:
     settings = {
         "ADDONS": {"dedup_middleware.Addon": 500},
         "DEDUP_INDEX_URL": url.replace("{method}", method),
-        "DEDUP_NAMESPACE": f"crawl-{method}",
+        "DEDUP_NAMESPACE": namespace_for(url, f"crawl-{method}"),
         "DEDUP_METHOD": method,
         "DEDUP_HASH_KEY": "5",
         # One item at a time, so that a page is stored before its copy comes.

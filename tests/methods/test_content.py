@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.base.options import MEASURES, PRESETS
@@ -32,13 +34,19 @@ from tests.methods.content_twin import judge as plainly_judged
 from tests.methods.content_twin import standard_error
 from tests.texts import article
 
-FINGERPRINTER = Fingerprinter(Options())
 RULE = Content(threshold=0.8, scan_distance=22, min_features=8)
+
+
+# Made by the first test: no process that collects tests shall compile kernels for it.
+@functools.cache
+def fingerprinter() -> Fingerprinter:
+    """The fingerprinter of the default options."""
+    return Fingerprinter(Options())
 
 
 def page(text: str, key: str = "one", title: str = "") -> Fingerprint:
     """The fingerprint of a page."""
-    return FINGERPRINTER(Document(key=key, title=title, text=text))
+    return fingerprinter()(Document(key=key, title=title, text=text))
 
 
 def judged(new: Fingerprint, stored: Sequence[Fingerprint], **changes: Any) -> Judgement:
@@ -245,8 +253,17 @@ def test_probes_are_the_least_certain_bits() -> None:
 
 _SIDES = np.random.default_rng(5)
 _SKETCH = _SIDES.integers(0, 1 << 64, 8, dtype=np.uint64)
-_FIGURES = page("3 of 17 on 2024-05-06, 99 percent").figures
-_CLAUSES = [page(f"They are {word} sailors, and rich.").clauses for word in ("no", "the", "old")]
+_WORDS = ("no", "the", "old")
+
+
+@functools.cache
+def _figures() -> NDArray[Any]:
+    return page("3 of 17 on 2024-05-06, 99 percent").figures
+
+
+@functools.cache
+def _clauses(word: str) -> NDArray[Any]:
+    return page(f"They are {word} sailors, and rich.").clauses
 
 
 def a_record(draw: st.DrawFn) -> Fingerprint:
@@ -261,8 +278,8 @@ def a_record(draw: st.DrawFn) -> Fingerprint:
         exact=draw(st.integers(0, 2)),
         size=draw(st.sampled_from((1, 7, 8, 9, 100, 127, 128, 129, 1000, 100_000))),
         sketch=sketch,
-        figures=draw(st.sampled_from((_FIGURES, others))),
-        clauses=draw(st.sampled_from(_CLAUSES)),
+        figures=draw(st.sampled_from((_figures(), others))),
+        clauses=_clauses(draw(st.sampled_from(_WORDS))),
         host=draw(st.integers(0, 2)),
         title=draw(st.integers(0, 2)),
     )

@@ -73,7 +73,8 @@ def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert float(pairs["content"]["f1"]) > 0.9
     assert float(pairs["md5"]["f1"]) == 0
     li = {row["method"]: row for row in rows(out, "li")}
-    assert (li["content"]["recall_percent"], li["content"]["flagged"]) == ("100.0", "0")
+    assert float(li["content"]["recall_percent"]) >= 95
+    assert li["content"]["flagged"] == "0"
 
 
 def test_module_is_a_command(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_well_nested_page_is_read_alike_in_every_way(html: str) -> None:
 
 
 def test_ordinary_pages_go_through_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser gets the page without scripts, comments and attributes that nobody reads."""
+    """The parser gets the page without scripts, comments and attributes that are not used."""
     pages: list[bytes] = []
     parse = blocks.well_formed
 

@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run what is asked for, print what was found; exit code 1: a promise was broken."""
+    """Run the chosen checks, print the failures; exit code 1: a promise was broken."""
     given = _parser().parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
     with contextlib.ExitStack() as stack:

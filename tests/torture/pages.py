@@ -1,4 +1,4 @@
-"""Pages as nobody would write them: any bytes, any charset, any shape, items of any kind.
+"""Malformed pages: any bytes, any charset, any shape, items of any kind.
 
 The same seed gives the same page. Every page is one of some articles underneath, so that many are
 near-duplicates of each other, whatever was done to them.

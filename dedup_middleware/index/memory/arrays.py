@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import R8, R64, RI64, U8, U64, compile_all, kernel
 from dedup_middleware.base.kernels import subkernel
-from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, SIMHASH_TABLES
+from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    BUCKET_LIMIT,
+    COMMON_ANCHOR,
+    FULL_BUCKET,
+    SIMHASH_TABLES,
+)
 from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
@@ -54,6 +60,7 @@ _NUMBER = np.uint64(NUMBER_BITS // 8)
 _NARROW, _WIDE = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
 _MOST = np.uint64(MOST)
 # Behind the candidates, as ids and as tables, a look leaves these.
 _FULL_MET = np.uint64(2 * MOST)  # full buckets
@@ -312,11 +319,25 @@ def _room_is_left(store: Any, words: Any, places: Any) -> Any:
 
 
 @subkernel
+def _is_common(store: Any, bucket: Any, remainder: Any) -> Any:
+    """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
+    if not _FIRST_ANCHOR <= bucket >> _S16 <= _LAST_ANCHOR:
+        return False
+    head, pages = store[_FIRST + bucket], 0
+    at = head >> _START_SHIFT
+    for i in range((head >> _LENGTH_SHIFT & _LENGTH) >> _THREE):
+        pages += np.int64(store[at + i] >> _SHIFT == remainder)
+    return pages >= COMMON_ANCHOR
+
+
+@subkernel
 def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
     """Write the records of a page; how many were left out."""
     out = 0
     for i in range(np.uint64(places)):
         bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        if _is_common(store, bucket, remainder):
+            continue
         width = _width(bucket)
         head = store[_FIRST + bucket]
         length = head >> _LENGTH_SHIFT & _LENGTH
@@ -440,6 +461,8 @@ def _scan(
         at, length, table = head >> _START_SHIFT, head >> _LENGTH_SHIFT & _LENGTH, bucket >> _S16
         found[_FULL_MET] += np.uint64(length > _FULL)
         found[_CORRUPT] += length % _width(bucket)
+        if _is_common(store, bucket, remainder):
+            continue
         if _width(bucket) == _NARROW:
             count = _equal(store, at, length, remainder, table, known, upto, found, count)
         else:

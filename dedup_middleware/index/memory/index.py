@@ -245,7 +245,11 @@ class MemoryIndex(Index):
             named = near.numbers[:_NAMED].tolist()
             addresses = dict(zip(named, self._named(named), strict=True))
             records = self._fetch(near.numbers)
-            candidates = Candidates(near, records, addresses, more=look.is_cut)
+            payloads: dict[int, bytes] = {}
+            if self._payloads:
+                every = near.numbers.tolist()
+                payloads = {number: self._payloads.get(number, b"") for number in every}
+            candidates = Candidates(near, records, addresses, payloads, more=look.is_cut)
         if not is_claimed:
             return candidates
         self.overflow += left_out

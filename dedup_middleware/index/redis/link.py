@@ -72,8 +72,14 @@ _DOWN = Complaint("the cluster is down", Remedy.WAIT)
 _LOADING = Complaint("it is still loading its data", Remedy.WAIT)
 _READONLY = Complaint("it is a replica, which can't be written to", Remedy.RECONNECT)
 _OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use another server)")
-_AUTH = Complaint("it does not accept this user and password: correct them in DEDUP_INDEX_URL")
-_NOPERM = Complaint("its user lacks a right: grant those listed in docs/redis.md")
+_AUTH = Complaint(
+    "it does not accept this user and password: correct them in DEDUP_INDEX_URL", refused=True
+)
+NO_RIGHT = "its user lacks a right: grant those listed in docs/redis.md"
+_NOPERM = Complaint(NO_RIGHT)
+_DATABASE = Complaint(
+    "it has no such database: correct the number at the end of DEDUP_INDEX_URL", refused=True
+)
 # redis-py has classes of its own for some errors and leaves the code out of their texts.
 _CLASSES: dict[type[Exception], Complaint] = {
     NoScriptError: Complaint("it has forgotten a script", Remedy.SCRIPT),
@@ -116,6 +122,9 @@ _CODES: dict[str, Complaint] = {
 # Without a code.
 _PHRASES = (
     ("unauthenticated", _AUTH),  # a call of more than ten words before signing on
+    ("DB index is out of range", _DATABASE),
+    ("invalid DB index", _DATABASE),
+    ("SELECT is not allowed in cluster mode", _DATABASE),
     ("can't run this command", _NOPERM),  # by a script
     ("ACL failure in script", _NOPERM),
     ("can't access at least one of the keys", _NOPERM),
@@ -141,7 +150,11 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     if isinstance(error, InvalidResponse):
         text = f"its answer is not that of a Redis server ({text[:200]})"
     if isinstance(error.__context__, ssl.SSLCertVerificationError):
-        return Complaint(text)
+        return Complaint(
+            f"{text}; give its authority with ?ssl_ca_certs=FILE, or correct the host in "
+            "DEDUP_INDEX_URL",
+            refused=True,
+        )
     return Complaint(text or type(error).__name__, Remedy.RECONNECT)
 
 
@@ -248,6 +261,7 @@ class RedisLink:
         self.check_introduction: Callable[[Reply], None] = lambda _: None
         self.on_round_trip: Callable[[], None] = lambda: None
         self._where = where
+        self._gave_up = False
         self._timeout = timeout
         self._retries = retries
         self._servers = RedisServers(read_address(url), key, timeout, self._greet)
@@ -258,6 +272,25 @@ class RedisLink:
     ) -> asyncio.Future[Answer]:
         """Send a call with the next batch; see :meth:`.Batcher.submit`."""
         return self._batcher.submit(call, undo)
+
+    def give_up(self) -> None:
+        """Try no call again: the server will never understand this client."""
+        self._gave_up = True
+
+    async def mismatch(self) -> IndexRefusedError | None:
+        """The error if the server speaks TLS and the address does not, or the reverse."""
+        found = await self._servers.speaks_tls()
+        if found is None:
+            return None
+        has, lacks = ("TLS", "redis://") if found else ("no TLS", "rediss://")
+        fix = "rediss://" if found else "redis://"
+        error = as_error(
+            f"its port speaks {has}, and the address begins with {lacks}: begin it with {fix}",
+            self._where,
+            refused=True,
+        )
+        assert isinstance(error, IndexRefusedError)
+        return error
 
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
@@ -271,7 +304,7 @@ class RedisLink:
                 await asyncio.sleep(_pause(attempt))
             await self._attempt(tries)
             open_tries = [one for one in tries if one.answer is None]
-            if not open_tries or all(_hopeless(one) for one in open_tries):
+            if not open_tries or self._gave_up or all(map(_hopeless, open_tries)):
                 break
         return [one.answer or self._error(one.trouble) for one in tries]
 

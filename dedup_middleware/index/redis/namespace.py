@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.parameters import (
@@ -27,7 +29,7 @@ from dedup_middleware.index.parameters import (
 )
 from dedup_middleware.index.record_layout import layout_of, record_parameter
 from dedup_middleware.index.redis.expiry import remove_expired
-from dedup_middleware.index.redis.link import Call, RedisLink, Session
+from dedup_middleware.index.redis.link import NO_RIGHT, Answer, Call, RedisLink, Session
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, EPOCH, RowLayout, script
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.window import Moment, Window, window_parameter
@@ -35,6 +37,7 @@ from dedup_middleware.index.window import Moment, Window, window_parameter
 logger = logging.getLogger(__name__)
 
 _SCHEMA = str(SCHEMA).encode()
+_UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
 
 
 class RedisNamespace(Index):
@@ -96,7 +99,7 @@ class RedisNamespace(Index):
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
         # What was emptied meanwhile is set up with the key that its pages were hashed with.
         known = {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
-        answer = await link.submit(self._open_call({**complete(wanted), **known}))
+        answer = await self._first(self._open_call({**complete(wanted), **known}))
         stored, epoch = self._agreed(answer.reply, wanted)
         if self._parameters and not self._is_ours(stored):
             logger.warning(REPLACED, self._name)
@@ -109,11 +112,39 @@ class RedisNamespace(Index):
 
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists; see :meth:`.Index.attach`."""
-        answer = await self._link.submit(self._open_call({}, schema=b""))
+        answer = await self._first(self._open_call({}, schema=b""))
         if not answer.reply[0]:
             raise missing(self._name)
         self._begin(*self._agreed(answer.reply, None))
         return dict(self._parameters)
+
+    async def _first(self, call: Call) -> Answer:
+        """Send the call that opens the index.
+
+        :raises IndexRefusedError: one of server and address speaks TLS, the other does not
+        """
+        sent = self._link.submit(call)
+        if self._parameters:  # opened before
+            return await sent
+        # A server without TLS never answers a client with it: after a while both are tried.
+        try:
+            await asyncio.wait([sent], timeout=_UNANSWERED)
+        except asyncio.CancelledError:
+            sent.cancel()
+            raise
+        if not sent.done() or isinstance(sent.exception(), IndexUnavailableError):
+            error = await self._link.mismatch()
+            if error is not None:
+                self._link.give_up()
+                with contextlib.suppress(IndexUnavailableError):
+                    await sent
+                raise error
+        try:
+            return await sent
+        except IndexUnavailableError as error:
+            if NO_RIGHT in str(error):  # it will lack it for as long as the crawl runs
+                raise IndexRefusedError(str(error)) from error
+            raise
 
     def _open_call(self, parameters: Mapping[str, str], schema: bytes = _SCHEMA) -> Call:
         names = ("leases", "schema", "parameters", "counters")

@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.index.redis.expiry import end_of, hash_of
 from dedup_middleware.index.redis.link import Call, RedisLink, Session
-from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script, strange_stamps
+from dedup_middleware.index.redis.scripts import (
+    RowLayout,
+    claimed_row,
+    script,
+    split_text,
+    strange_stamps,
+)
 from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
     EXACT_TABLE,
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -111,7 +118,9 @@ def request(
     generations = len(live)
     # Which of the tables, counted from 1, settle exact copies.
     settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
+    anchored = [own_tables.index(one) + 1 for one in own_tables if one in ANCHOR_TABLES] or [0]
     told = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
+    told += bytes((anchored[0], anchored[-1]))
     ends = np.cumsum(counts)
     wide_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
@@ -240,14 +249,14 @@ def proposals(
     own = np.frombuffer(heads, np.uint64) & _NUMBER
     places: list[bytes] = []
     rows: list[bytes] = []
-    addresses: list[bytes] = []
+    texts: list[bytes] = []
     at = 0
     for count in heads[_ROWS::8]:
         if count:
             stop = at + 1 + 2 * count
             places.append(told[at])
             rows += told[at + 1 : stop : 2]
-            addresses += told[at + 2 : stop : 2]
+            texts += told[at + 2 : stop : 2]
             at = stop
         else:
             places.append(b"")
@@ -259,7 +268,7 @@ def proposals(
     near, starts, row_starts = found.numbers, found.starts, found.row_starts
     order = found.rows[: len(rows)]
     described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
-    named = [addresses[row] for row in order.tolist()]
+    split = [split_text(rows[row], texts[row], layout) for row in order.tolist()]
     for i, number in enumerate(own.tolist()):
         how, corrupt = heads[8 * i + _HOW], heads[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
@@ -277,17 +286,24 @@ def proposals(
                 keep = ~np.isin(numbers, known.pages.numbers) & (numbers > np.uint64(known.upto))
                 keep |= np.isin(numbers, page_records.numbers)
                 numbers, tables = numbers[keep], tables[keep]
-            names = {
-                one: address.decode("utf-8", "replace") if address else None
-                for one, address in zip(page_records.numbers.tolist(), named[rows_of], strict=True)
-            }
             beside = Neighbours(numbers, tables, corrupt, how & _FULL_MOST)
-            candidates = Candidates(beside, page_records, names, more=bool(how & _MORE))
+            texts_of = dict(zip(page_records.numbers.tolist(), split[rows_of], strict=True))
+            candidates = Candidates(
+                beside,
+                page_records,
+                {one: _decoded(address) for one, (address, _) in texts_of.items()},
+                {one: payload for one, (_, payload) in texts_of.items()},
+                more=bool(how & _MORE),
+            )
         if number:
             token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
             yield Claimed(Claim(number, token), candidates)
         else:
             yield candidates
+
+
+def _decoded(address: bytes) -> str | None:
+    return address.decode("utf-8", "replace") if address else None
 
 
 def _described(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
-from dedup_middleware.model.buckets import BUCKET_LIMIT, FULL_BUCKET, cut_address
+from dedup_middleware.model.buckets import BUCKET_LIMIT, COMMON_ANCHOR, FULL_BUCKET, cut_address
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT, NUMBER_MASK, SIMHASH_RECORD, State
 
@@ -46,6 +46,7 @@ _CONSTANTS = {
     "GUARD": GUARD,
     "TEXT_CHUNK": TEXT_CHUNK,
     "PAYLOAD_BIT": PAYLOAD_BIT,
+    "COMMON_ANCHOR": COMMON_ANCHOR,
     "SCHEMA": f"'{SCHEMA}'",
     "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
@@ -73,6 +74,9 @@ _EXACT = {
 }
 
 
+_COMPARED = WHOLE.fields[:-1]  # all but the sketch
+
+
 @attrs.frozen
 class RowLayout:
     """A page record as Redis keeps it.
@@ -95,12 +99,15 @@ class RowLayout:
     @cached_property
     def settles_exact(self) -> bool:
         """Whether a row has all fields needed to recognise an exact copy."""
-        return self.record.fields == WHOLE.fields
+        return self.record.fields[: len(_COMPARED)] == _COMPARED
 
     @property
     def known_tail(self) -> int:
         """Last bytes of a content by which a page is known again."""
-        return min(_KNOWN_TAIL, self.record.itemsize)
+        if "sketch" in self.record.fields or "key" not in self.record.fields:
+            return min(_KNOWN_TAIL, self.record.itemsize)
+        fields = self.record.fields[self.record.fields.index("key") :]
+        return sum(CONTENT[name].itemsize for name in fields)
 
     @property
     def constants(self) -> dict[str, int]:
@@ -141,6 +148,18 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
     size = len(entry.payload).to_bytes(3, "little")
     length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
     return row + length, address + size + entry.payload
+
+
+def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes]:
+    """Address and payload of a page, from its row and its text; empty where there is none."""
+    at = layout.row.itemsize - _TAIL
+    length = int.from_bytes(row[at : at + 2], "little")
+    if not layout.record.text or len(row) != layout.row.itemsize:
+        return b"", b""
+    if length < PAYLOAD_BIT:
+        return text, b""
+    length -= PAYLOAD_BIT
+    return text[:length], text[length + 3 :]
 
 
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -251,6 +252,17 @@ class RedisServers:
             raise
         return replies, None
 
+    async def speaks_tls(self) -> bool | None:
+        """Whether the server speaks TLS, if that is not what the address says; else None."""
+        options = self._options
+        if self._sentinels is not None or "host" not in options:
+            return None
+        tls = options.get("connection_class") is SSLConnection
+        speaks = await other_protocol(
+            options["host"], options.get("port", 6379), min(self._timeout, 2.0), tls=not tls
+        )
+        return not tls if speaks else None
+
     async def close(self) -> None:
         """Disconnect."""
         self._fresh.clear()  # the pool closes those that it has given away, too
@@ -295,6 +307,28 @@ class RedisServers:
             await self._cluster.aclose()
         assert node is not None  # it is for replicas only
         return str(node.host), int(node.port)
+
+
+async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> bool:
+    """Whether a server answers as Redis does over TLS (``tls``), or without it."""
+    context = None
+    if tls:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # nothing secret is sent
+    try:
+        async with time_limit(timeout):
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
+            try:
+                if tls:
+                    return True  # the handshake is done; it may ask for a certificate now
+                writer.write(b"PING\r\n")
+                return (await reader.read(1)) in {b"+", b"-"}
+            finally:
+                writer.close()
+                await writer.wait_closed()
+    except (OSError, ValueError, asyncio.TimeoutError):
+        return False
 
 
 async def _exchange(

@@ -81,6 +81,20 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
     )
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder of a new file, but none above it if the path is absolute and may be misspelt.
+
+    :raises IndexRefusedError: names the folder that is missing
+    """
+    above = path.parent.parent
+    if path.is_absolute() and not path.parent.exists() and not above.exists():
+        raise IndexRefusedError(
+            f"DEDUP_INDEX_URL=sqlite:{path} can't be used: there is no folder {above}; make it, or "
+            "correct the path"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -215,7 +229,7 @@ class SQLiteFile(Index):
             if before is None:
                 if parameters is None:
                     raise missing(self._where)
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path)
                 _begin_file(path)
             else:
                 make_private(path)  # it exists, and is no link of another user

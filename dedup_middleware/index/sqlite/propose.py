@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import MOST_JUDGED
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.small_buckets import unknown_neighbours
+from dedup_middleware.index.small_buckets import is_common, unknown_neighbours
 from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import (
@@ -77,7 +77,7 @@ def propose(
         db.executemany("INSERT INTO payload VALUES (?, ?)", payloads)
         db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?)", leases)
         buckets.write(db)
-    answers, damaged = _described(db, made, moment.now, layout)
+    answers, damaged = _described(db, made, moment.now, layout, any(p.entry.payload for p in pages))
     return answers, corrupt + damaged, sum(near.scanned for _, near in made)
 
 
@@ -127,6 +127,8 @@ class _Buckets:
         held, changed, base = self._held, self._changed, self._bases[-1]
         for bucket, head in zip(*Slots.of(slots).numbers(), strict=True):
             old = held.get(base | bucket, b"")
+            if is_common(bucket, head, old):
+                continue
             width = SIMHASH_RECORD if _FIRST_WIDE <= bucket >> 16 <= _LAST_WIDE else BAND_RECORD
             # No record behind bytes that are none could be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
@@ -147,21 +149,30 @@ class _Buckets:
 
 
 def _described(
-    db: sqlite3.Connection, made: list[_Made], now: float, layout: RecordLayout
+    db: sqlite3.Connection,
+    made: list[_Made],
+    now: float,
+    layout: RecordLayout,
+    with_payloads: bool,
 ) -> tuple[list[Claimed | Candidates], int]:
     """Answers with what is known of the candidates."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]
     wanted = [near.numbers for near in best if len(near)]
     found, corrupt, addresses = None, 0, {}
+    payloads: dict[int, bytes] = {}
     if wanted:
-        found, corrupt = tables.fetch(db, np.unique(np.concatenate(wanted)), now, layout)
+        every = np.unique(np.concatenate(wanted))
+        found, corrupt = tables.fetch(db, every, now, layout)
+        if with_payloads:
+            ids = every.tolist()
+            payloads = dict(zip(ids, tables.payloads(db, ids), strict=True))
         named = sorted({n for some in wanted if len(some) <= _NAMED for n in some.tolist()})
         addresses = dict(zip(named, tables.addresses(db, named), strict=True))
     answers: list[Claimed | Candidates] = []
     for (claim, near), some in zip(made, best, strict=True):
         candidates = NO_CANDIDATES
         if len(near) and found is not None:
-            candidates = _of(found, near, some.numbers, addresses)
+            candidates = _of(found, near, some.numbers, addresses, payloads)
         elif near.full or near.corrupt:
             candidates = Candidates(near)
         answers.append(candidates if claim is None else Claimed(claim, candidates))
@@ -173,11 +184,13 @@ def _of(
     near: Neighbours,
     described: NDArray[np.uint64],
     addresses: dict[int, str | None],
+    payloads: dict[int, bytes],
 ) -> Candidates:
     rows = np.searchsorted(found.numbers, described)
     pages = PageRecords(described, found.content[rows], found.states[rows], found.times[rows])
     own = {n: addresses[n] for n in described.tolist() if n in addresses}
-    return Candidates(near, pages, own, more=len(described) < len(near))
+    kept = {n: payloads[n] for n in described.tolist()} if payloads else {}
+    return Candidates(near, pages, own, kept, more=len(described) < len(near))
 
 
 def commit(db: sqlite3.Connection, claims: Sequence[Claim], now: float) -> list[bool]:

@@ -89,7 +89,7 @@ class BySignature(Method):
         >>> from dedup_middleware.methods.literature.digests import Md5
 
         >>> method = BySignature(Md5(), 22, 8)
-        >>> [method.table_name(table) for table in (0, 6)]
+        >>> [method.table_name(table) for table in (0, 10)]
         ['key', 'md5/0']
         """
         if table < FIRST_BAND_TABLE or not self.method.has_keys:

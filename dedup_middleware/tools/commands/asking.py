@@ -10,7 +10,7 @@ import numpy as np
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.core.judge import bits, same_keys
+from dedup_middleware.core.judge import names_of, same_keys
 from dedup_middleware.core.ranking import FIRST, rank
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
@@ -100,7 +100,7 @@ class Reader:
                 distance=None
                 if page.simhash is None
                 else int.bit_count(int(records.content["simhash"][i]) ^ page.simhash),
-                tables=tuple([method.table_name(table) for table in bits(int(near.tables[i]))]),
+                tables=names_of(method, int(near.tables[i])),
             )
             for i, number in enumerate(numbers)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -18,14 +18,10 @@ from dedup_middleware.tools.commands.context import (
     OK,
     Context,
     Subcommand,
-    add_row,
-    plain_table,
+    block,
     shown,
 )
 from dedup_middleware.tools.commands.selecting import read_page
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _TOKENS = 40  # shown to people
 
@@ -77,32 +73,26 @@ def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[s
     }
 
 
-def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> Table:
-    """Tables for people."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid()
+def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
+    """What people read: one block for each page."""
     match = opinion.match
     headline = f"{opinion.outcome} ({opinion.reason})"
     if match is not None:
         headline += f": {match.key or f'page {match.number}'} holds {match.similarity:.1%} of it"
-    grid.add_row(Text(shown(headline), style="bold"))
-    page = plain_table("The page")
-    page.add_column()
-    page.add_column()
-    for name, value in facts.items():
-        add_row(page, name, value)
     more = " ..." if len(tokens) > _TOKENS else ""
-    add_row(page, "first tokens", " ".join(tokens[:_TOKENS]) + more)
-    grid.add_row(page)
-    columns = ("stored page", "state", "similarity", "jaccard", "bits", "found by", "verdict")
-    near = plain_table(f"Compared with {len(opinion.candidates)} pages", *columns)
-    for one in opinion.candidates[:20]:
-        verdict = f"{'duplicate' if one.duplicate else 'different'}: {one.reason}"
-        add_row(
-            near, one.key or f"page {one.number}", one.state, one.similarity, one.jaccard,
-            one.distance, " ".join(one.tables), verdict,
-        )  # fmt: skip
-    grid.add_row(near)
-    return grid
+    known = {**facts, "first tokens": " ".join(tokens[:_TOKENS]) + more}
+    lines = [shown(headline), *(f"  {name}: {shown(value)}" for name, value in known.items())]
+    lines.append(f"Compared with {len(opinion.candidates)} pages")
+    lines += [
+        block(
+            one.key or f"page {one.number}",
+            ("verdict", f"{'duplicate' if one.duplicate else 'different'} ({one.reason})"),
+            ("similarity", one.similarity),
+            ("jaccard", one.jaccard),
+            ("bits", one.distance),
+            ("found by", " ".join(one.tables)),
+            ("state", one.state),
+        )
+        for one in opinion.candidates[:20]
+    ]
+    return "\n".join(lines)

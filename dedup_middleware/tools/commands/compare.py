@@ -32,6 +32,7 @@ _PIECE = re.compile(
     r"|[^\W_\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]+|\s+|."
 )
+USUAL = ("content", "minhash", "simhash")  # methods, beside the one of the settings
 LONGEST = 2000  # pieces of each text that are compared: the time grows with their product
 
 
@@ -70,10 +71,11 @@ class Command(Subcommand):
     """``scrapy dedup compare``."""
 
     name = "compare"
-    summary = "Compare two pages by every method, and show what differs"
+    summary = "Compare two pages, and show what differs"
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
         "way round: the rule of a crawl is how much of the new page the stored one holds.\n"
+        "Without --method by content, minhash and simhash.\n"
         "Exit codes: 0; 1: a page can't be read."
     )
 
@@ -84,12 +86,16 @@ class Command(Subcommand):
         parser.add_argument(
             "--method", action="append", default=[], metavar="NAME", help="only this one; repeat"
         )
+        parser.add_argument(
+            "--all-methods", action="store_true", help="also by those of the literature"
+        )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
         from dedup_middleware.evaluation.comparers import methods_available
 
-        methods = methods_available(context.options, arguments.method)
+        usual = () if arguments.all_methods else dict.fromkeys((context.options.method, *USUAL))
+        methods = methods_available(context.options, arguments.method or usual)
         a, b = (
             read_document(
                 read_page(place, context.settings, key=f"{side}: {place}"),

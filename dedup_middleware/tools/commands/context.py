@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 OK = 0
-FAILED = 1  # nothing was done, or it ended early; the message says why; 2 is argparse's own
+FAILED = 1  # nothing was done, or it ended early; the message says why
+NOT_UNDERSTOOD = 2  # as argparse has it
 FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
 
 
@@ -48,7 +49,11 @@ class Context:
             print(json.dumps(state, ensure_ascii=False, default=str))
         else:
             # Brackets in the text of a page are no markup.
-            self.console.print(table(), markup=False, highlight=False)
+            # An address must not be cut in two lines: it could not be copied.
+            shown = table()
+            self.console.print(
+                shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str)
+            )
 
     @contextlib.contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
@@ -140,6 +145,16 @@ def shown(value: object) -> str:
     return "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(value)
     )
+
+
+def block(head: object, *facts: tuple[str, object]) -> str:
+    """A page with what is known of it: its whole address in a line, then the facts.
+
+    >>> print(block("https://a.example/1", ("reason", "unchanged"), ("bits", None)))
+    https://a.example/1
+        reason: unchanged; bits: -
+    """
+    return f"{shown(head)}\n    {'; '.join(f'{name}: {shown(value)}' for name, value in facts)}"
 
 
 def moment(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import sys
 from importlib import import_module
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.plugin.settings import options_from_settings
-from dedup_middleware.tools.commands.context import FAILED, Context, Subcommand
+from dedup_middleware.tools.commands.context import FAILED, NOT_UNDERSTOOD, Context, Subcommand
 
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
@@ -27,6 +28,7 @@ SUBCOMMANDS = {
     "files": ("files", "Command"),
     "spark": ("spark", "Command"),
     "forget": ("forget", "Command"),
+    "clear": ("clear", "Command"),
     "export": ("transfer", "Export"),
     "import": ("transfer", "Import"),
     "verify": ("maintain", "Verify"),
@@ -66,6 +68,15 @@ class Command(ScrapyCommand):
         if args[:1] == [] or args[0] not in SUBCOMMANDS:
             if opts.help and not args:
                 print(self._overview())
+                return
+            meant = difflib.get_close_matches(args[0], SUBCOMMANDS, n=1) if args else []
+            if meant:
+                print(
+                    f"scrapy dedup: there is no command {args[0]!r}; do you mean `scrapy dedup "
+                    f"{meant[0]}`? `scrapy dedup --help` lists all",
+                    file=sys.stderr,
+                )
+                self.exitcode = NOT_UNDERSTOOD
                 return
             raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
         command = load(args[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dedup_middleware.journal.base import Journal
 from dedup_middleware.journal.entries import DROPS, Drop, Query
@@ -13,13 +13,10 @@ from dedup_middleware.tools.commands.context import (
     CommandError,
     Context,
     Subcommand,
-    add_row,
+    block,
     moment,
-    plain_table,
+    shown,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _EXCERPT = 80  # characters
 
@@ -91,23 +88,18 @@ def _state(drop: Drop) -> dict[str, Any]:
     }
 
 
-def _show(state: dict[str, Any]) -> Table:
-    from rich.table import Table
-
-    grid = Table.grid()
-    columns = ("dropped page", "time", "reason", "similarity", "jaccard", "bits", "begins")
+def _show(state: dict[str, Any]) -> str:
     groups = [
         (f"stored: {one['stored']}  {one['title'] or ''}", one["dropped"])
         for one in state["clusters"]
     ]
     if state["without_match"]:
         groups.append(("dropped without a stored page", state["without_match"]))
+    lines = []
     for title, drops in groups:
-        table = plain_table(title, *columns)
+        lines.append(shown(title))
         for drop in drops:
-            add_row(
-                table, drop["key"], moment(drop["time"]), drop["reason"], drop["similarity"],
-                drop["jaccard"], drop["distance"], drop["excerpt"],
-            )  # fmt: skip
-        grid.add_row(table)
-    return grid
+            names = ("reason", "similarity", "jaccard", "distance", "excerpt")
+            facts = [("time", moment(drop["time"])), *((name, drop[name]) for name in names)]
+            lines.append(block(drop["key"], *facts))
+    return "\n".join(lines)

@@ -26,7 +26,8 @@ class Command(Subcommand):
         "settings (DEDUP_KEY_FIELD, DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD and so on). Kept lines of\n"
         "JSON are written as they are; rows of other formats become lines of JSON. Files get\n"
         "their names at the end, so a run that was ended leaves only files in .part, and the next\n"
-        "one gives the same result. Exit codes: 0; 1: a file can't be read or written."
+        "one gives the same result. Exit codes: 0; 1: a file can't be read or written, or all\n"
+        "rows were rejected."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,8 @@ class Command(Subcommand):
             file_format=arguments.format,
             workers=arguments.workers,
         )
+        for path in (plan.kept, plan.dropped, plan.rejected):
+            _check_format(path)
         _check_names(plan.inputs, [plan.kept, plan.dropped, plan.rejected, plan.journal])
         if not arguments.overwrite:
             for path in (plan.kept, plan.dropped, plan.rejected, plan.journal):
@@ -87,7 +90,28 @@ class Command(Subcommand):
             "peak_bytes": peak_memory(),
         }
         context.say(state, lambda: _sentences(state, plan.rejected))
+        if report.rejected and report.rejected == report.read:
+            raise CommandError(
+                f"all {report.read:,} rows were rejected; the reasons are in {plan.rejected}. Name "
+                "the fields of your rows (DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or "
+                "their --format"
+            )
         return OK
+
+
+def _check_format(path: Path | None) -> None:
+    """Refuse a name that promises another format than JSON lines.
+
+    :raises CommandError: names the file and the fix
+    """
+    if path is None:
+        return
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    if ending in {".parquet", ".csv", ".tsv", ".warc"}:
+        raise CommandError(
+            f"{path}: rows are written as lines of JSON, not as {ending[1:]}; name a file in "
+            ".jsonl or .jsonl.gz"
+        )
 
 
 def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:

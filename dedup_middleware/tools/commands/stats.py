@@ -273,7 +273,7 @@ def describe(
     journal = journal_state(options)
     if journal is not None:
         rows["journal"] = journal["where"]
-        rows["drops in the journal"] = journal["drops"]
+        rows["entries in the journal: drops, near pages"] = journal["drops"]
         rows["texts of stored pages in the journal"] = journal["kept"]
         rows["bytes of the journal"] = journal["bytes"]
     rows.update(sorted(state["parameters"].items()))

@@ -14,6 +14,7 @@ from dedup_middleware.journal.base import Journal
 from dedup_middleware.journal.entries import Drop, Hour, Query, host_of
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, required
+from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import NEW
 
 Line = Callable[[Drop], "float | None"]
@@ -23,10 +24,11 @@ _STEP = 1e-4  # a line has four digits
 def line_of(method: Method) -> Line:
     """A function that gives the largest threshold at which a page would be dropped.
 
-    For most methods that is its similarity. The default one has a higher threshold for short pages
-    and subtracts the standard error of the estimate, so that pages above the threshold may be kept.
+    For most methods that is its similarity. With ``DEDUP_EVIDENCE=sketch`` the rule `content` has a
+    higher threshold for short pages and subtracts the standard error of the estimate, so that pages
+    above the threshold may be kept.
     """
-    if isinstance(method, Content):
+    if isinstance(method, Content) and not isinstance(method, ContentByEvidence):
         return lambda drop: _of_content(drop, method)
     return lambda drop: drop.similarity
 

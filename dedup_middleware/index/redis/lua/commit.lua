@@ -1,6 +1,6 @@
 -- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page
 -- number (5 bytes) and a token (8).
--- Returns for each 1: committed; 2: it is already, by whom is no longer known; 0: the claim is gone.
+-- Returns for each 1: committed; 2: it is already, its token is no longer stored; 0: the claim is gone.
 local CLAIMS = ARGV[2]
 local time = now()
 local answers, ours, is_ours, pages = {}, {}, {}, {}

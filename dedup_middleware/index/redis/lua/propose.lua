@@ -2,7 +2,8 @@
 -- the same of the older live ones.
 -- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
 -- knows it, number of live generations, which tables are those of the key and of the first band (a
--- byte each, 0: neither is asked for) and number of buckets of each table (2 bytes each); fields of all
+-- byte each, 0: neither is used), the first and the last one of anchors (0: none) and number of
+-- buckets of each table (2 bytes each); fields of all
 -- buckets (2 bytes each), table by table, each once; of all pages, one after the other, tokens (8 bytes
 -- each), heads of their records, places of their buckets in what is sent of their tables (2 bytes each);
 -- what some pages know (below); then for each page: row but for where its text begins; sizes of its
@@ -18,12 +19,12 @@
 -- caller to judge. Many pages of one template would otherwise take a call each. Records of wide tables are
 -- returned as they were before, for the caller to scan: counting bits is not Lua's strength; of a full
 -- one the newest SHOWN bytes.
--- Returns the generation of now if it is another one. Else {heads, wide, beside}:
--- heads: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "beside", number of
+-- Returns the generation of now if it is another one. Else {heads, wide, neighbours}:
+-- heads: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "neighbours", number of
 --   full buckets and 64 more if there are further candidates or 128 more if the row is that of an exact
 --   copy, bytes behind the last whole records of its buckets (255: or more).
 -- wide: the wide buckets of all pages, of each bucket all generations.
--- beside: for each page with such rows a string of the places where it met others, 6 bytes each: page
+-- neighbours: for each page with such rows a string of the places where it met others, 6 bytes each: page
 --   id, place (0: it was wanted); then of each of those others, in the order in which they come first,
 --   row and address.
 -- Redis's Lua hashes every byte of every string it makes, so strings are neither cut nor joined
@@ -65,15 +66,15 @@ local before, first_text = last, text_end
 
 local TABLES = (#KEYS - FIRST) / GENERATIONS
 local PAGES = (#ARGV - FIRST_ARGUMENT) / ARGUMENTS
-local KEY, BAND = byte(ARGV[6], 1, 2)
-local counts = { read('<' .. string.rep('I2', TABLES), ARGV[6], 3) }
+local KEY, BAND, FIRST_ANCHOR, LAST_ANCHOR = byte(ARGV[6], 1, 4)
+local counts = { read('<' .. string.rep('I2', TABLES), ARGV[6], 5) }
 local fields_of, first_field = {}, 1 -- by table
 for number = 1, TABLES do
   fields_of[number] = { read(string.rep('c2', counts[number]), ARGV[7], first_field) }
   first_field = first_field + 2 * counts[number]
 end
 
--- By generation, newest first, table and place: the buckets as they stand, each asked for once; then, in
+-- By generation, newest first, table and place: the stored buckets, each fetched once; then, in
 -- the newest one, with what the pages of this call add to them.
 local held = {}
 for generation = 1, GENERATIONS do
@@ -130,13 +131,27 @@ end
 local claimed, rows, texts, leases = {}, {}, {}, {}
 local stored = {} -- rows that were fetched
 
--- Row and address of a page.
+-- Whether so many pages have a suffix in the bucket of an anchor that it is ignored.
+local function is_common(value, head)
+  local pages, place = 0, find(value, head, 6, true)
+  while place do
+    if place % BAND_RECORD == 6 then
+      pages = pages + 1
+      if pages >= COMMON_ANCHOR then
+        return true
+      end
+    end
+    place = find(value, head, place + 1, true)
+  end
+  return false
+end
+
+-- Row of a page, and its address with its payload, if it has any, behind it.
 local function neighbour(page)
   local own = read('<I5', page) - before
   local row = rows[own]
   if row then -- claimed by this very call, and not written yet
-    local length = TAIL_SIZE > 0 and read('<I2', row, CONTENT_SIZE + 5) or 0
-    return row, sub(texts[own], 1, length % PAYLOAD_BIT)
+    return row, texts[own]
   end
   row = stored[page] or row_of(page, time)
   stored[page] = row
@@ -144,7 +159,12 @@ local function neighbour(page)
     return row, ''
   end
   local length, start = read('<I2I5', row, CONTENT_SIZE + 5)
-  return row, read_text(start, length % PAYLOAD_BIT)
+  if length >= PAYLOAD_BIT then
+    length = length - PAYLOAD_BIT
+    local size = read_text(start + length, 3)
+    length = length + 3 + (#size == 3 and read('<I3', size) or 0)
+  end
+  return row, read_text(start, length)
 end
 
 -- Splits what is the same for most pages once: how their heads are read, which places get a record.
@@ -310,7 +330,7 @@ for number = 1, TABLES do
   end
 end
 
--- Of each slot of a shape the newest buckets of its table.
+-- For each place of a shape the newest buckets of its table.
 for _, shape in pairs(shapes) do
   shape.values = {}
   for i = 1, shape.count do
@@ -318,15 +338,15 @@ for _, shape in pairs(shapes) do
   end
 end
 
-local answers, wides, beside = {}, {}, {}
-local told, met = 0, 0 -- lengths of the last two
+local answers, wides, neighbours = {}, {}, {}
+local wide_count, neighbour_count = 0, 0 -- lengths of the last two
 local all_rows = 0
 local met_at, seen_at = {}, {} -- of one page, used again for the next one
 for own = 1, PAGES do
   local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
   local values_of, tables = shape.values, shape.tables
   local more, corrupt, full, hits, others, claimed_here, blocked = false, 0, 0, 0, 0, 0, false
-  local first_told = told
+  local first_wide = wide_count
 
   local settled = twins[own]
   local some = shape.wide
@@ -335,7 +355,7 @@ for own = 1, PAGES do
     local at = places[i]
     local value, generation = values_of[i][at], 1
     while true do
-      told = told + 1
+      wide_count = wide_count + 1
       if value then
         local length = #value
         corrupt = corrupt + length % SIMHASH_RECORD
@@ -344,7 +364,7 @@ for own = 1, PAGES do
           value = newest_of(value)
         end
       end
-      wides[told] = value or ''
+      wides[wide_count] = value or ''
       if generation == GENERATIONS then
         break
       end
@@ -372,7 +392,8 @@ for own = 1, PAGES do
         if upto and upto > 0 and length > NEWEST then
           from = length - length % BAND_RECORD - NEWEST + 6
         end
-        local place = not more and find(value, head, from, true)
+        local anchor = tables[i] >= FIRST_ANCHOR and tables[i] <= LAST_ANCHOR
+        local place = not more and not (anchor and is_common(value, head)) and find(value, head, from, true)
         while place do
           if place % BAND_RECORD == 6 then
             local other = sub(value, place - 5, place - 1)
@@ -383,7 +404,7 @@ for own = 1, PAGES do
               if upto then
                 if upto > 0 and read('<I5', other) <= upto then
                   blocks = false
-                  -- An earlier try of this very call may have been answered by nobody.
+                  -- An earlier try of this very call may have lost its reply.
                   if j == 1 and token_of(other, time) == sub(TOKENS, 8 * own - 7, 8 * own) then
                     page = other
                   end
@@ -424,15 +445,15 @@ for own = 1, PAGES do
   local row_count = 0
   if settled then
     for j = 1, #shape.wide * GENERATIONS do
-      wides[told + j] = ''
+      wides[wide_count + j] = ''
     end
-    told = told + #shape.wide * GENERATIONS
-    beside[met + 1], row_count = settled .. shape.mark[shape.twin], 1
-    beside[met + 2], beside[met + 3] = neighbour(settled)
-    met = met + 3
+    wide_count = wide_count + #shape.wide * GENERATIONS
+    neighbours[neighbour_count + 1], row_count = settled .. shape.mark[shape.twin], 1
+    neighbours[neighbour_count + 2], neighbours[neighbour_count + 3] = neighbour(settled)
+    neighbour_count = neighbour_count + 3
   else
     local token = sub(TOKENS, 8 * own - 7, 8 * own)
-    local start = met + 1
+    local start = neighbour_count + 1
     for j = 1, page and 0 or others do
       local other = seen_at[j]
       if read('<I5', other) <= before then
@@ -468,7 +489,7 @@ for own = 1, PAGES do
     end
     for j = 1, others do
       local row, address = neighbour(seen_at[j])
-      beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
+      neighbours[start + 2 * row_count + 1], neighbours[start + 2 * row_count + 2] = row, address
       row_count = row_count + 1
     end
     local wanted = known_at[own] and known_at[own] + known_counts[own] * KNOWN_PAGE
@@ -478,13 +499,13 @@ for own = 1, PAGES do
       if not (met_before and met_before[other]) then
         met_at[hits + 1], met_at[hits + 2] = other, '\0'
         hits = hits + 2
-        beside[start + 2 * row_count + 1], beside[start + 2 * row_count + 2] = row, address
+        neighbours[start + 2 * row_count + 1], neighbours[start + 2 * row_count + 2] = row, address
         row_count = row_count + 1
       end
     end
     if row_count > 0 then
-      beside[start] = concat(met_at, '', 1, hits)
-      met = start + 2 * row_count
+      neighbours[start] = concat(met_at, '', 1, hits)
+      neighbour_count = start + 2 * row_count
       all_rows = all_rows + row_count - claimed_here
     end
   end
@@ -504,7 +525,10 @@ for own = 1, PAGES do
           large[tables[i]][at] = nil
         end
       end
-      if not value then
+      local number = tables[i]
+      if value and number >= FIRST_ANCHOR and number <= LAST_ANCHOR and is_common(value, head) then
+        -- no more pages are added
+      elseif not value then
         filled = filled + 1
         values[at] = page .. head
       elseif #value <= EXACT then
@@ -530,7 +554,7 @@ for own = 1, PAGES do
     leases[2 * claims] = sub(TOKENS, 8 * own - 7, 8 * own) .. till
   end
   if more then -- the caller reads the buckets
-    for j = first_told + 1, told do
+    for j = first_wide + 1, wide_count do
       wides[j] = ''
     end
   end
@@ -590,4 +614,4 @@ if last > before then
     end
   end
 end
-return { concat(answers), wides, beside }
+return { concat(answers), wides, neighbours }

@@ -1,0 +1,51 @@
+"""One line of log for each dropped page, without the page."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.logformatter import LogFormatter
+
+from dedup_middleware.plugin.exceptions import Dropped
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.http import Response
+    from scrapy.logformatter import LogFormatterResult
+    from twisted.python.failure import Failure
+
+logger = logging.getLogger("scrapy.core.scraper")  # where Scrapy logs dropped items
+
+
+class DropLogFormatter(LogFormatter):
+    """Scrapy's log formatter, apart from items that this plugin drops.
+
+    Scrapy puts the whole item into the log record, and into its line: 30 KB a page. The record of
+    a drop has the attribute ``dedup`` instead: key, outcome, reason, match and similarity.
+    """
+
+    def dropped(
+        self,
+        item: Any,
+        exception: BaseException,
+        response: Response | Failure | None,
+        spider: Spider,
+    ) -> LogFormatterResult:
+        """How an item is logged that a pipeline drops; None: it is logged already."""
+        if not isinstance(exception, Dropped):
+            return super().dropped(item, exception, response, spider)
+        verdict = exception.verdict
+        match = verdict.match
+        facts = {
+            "key": verdict.key,
+            "outcome": verdict.outcome,
+            "reason": verdict.reason,
+            "match": None if match is None else match.key,
+            "similarity": None if match is None else match.similarity,
+        }
+        level = exception.log_level or spider.crawler.settings["DEFAULT_DROPITEM_LOG_LEVEL"]
+        number = logging.getLevelName(level) if isinstance(level, str) else level
+        # What is returned would be logged with the item in the record.
+        logger.log(number, "Dropped: %s", exception, extra={"spider": spider, "dedup": facts})
+        return None  # type: ignore[return-value]  # Scrapy documents it: nothing is logged

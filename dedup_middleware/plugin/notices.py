@@ -1,0 +1,135 @@
+"""What a user should know at the start of a crawl, and of items in which no page is found."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.model.records import State
+from dedup_middleware.plugin.items import PageFields
+
+if TYPE_CHECKING:
+    from itemadapter import ItemAdapter
+    from scrapy.settings import BaseSettings
+
+    from dedup_middleware.index.base import Index
+
+logger = logging.getLogger(__name__)
+
+UNREAD = 20  # items without a page, and none with one, after which a warning is logged
+_NEWEST = 256  # page ids looked at for the newest page
+_TEXT_FORMATS = {"json", "jsonlines", "jsonl", "jl"}  # that can't hold bytes
+_EVER = float(2**32 - 1)
+
+
+async def reset(index: Index, options: Options) -> None:
+    """Forget all pages of earlier crawls (``DEDUP_RESET``)."""
+    forgotten = await index.forget_span(0.0, _EVER)
+    logger.warning(
+        "DEDUP_RESET: %d pages of earlier crawls are forgotten in %s",
+        forgotten,
+        options.safe_index_url,
+    )
+
+
+async def tell_contents(index: Index, options: Options, settings: BaseSettings) -> None:
+    """Log what the index holds, and warn if a feed is about to lose it."""
+    if options.index_url.startswith("memory:"):
+        return
+    count = await index.count()
+    if not count:
+        logger.info("The index holds no pages yet: %s", options.safe_index_url)
+        return
+    newest = await _newest(index)
+    logger.info(
+        "The index holds %d pages of earlier crawls%s: %s; see them with `scrapy dedup report`",
+        count,
+        "" if newest is None else f", the newest stored on {newest}",
+        options.safe_index_url,
+    )
+    overwritten = ", ".join(_overwritten(settings.getdict("FEEDS")))
+    if overwritten and options.action == "drop" and options.revisit == "drop":
+        logger.warning(
+            "The feed %s is overwritten, and pages of earlier crawls are dropped as revisits "
+            "(DEDUP_REVISIT=drop): it will only hold what is new. Append with -o, set "
+            "DEDUP_REVISIT=keep, or begin anew with -s DEDUP_RESET=1",
+            overwritten,
+        )
+
+
+async def _newest(index: Index) -> str | None:
+    """Day on which the newest page was stored; None: it is not among the last page ids."""
+    numbers = await index.numbers()
+    last = np.arange(max(numbers.start, numbers.stop - _NEWEST), numbers.stop, dtype=np.uint64)
+    pages = await index.fetch(last)
+    times = pages.times[pages.states == State.COMMITTED]
+    if not len(times):
+        return None
+    return datetime.datetime.fromtimestamp(float(times.max())).astimezone().date().isoformat()
+
+
+def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
+    for place, feed in feeds.items():
+        if isinstance(feed, Mapping) and feed.get("overwrite"):
+            yield str(place)
+
+
+class FieldCheck:
+    """Warnings about the fields of items, each once a crawl.
+
+    :param options: the names of the fields
+    :param settings: where the feeds are
+    """
+
+    def __init__(self, options: Options, settings: BaseSettings) -> None:
+        self._options = options
+        self._unread = 0
+        self._was_read = False
+        self._bytes_seen = False
+        self._feeds = [
+            str(place)
+            for place, feed in settings.getdict("FEEDS").items()
+            if isinstance(feed, Mapping)
+            and feed.get("format") in _TEXT_FORMATS
+            and (not feed.get("fields") or options.html_field in feed["fields"])
+        ]
+
+    def look(self, fields: PageFields, adapter: ItemAdapter) -> None:
+        """Look at the fields of an item that is to be checked."""
+        html = fields.html
+        if html is None and fields.text is None:
+            self._unread_item(adapter)
+            return
+        self._was_read = True
+        if self._bytes_seen or not isinstance(html, bytes):
+            return
+        self._bytes_seen = True
+        if self._feeds:
+            logger.warning(
+                "The field %r holds bytes, which JSON can't hold: the feed %s loses these items, "
+                "and later crawls would drop their pages. Leave the field out of the feed (its "
+                "'fields' option), remove it in a later pipeline, or export to another format",
+                self._options.html_field,
+                ", ".join(self._feeds),
+            )
+
+    def _unread_item(self, adapter: ItemAdapter) -> None:
+        self._unread += 1
+        if self._was_read or self._unread != UNREAD:
+            return
+        options = self._options
+        logger.warning(
+            "The first %d items have neither text nor HTML, so nothing is compared. Their fields: "
+            "%s. Name those that hold the page: DEDUP_TEXT_FIELD (now %r) or DEDUP_HTML_FIELD "
+            "(now %r), and DEDUP_KEY_FIELD (now %r)",
+            UNREAD,
+            ", ".join(map(str, adapter)) or "none",
+            options.text_field,
+            options.html_field,
+            options.key_field,
+        )

@@ -1,0 +1,130 @@
+"""The wording of a page in text order: where its numerals stand, and anchors of its clauses.
+
+An **anchor** is the hash of a clause, the words between two punctuation marks, four at least. Of
+every four clauses in a row the one with the smallest hash is an anchor (winnowing: S. Schleimer, D.
+Wilkerson, A. Aiken, SIGMOD 2003), so an excerpt that shares four whole clauses in a row with a page
+shares an anchor with it, however long the page is.
+
+A **value** is the hash of a numeral, with the place of its word among the words of the page. A
+numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
+words its names are values too: there a single name tells one product or report from another.
+
+Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), do not count in the
+first 16 and the last 10 words, where they say when a page was made.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.kernels import allocating_subkernel
+from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
+
+Hashes = NDArray[np.uint64]
+
+SHORT: Final = 60  # words from which on the names of a page are no values
+NAME: Final = 4  # of the sorts of values
+WINDOW: Final = 4  # clauses of which one is an anchor
+MOST_ANCHORS: Final = 48
+_LEAST: Final = 4  # words of a clause; a shorter one goes with the next
+_LONG: Final = 24  # words from which on a clause ends where a hash says so
+_LONGEST: Final = 48
+_END: Final = np.uint64(7)
+
+
+@allocating_subkernel
+def locate_values(
+    starts: NDArray[np.int32],
+    hashes: Hashes,
+    numbers: NDArray[np.uint8],
+    count: int,
+    figures: Hashes,
+    begins: NDArray[np.int32],
+    kinds: NDArray[np.uint8],
+    names: Hashes,
+    named: NDArray[np.int32],
+) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
+    """The values of a page, the positions of their words, ascending, and their kinds.
+
+    Args:
+        starts: where each word begins among the code points; `hashes` and `numbers` are its hash
+            and whether it is a numeral written as a word.
+        count: number of words.
+        figures: hash of every figure, in order; `begins` is where it begins, `kinds` whether it is
+            a year or stands in a date line.
+        names: hashes of the names, in order; `named` is where each begins.
+    """
+    room = np.uint64(figures.size + names.size) + np.uint64(count)
+    values, positions = np.empty(room, np.uint64), np.empty(room, np.int32)
+    sorts = np.empty(room, np.uint8)
+    found, figure, name = np.uint64(0), np.uint64(0), np.uint64(0)
+    names_count = np.uint64(names.size if count < SHORT else 0)
+    for word in range(np.uint64(count)):
+        last = word + np.uint64(1) == np.uint64(count)
+        while figure < np.uint64(figures.size) and (
+            last or begins[figure] < starts[word + np.uint64(1)]
+        ):
+            values[found], positions[found] = figures[figure], np.int32(word)
+            sorts[found] = kinds[figure]
+            found += np.uint64(1)
+            figure += np.uint64(1)
+        while name < names_count and (last or named[name] < starts[word + np.uint64(1)]):
+            values[found], positions[found] = names[name], np.int32(word)
+            sorts[found] = np.uint8(NAME)
+            found += np.uint64(1)
+            name += np.uint64(1)
+        values[found], positions[found], sorts[found] = hashes[word], np.int32(word), np.uint8(0)
+        found += np.uint64(numbers[word])
+    return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
+
+
+@allocating_subkernel
+def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
+    """The distinct anchors of a page, at most `MOST_ANCHORS`: those with the smallest hashes.
+
+    Args:
+        hashes: of its words; `cuts` says before which of them a clause begins.
+        count: number of words.
+    """
+    base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
+    clauses, number = np.empty(np.uint64(count) // np.uint64(_LEAST) + np.uint64(1), np.uint64), 0
+    value, words = start, 0
+    for word in range(np.uint64(count)):
+        if (cuts[word] and words >= _LEAST) or words >= _LONGEST:
+            clauses[number] = mix(value)
+            number += 1
+            value, words = start, 0
+        value = value * base + hashes[word]
+        words += 1
+        if words >= _LONG and hashes[word] & _END == np.uint64(0):
+            clauses[number] = mix(value)
+            number += 1
+            value, words = start, 0
+    if words >= (_LEAST if number else 1):
+        clauses[number] = mix(value)
+        number += 1
+    anchors, found = np.empty(MOST_ANCHORS, np.uint64), 0
+    for first in range(max(1, number - WINDOW + 1)):
+        least, any_clause = np.uint64(0), False
+        for i in range(first, min(number, first + WINDOW)):
+            least = clauses[i] if not any_clause else min(least, clauses[i])
+            any_clause = True
+        if not any_clause or (found == MOST_ANCHORS and least >= anchors[found - 1]):
+            continue
+        at = found
+        while at > 0 and anchors[at - 1] > least:
+            at -= 1
+        if at > 0 and anchors[at - 1] == least:
+            continue
+        found += 1 if found < MOST_ANCHORS else 0
+        for i in range(found - 1, at, -1):
+            anchors[i] = anchors[i - 1]
+        anchors[at] = least
+    for i in range(np.uint64(found)):
+        anchors[i] = mix(anchors[i] ^ start)  # the smallest hashes begin with zeros
+    return anchors[:found].copy()

@@ -1,0 +1,52 @@
+"""The tests under each Python and Scrapy that is supported: ``make test-matrix``.
+
+One session each; a Python that is missing here is skipped. ``nox -s lowest`` runs one of them. The
+tests are those of ``make check``: they need no server, browser or Java.
+"""
+
+from __future__ import annotations
+
+import re
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False
+TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not services")
+
+
+@nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14"])
+def tests(session: nox.Session) -> None:
+    """The newest release of every dependency."""
+    session.install("--editable", ".[crawler,dev]")
+    session.run(*TESTS, *session.posargs)
+
+
+@nox.session(python="3.12", name="scrapy-master")
+def scrapy_master(session: nox.Session) -> None:
+    """Scrapy as it will be released next."""
+    session.install("--editable", ".[crawler,dev]")
+    session.install("https://github.com/scrapy/scrapy/archive/refs/heads/master.zip")
+    session.run(*TESTS, *session.posargs)
+
+
+@nox.session(python="3.10")
+def lowest(session: nox.Session) -> None:
+    """The lowest version of every dependency that pyproject.toml allows."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    bounds = [
+        re.sub(">=", "==", one.partition(";")[0].strip())
+        for one in project["dependencies"]
+        if "python_version" not in one
+    ]
+    session.install("--editable", ".[crawler,dev]", *bounds)
+    session.run(*TESTS, *session.posargs)
+
+
+@nox.session(python="3.11", name="old-pip")
+def old_pip(session: nox.Session) -> None:
+    """The pip of Python 3.11's own venv, which leaves out extras spelt in another way."""
+    session.run("python", "-m", "pip", "install", "--quiet", "pip==23.2.1")
+    session.run("python", "-m", "pip", "install", "--quiet", ".")
+    session.run("python", "-c", "import trafilatura, lxml_html_clean")
+    session.run("scrapy", "dedup", "--help", silent=True)

@@ -1,0 +1,200 @@
+"""The default rule by evidence: what makes a page a duplicate, and what keeps it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options, Verdict
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.methods.base import content_record
+from dedup_middleware.methods.choose import choose_method
+from tests.texts import WORDS, article
+
+NOUNS = [f"{one}{other}" for one in WORDS for other in ("", "ing", "ward", "man", "side")]
+
+
+def sentences(seed: int, count: int) -> list[str]:
+    """English sentences of eight words, different for each seed."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(NOUNS, k=8)) + "." for _ in range(count)]
+
+
+ARTICLE = sentences(1, 40)
+
+
+async def verdict(
+    stored: str, new: str, titles: tuple[str, str] = ("", ""), **options: Any
+) -> Verdict:
+    """What becomes of a page on another host than the stored one."""
+    chosen = Options(index_url="memory:", hash_key="1", **options)
+    async with Deduplicator(chosen) as dedup:
+        first = Document(key="https://one.example/1", text=stored, title=titles[0])
+        await dedup.commit(await dedup.decide(first))
+        return await dedup.decide(Document(key="https://two.example/2", text=new, title=titles[1]))
+
+
+@pytest.mark.parametrize("share", [2, 4, 8, 16])
+async def test_excerpts_are_found(share: int) -> None:
+    """A part of a page up to sixteen times its length, word for word."""
+    page = sentences(share, 16 * 12)
+    part = page[20 : 20 + len(page) // share]
+    found = await verdict(" ".join(page), " ".join(part))
+    assert (found.outcome, found.reason) == ("duplicate", "near-duplicate")
+    assert found.match is not None
+    assert found.match.similarity == 1.0
+    assert "anchor" in found.match.tables
+
+
+async def test_a_paragraph_of_its_own_is_kept() -> None:
+    """Three new sentences in forty: dropping the page would lose them."""
+    new = [*ARTICLE[:20], *sentences(2, 3), *ARTICLE[20:]]
+    found = await verdict(" ".join(ARTICLE), " ".join(new))
+    assert (found.outcome, found.reason) == ("new", "too-little-in-common")
+
+
+async def test_the_longer_version_is_kept() -> None:
+    """The fuller report after the flash is new, and the flash after it is not."""
+    flash = " ".join(ARTICLE[:8])
+    assert (await verdict(flash, " ".join(ARTICLE))).outcome == "new"
+    assert (await verdict(" ".join(ARTICLE), flash)).outcome == "duplicate"
+
+
+async def test_scattered_edits_are_found() -> None:
+    """A word in fifteen replaced, and the sentences in another order."""
+    words = " ".join(ARTICLE).split(" ")
+    for i in range(7, len(words), 15):
+        words[i] = "replaced" + words[i][-1:].strip("abcdefghijklmnopqrstuvwxyz")
+    text = " ".join(words)
+    assert (await verdict(" ".join(ARTICLE), text)).outcome == "duplicate"
+    moved = [*ARTICLE[25:], *ARTICLE[:25]]
+    assert (await verdict(" ".join(ARTICLE), " ".join(moved))).outcome == "duplicate"
+
+
+async def test_thresholds_say_how_many_words_in_a_row() -> None:
+    """Ten new words in a row: allowed by `balanced` on a long page, not by `strict`."""
+    new = [*ARTICLE[:20], *(" ".join(sentences(3, 2)).split(" ")[:10]), *ARTICLE[20:]]
+    text = " ".join(new)
+    assert (await verdict(" ".join(ARTICLE), text)).outcome == "duplicate"
+    kept = await verdict(" ".join(ARTICLE), text, preset="strict")
+    assert (kept.outcome, kept.reason) == ("new", "too-little-in-common")
+    assert kept.nearest is not None
+    assert 0.8 <= kept.nearest.similarity < 0.9
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1.5 billion dollars", "2.5 billion dollars"),
+        ("about 6-3/16 percent", "about 6-1/4 percent"),
+        ("eight cents", "five cents"),
+        ("on April 24", "on April 26"),
+        ("第三次会议", "第四次会议"),
+    ],
+)
+async def test_another_numeral_is_another_page(old: str, new: str) -> None:
+    """In digits or in words, fractions, dates and ordinals."""
+    pages = [" ".join([*ARTICLE[:9], f"They agreed {one}.", *ARTICLE[9:18]]) for one in (old, new)]
+    found = await verdict(*pages)
+    assert (found.outcome, found.reason) == ("new", "other-figures")
+
+
+async def test_a_numeral_that_stands_elsewhere_too() -> None:
+    """It replaces another one, although the stored page has it in another place."""
+    old = [*ARTICLE[:9], "The bridge cost 40 crowns.", *ARTICLE[9:18], "Seats for 70 passengers."]
+    new = [*old[:9], "The bridge cost 70 crowns.", *old[10:]]
+    found = await verdict(" ".join(old + ARTICLE[18:22]), " ".join(new + ARTICLE[18:22]))
+    assert (found.outcome, found.reason) == ("new", "other-figures")
+
+
+async def test_time_stamps_and_years_of_dates_are_no_news() -> None:
+    """A line that says when the page was made, and the year that an agency adds to a date."""
+    page = " ".join(["On May 7 the ferry stopped.", *ARTICLE[:20]])
+    stamped = f"Published 2031-05-09 10:22:08 {page}"
+    assert (await verdict(page, stamped)).outcome == "duplicate"
+    report = article(1, 12)
+    plain, dated, later = (f"{year}5月7日渡轮停航。{report}" for year in ("", "2031年", "2032年"))
+    assert (await verdict(plain, dated)).outcome == "duplicate"
+    assert (await verdict(dated, later)).outcome == "new"
+
+
+NOTICE = "Quarterly dividend eight cents against eight cents prior, pay April 24, record April 3."
+
+
+async def test_titles_of_short_notices() -> None:
+    """The same few words under the title of another company are another notice."""
+    titles = ("Lantern Works sets quarterly dividend", "Ferrymoor Mills sets quarterly dividend")
+    found = await verdict(NOTICE, NOTICE, titles)
+    assert (found.outcome, found.reason) == ("new", "other-title")
+    assert (await verdict(NOTICE, NOTICE, (titles[0], titles[0]))).outcome == "duplicate"
+    assert (await verdict(NOTICE, NOTICE)).outcome == "duplicate"
+
+
+async def test_names_on_short_pages() -> None:
+    """A product that differs in the name of a team."""
+    text = (
+        "Home shirt of the coming season with the crest of {} on the left, made of light cloth "
+        "that dries quickly, with a round collar and two stripes along the sleeves, in all sizes."
+    )
+    found = await verdict(text.format("Ferrymoor Rovers"), text.format("Millstream United"))
+    assert found.outcome == "new"
+
+
+async def test_negation_is_another_page() -> None:
+    """One word that says the opposite."""
+    pages = [
+        " ".join([*ARTICLE[:9], f"The council did{no} approve the bridge.", *ARTICLE[9:18]])
+        for no in ("", " not")
+    ]
+    found = await verdict(*pages)
+    assert (found.outcome, found.reason) == ("new", "turned-round")
+
+
+async def test_measures() -> None:
+    """With `jaccard` an excerpt is kept; with `novelty` a long page may say no more than a short
+    one."""
+    page = " ".join(ARTICLE)
+    part = " ".join(ARTICLE[:20])
+    assert (await verdict(page, part, measure="jaccard")).outcome == "new"
+    long = sentences(5, 200)
+    edited = [
+        one.replace(" ", " inserted ", 1) if i % 6 == 5 else one for i, one in enumerate(long)
+    ]
+    stored, new = " ".join(long), " ".join(edited)
+    assert (await verdict(stored, new)).outcome == "duplicate"
+    assert (await verdict(stored, new, measure="novelty")).outcome == "new"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 9, b"\xff" * 4])
+def test_damaged_evidence_makes_no_duplicate(damage: bytes) -> None:
+    """Of an edited copy; an exact one is recognised by the hash of its text."""
+    options = Options(index_url="memory:")
+    rule, fingerprint = choose_method(options), Fingerprinter(options, 1)
+    stored = fingerprint(Document(key="https://one.example/", text=" ".join(ARTICLE)))
+    edited = fingerprint(Document(key="https://two.example/", text=" ".join(ARTICLE[1:])))
+    assert rule.judge(edited, content_record(stored), [stored.payload]).duplicate.all()
+    assert not rule.judge(edited, content_record(stored), [damage]).duplicate.any()
+    copy = attrs.evolve(stored, key_hash=5)
+    assert rule.judge(copy, content_record(stored), [damage]).reasons == ("exact-copy",)
+
+
+def test_many_candidates_are_judged_alone() -> None:
+    """A candidate's judgement does not depend on the others, unless they are of one host."""
+    options = Options(index_url="memory:")
+    rule, fingerprint = choose_method(options), Fingerprinter(options, 1)
+    texts = [" ".join(sentences(seed, 10) + ARTICLE[: 3 * seed]) for seed in range(12)]
+    stored = [
+        fingerprint(Document(key=f"https://host{n}.example/", text=text))
+        for n, text in enumerate(texts)
+    ]
+    page = fingerprint(Document(key="https://new.example/", text=" ".join(ARTICLE[:30])))
+    records = np.concatenate([content_record(one) for one in stored])
+    together = rule.judge(page, records, [one.payload for one in stored])
+    for i, one in enumerate(stored):
+        alone = rule.judge(page, content_record(one), [one.payload])
+        assert alone.reasons[0] == together.reasons[i]
+        assert alone.similarity[0] == together.similarity[i]

@@ -1,0 +1,217 @@
+"""Evidence of a stored page, against a plain twin of the filter and of the comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dedup_middleware.model.fingerprint import NO_WORDING, Wording
+from dedup_middleware.signature import evidence as kernels
+from dedup_middleware.signature.evidence import examine, make_evidence
+from dedup_middleware.signature.evidence_columns import (
+    COMMON,
+    FALSE_POSITIVES,
+    LONGEST,
+    NEW,
+    NEW_FRAME,
+    NEW_TITLE,
+    NEW_VALUES,
+)
+from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.wording import NAME
+
+_M64 = (1 << 64) - 1
+VALUE = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+TITLE = (0x165667B19E3779F9, 0xD6E8FEB86659FD93)
+WIDTH = 3
+
+
+def mix(value: int) -> int:
+    """The mixer of SplitMix64."""
+    value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) & _M64
+    value = ((value ^ value >> 27) * 0x94D049BB133111EB) & _M64
+    return value ^ value >> 31
+
+
+def probes(value: int, size: int) -> list[int]:
+    """The four bits of a value in a filter."""
+    low, step = value & 0xFFFFFFFF, value >> 32 | 1
+    return [((low + i * step) & 0xFFFFFFFF) * size >> 32 for i in range(4)]
+
+
+class PlainFilter:
+    """A stored page's evidence as a set of bits."""
+
+    def __init__(self, page: Wording, bits: int = 6) -> None:
+        self.level = 0
+        while len(page.order) >> self.level > kernels.MOST:
+            self.level += 1
+        values = page.values[page.sorts != NAME].tolist()
+        title = page.title.tolist()
+        entries = (len(page.order) >> self.level) + 2 * (len(page.values) + len(title))
+        self.size = 8 * max(8, (entries * bits + 7) // 8)
+        wanted = [one for one in page.order.tolist() if self.is_sampled(one)]
+        wanted += [mix(one ^ salt) for one in values for salt in VALUE]
+        wanted += [mix(one ^ salt) for one in title for salt in TITLE]
+        self.bits = {bit for one in wanted for bit in probes(one, self.size)}
+        self.titled, self.years = bool(title), bool((page.sorts == YEAR).any())
+
+    def is_sampled(self, value: int) -> bool:
+        """Whether a shingle is entered."""
+        return (value >> 58) & ((1 << self.level) - 1) == 0
+
+    def holds(self, *values: int) -> bool:
+        """Whether all of the values are in the filter."""
+        return all(bit in self.bits for one in values for bit in probes(one, self.size))
+
+    def holds_value(self, value: int) -> bool:
+        """Whether a numeral is in the filter."""
+        return self.holds(*(mix(value ^ salt) for salt in VALUE))
+
+
+def plain_new_words(page: Wording, stored: PlainFilter) -> list[bool]:
+    """Of each word whether no common shingle holds it; one that is common alone does not count."""
+    common, held = [], True
+    for shingle in page.order.tolist():
+        held = stored.holds(shingle) if stored.is_sampled(shingle) else held
+        common.append(held)
+    width = page.words - len(common) + 1
+    new = [True] * page.words
+    for i, one in enumerate(common):
+        near = common[max(0, i - 3) : i + 4]
+        if one and (len(common) <= 3 or sum(near) >= 2):
+            new[i : i + width] = [False] * len(new[i : i + width])
+    return new
+
+
+def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) -> int:
+    """Words of the longest passage of mostly new shingles, over all stretches."""
+    width, held, weights = page.words - len(page.order) + 1, True, []
+    for i, shingle in enumerate(page.order.tolist()):
+        held = stored.holds(shingle) if stored.is_sampled(shingle) else held
+        if lead <= i and i + width <= tail:
+            weights.append(-1 if held else 1)
+    sums = [sum(weights[i:j]) for i in range(len(weights)) for j in range(i + 1, len(weights) + 1)]
+    return max(0, max(sums, default=0) - width + 1)
+
+
+def wording(draw: st.DataObject, pool: list[int]) -> Wording:
+    """A page whose shingles come from a small pool, so that pages share some."""
+    count = draw.draw(st.integers(1, 60))
+    order = draw.draw(st.lists(st.sampled_from(pool), min_size=count, max_size=count))
+    words = count + WIDTH - 1
+    size = draw.draw(st.integers(0, 6))
+    values = draw.draw(st.lists(st.sampled_from(pool), min_size=size, max_size=size))
+    places = sorted(draw.draw(st.lists(st.integers(0, words - 1), min_size=size, max_size=size)))
+    sorts = draw.draw(
+        st.lists(st.sampled_from((0, YEAR, DATED, STAMP, NAME)), min_size=size, max_size=size)
+    )
+    title = sorted(set(draw.draw(st.lists(st.sampled_from(pool), max_size=4))))
+    return Wording(
+        np.array(order, np.uint64),
+        words,
+        np.array(values, np.uint64),
+        np.array(places, np.int32),
+        np.array(sorts, np.uint8),
+        np.array(title, np.uint64),
+    )
+
+
+@given(st.data(), st.lists(st.integers(0, _M64), min_size=8, max_size=40, unique=True))
+def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
+    """Bits of the filter, and all that is counted of another page's words."""
+    stored, page = wording(data, pool), wording(data, pool)
+    raw = make_evidence(stored)
+    plain = PlainFilter(stored)
+    bits = np.unpackbits(np.frombuffer(raw[1:], np.uint8), bitorder="little")
+    assert set(np.flatnonzero(bits).tolist()) == plain.bits
+    found = examine(page, [raw])[0].tolist()
+    new = plain_new_words(page, plain)
+    lead, tail = min(16, page.words // 6), page.words - min(10, page.words // 6)
+    inside = new[lead:tail]
+    assert found[COMMON] == sum(plain.holds(one) for one in page.order.tolist())
+    assert found[NEW] == sum(inside)
+    assert found[NEW_FRAME] == sum(new) - sum(inside)
+    assert found[LONGEST] == longest_passage(page, plain, lead, tail)
+    counted = [
+        int(value)
+        for value, sort, place in zip(page.values, page.sorts, page.positions, strict=True)
+        if sort not in {DATED, NAME}
+        and not (sort == YEAR and not plain.years)
+        and not (sort == STAMP and not lead <= place < tail and page.words >= 60)
+    ]
+    names = page.positions[page.sorts == NAME].tolist()
+    unknown = sum(not plain.holds_value(one) for one in counted)
+    assert found[NEW_VALUES] == unknown + sum(new[place] for place in names)
+    missing = -1
+    if plain.titled and len(page.title):
+        salted = [[mix(one ^ salt) for salt in TITLE] for one in page.title.tolist()]
+        missing = sum(not plain.holds(*one) for one in salted)
+    assert found[NEW_TITLE] == missing
+    share = len(plain.bits) / plain.size
+    assert found[FALSE_POSITIVES] == pytest.approx(1e6 * share**4, abs=1)
+
+
+def page_of(order: NDArray[np.uint64]) -> Wording:
+    """A page with these shingles and no numerals."""
+    nothing = np.empty(0, np.uint64)
+    return Wording(
+        order,
+        len(order) + WIDTH - 1,
+        nothing,
+        np.empty(0, np.int32),
+        np.empty(0, np.uint8),
+        nothing,
+    )
+
+
+@pytest.mark.parametrize("size", [100, 2_000, 60_000])
+def test_part_of_a_page_of_any_length(size: int) -> None:
+    """All of an excerpt is in the page that it was cut from; of another page nearly nothing is."""
+    rng = np.random.default_rng(size)
+    stored = page_of(rng.integers(0, 1 << 64, size, np.uint64, endpoint=False))
+    raw = make_evidence(stored)
+    assert len(raw) <= 1 + 8192 * 6 // 8 + 1
+    part = page_of(stored.order[size // 3 : size // 3 + 60])
+    other = page_of(rng.integers(0, 1 << 64, 300, np.uint64, endpoint=False))
+    assert examine(part, [raw])[0, [NEW, NEW_FRAME]].tolist() == [0, 0]
+    if size <= kernels.MOST:
+        found = examine(other, [raw])[0]
+        assert found[NEW] + found[NEW_FRAME] > 0.85 * other.words
+
+
+def test_without_evidence_everything_is_new() -> None:
+    """So a page whose evidence is lost makes nothing a duplicate."""
+    page = page_of(np.arange(40, dtype=np.uint64))
+    for raw in (b"", b"\0", b"12345678"):
+        found = examine(page, [raw])[0]
+        assert found[NEW] == page.words
+        assert found[COMMON] == 0
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read(raw: bytes) -> None:
+    """Damaged evidence is compared like any other."""
+    found = examine(page_of(np.arange(30, dtype=np.uint64)), [raw, b"", raw])
+    assert found.shape == (3, 8)
+    assert (found[0] == found[2]).all()
+
+
+def test_bits_out_of_bounds() -> None:
+    """The error names the value."""
+    with pytest.raises(ValueError, match="bits"):
+        make_evidence(NO_WORDING, 1)
+
+
+@given(st.data(), st.lists(st.integers(0, _M64), min_size=8, max_size=20, unique=True))
+def test_wording_as_bytes(data: st.DataObject, pool: list[int]) -> None:
+    """What is packed comes back."""
+    page = wording(data, pool)
+    again = Wording.from_bytes(page.to_bytes())
+    assert again.words == page.words
+    for name in ("order", "values", "positions", "sorts", "title"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(page, name))
+    assert Wording.from_bytes(b"") is NO_WORDING

@@ -1,0 +1,294 @@
+"""What a user is told at the start of a crawl, and when it must not go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_middleware import Addon, Options
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.opening import open_index
+from tests.commands.running import crawl as crawl_items
+from tests.commands.running import dedup, item, settings_for
+from tests.itemcrawl import Crawled, crawl
+from tests.servers import RedisServer
+from tests.texts import article
+
+SPIDER = """
+import scrapy
+
+class Pages(scrapy.Spider):
+    name = "pages"
+    custom_settings = {"ADDONS": {"dedup_middleware.Addon": 500}, "TELNETCONSOLE_ENABLED": False}
+
+    async def start(self):
+        yield scrapy.Request("data:,x")
+
+    def parse(self, response):
+        for number in range(3):
+            yield {"url": f"https://a.example/{number}", "text": f"a page without words {number}"}
+"""
+
+
+def run_spider(folder: Path, *arguments: str) -> tuple[int, str]:
+    """`scrapy runspider` as a user starts it: its exit code and its log."""
+    (folder / "pages.py").write_text(SPIDER)
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "runspider", "pages.py", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["-s", "DEDUP_THRESHOLD=7"], "DEDUP_THRESHOLD=7.0 can't be used: use a number from"),
+        (["-s", "DEDUP_TRESHOLD=0.9"], "do you mean DEDUP_THRESHOLD?"),
+        (["-s", "DEDUP_INDEX_URL=sqlite:/nonexistent/b/c.db"], "no folder /nonexistent;"),
+        (
+            ["-s", "DEDUP_NAMESPACE=b", "-s", "DEDUP_INDEX_URL=sqlite:x.db"],
+            "only an index in Redis",
+        ),
+        (
+            ["-s", "DEDUP_ON_ERROR=close", "-s", "DEDUP_INDEX_URL=redis://127.0.0.1:1"],
+            "127.0.0.1:1 can't be used",
+        ),
+    ],
+)
+def test_crawl_that_is_not_started_exits_with_one(
+    tmp_path: Path, arguments: list[str], line: str
+) -> None:
+    """One line at ERROR names the setting and the fix, without a traceback."""
+    code, log = run_spider(tmp_path, *arguments)
+    assert code == 1, log
+    (said,) = [one for one in log.splitlines() if " ERROR: " in one]
+    assert line in said
+    assert "Traceback" not in log
+
+
+def test_crawl_that_ends_well_exits_with_zero(tmp_path: Path) -> None:
+    """Its last line of the plugin is the summary, however short it was."""
+    code, log = run_spider(tmp_path, "-s", "DEDUP_INDEX_URL=sqlite:new/index.db")
+    assert code == 0, log
+    assert "Checked 3 pages, dropped 0" in log
+    assert "Traceback" not in log
+
+
+def test_namespace_is_refused_where_it_does_nothing() -> None:
+    """Spiders with different namespaces would drop each other's pages in one file."""
+    with pytest.raises(OptionsError, match="DEDUP_NAMESPACE"):
+        Options(index_url="sqlite:x.db", namespace="b")
+    assert Options(index_url="redis://x", namespace="b").namespace == "b"
+
+
+async def test_refusal_names_the_settings(tmp_path: Path) -> None:
+    """The parameter that differs is followed by the settings that it is made of."""
+    url = f"sqlite:{tmp_path / 'index.db'}"
+    async with Deduplicator(Options(index_url=url)):
+        pass
+    other = Deduplicator(Options(index_url=url, shingle_width=4, window=3600))
+    with pytest.raises(IndexRefusedError) as caught:
+        await other.open()
+    assert "DEDUP_SHINGLE_WIDTH" in str(caught.value)
+    assert "DEDUP_WINDOW" in str(caught.value)
+    await other.close()
+
+
+async def items(*fields: str, count: int = 25) -> AsyncIterator[dict[str, Any]]:
+    """Items that have these fields."""
+    for number in range(count):
+        yield {name: f"{name} {number}" for name in fields}
+
+
+@pytest.mark.parametrize("fields", [("body", "link"), ("url", "body")])
+async def test_fields_that_never_match_are_named(
+    fields: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """After twenty items one warning names the fields of the item and the settings."""
+    await crawl(lambda _: items(*fields), {})
+    (record,) = [one for one in caplog.records if "DEDUP_TEXT_FIELD" in one.getMessage()]
+    assert ", ".join(fields) in record.getMessage()
+
+
+async def test_items_without_text_among_others_cause_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Comments beside pages are usual."""
+
+    async def mixed(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        yield {"url": "u", "text": article(1)}
+        async for one in items("comment"):
+            yield one
+
+    await crawl(mixed, {})
+    assert "DEDUP_TEXT_FIELD" not in caplog.text
+
+
+async def test_start_says_what_the_index_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The number of pages at INFO; a warning if a feed is overwritten while revisits are dropped;
+    DEDUP_RESET forgets them first."""
+    caplog.set_level(logging.INFO)
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for seed in range(3):
+            yield item("a.example", seed)
+
+    async def again(**settings: Any) -> Crawled:
+        caplog.clear()
+        feed = {str(tmp_path / "out.jsonl"): {"format": "jsonl", "overwrite": True}}
+        where = settings_for(tmp_path)
+        return await crawl(pages, {}, FEEDS=feed, LOG_LEVEL="INFO", **where, **settings)
+
+    first = await again()
+    assert "holds no pages yet" in caplog.text
+    assert "is overwritten" not in caplog.text
+    assert (first.stat("new"), first.stat("index/calls")) == (3, 6)
+    assert (await again()).stat("revisit") == 3
+    assert "holds 3 pages of earlier crawls, the newest stored on 20" in caplog.text
+    assert "out.jsonl is overwritten" in caplog.text
+    await again(DEDUP_REVISIT="keep")
+    assert "is overwritten" not in caplog.text
+    assert (await again(DEDUP_RESET=1)).stat("new") == 3
+    assert "3 pages of earlier crawls are forgotten" in caplog.text
+    assert "is overwritten" not in caplog.text
+
+
+async def test_bytes_in_a_json_feed_are_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The feed would be empty, and later crawls drop the pages; not if the field is left out."""
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for seed in range(3):
+            yield {"url": f"u{seed}", "html": f"<p>{article(seed)}".encode()}
+
+    feed: dict[str, Any] = {"format": "jsonl", "fields": ["url", "text"]}
+    await crawl(pages, {}, FEEDS={str(tmp_path / "good.jsonl"): feed})
+    assert "can't hold" not in caplog.text
+    del feed["fields"]
+    await crawl(pages, {}, FEEDS={str(tmp_path / "bad.jsonl"): feed})
+    assert caplog.text.count("which JSON can't hold") == 1
+
+
+async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture) -> None:
+    """One line; the record has the facts of the drop and not the item."""
+    caplog.set_level(logging.INFO)
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        yield item("a.example", 1)
+        yield item("b.example", 1)
+
+    settings = {"ADDONS": {Addon: 500}, "DEDUP_DROP_LOG_LEVEL": "INFO"}
+    await crawl(pages, {}, **settings)
+    (record,) = [one for one in caplog.records if "Dropped: " in one.getMessage()]
+    assert "\n" not in record.getMessage()
+    assert not hasattr(record, "item")
+    assert record.__dict__["dedup"] == {
+        "key": "https://b.example/1",
+        "outcome": "duplicate",
+        "reason": "exact-copy",
+        "match": "https://a.example/1",
+        "similarity": 1.0,
+    }
+
+
+async def refusal(url: str) -> str:
+    """The message with which an index is refused at the start."""
+    index = open_index(Options(index_url=url, retries=0))
+    try:
+        with pytest.raises(IndexRefusedError) as caught:
+            await index.open({})
+    finally:
+        await index.close()
+    return str(caught.value)
+
+
+async def test_wrong_password_and_database_are_errors_at_the_start(tmp_path: Path) -> None:
+    """Waiting would not help: the message says what to correct, without the password."""
+    server = RedisServer(tmp_path, ["--requirepass", "right"])
+    server.start()
+    try:
+        address = f"127.0.0.1:{server.port}"
+        said = await refusal(f"redis://:wrong@{address}/0")
+        assert "user and password" in said
+        assert "wrong" not in said
+        assert "database" in await refusal(f"redis://:right@{address}/99")
+        assert "begin it with redis://" in await refusal(f"rediss://:right@{address}/0")
+    finally:
+        server.stop()
+
+
+def test_command_that_is_misspelt_names_the_one_meant(tmp_path: Path) -> None:
+    """One line, exit code 2."""
+    done = dedup("stat", **settings_for(tmp_path))
+    assert done.code == 2
+    assert "scrapy dedup stats" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_clear_forgets_all_pages_after_asking(tmp_path: Path) -> None:
+    """Without a terminal it wants --yes; afterwards the same pages are stored again."""
+    settings = settings_for(tmp_path)
+    crawl_items(settings, item("a.example", 1), item("a.example", 2))
+    refused = dedup("clear", **settings)
+    assert (refused.code, "--yes" in refused.err) == (1, True)
+    assert dedup("clear", "--yes", "--json", **settings).json == {"forgotten": 2}
+    assert dedup("stats", "--json", **settings).json["committed"] == 0
+    crawl_items(settings, item("a.example", 1))
+    assert dedup("stats", "--json", **settings).json["committed"] == 1
+
+
+def test_addresses_are_printed_in_one_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However narrow the terminal is."""
+    long = "long.example/" + "a" * 200
+    settings = settings_for(tmp_path)
+    crawl_items(settings, item(long, 1), item("b.example", 1))
+    (tmp_path / "page.txt").write_text(article(1))
+    for command in (("check", str(tmp_path / "page.txt")), ("explain", f"https://{long}/1")):
+        printed = dedup(*command, **settings).out
+        assert any(f"https://{long}/1" in line for line in printed.splitlines()), printed
+
+
+def test_compare_prints_the_usual_methods(tmp_path: Path) -> None:
+    """Three; all of them when asked."""
+    pages = []
+    for number in (1, 2):
+        (tmp_path / f"{number}.txt").write_text(article(number))
+        pages.append(str(tmp_path / f"{number}.txt"))
+    methods = dedup("compare", *pages, "--json").json["methods"]
+    assert [one["method"] for one in methods] == ["content", "minhash", "simhash"]
+    assert len(dedup("compare", *pages, "--all-methods", "--json").json["methods"]) > 10
+
+
+def test_files_are_not_named_by_another_format(tmp_path: Path) -> None:
+    """Lines of JSON in a file called Parquet can't be read by anybody."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"body": "x"}\n')
+    refused = dedup("files", str(rows), "-o", str(tmp_path / "a.parquet"))
+    assert (refused.code, ".jsonl" in refused.err) == (1, True)
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_run_in_which_all_rows_are_rejected_fails(tmp_path: Path) -> None:
+    """The message names the settings of the fields."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('no json\n{"broken\n')
+    done = dedup("files", str(rows), "-o", str(tmp_path / "out.jsonl"), "--workers", "0")
+    assert (done.code, "DEDUP_TEXT_FIELD" in done.err) == (1, True), done

@@ -1,0 +1,104 @@
+"""The wording of a page: anchors of its clauses, and where its numerals and names stand."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
+from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.wording import MOST_ANCHORS, NAME, WINDOW
+from tests.signature.test_evidence import mix
+from tests.texts import WORDS
+
+_M64 = (1 << 64) - 1
+SHINGLER = Shingler()
+VOCABULARY = [f"{one}{other}" for one in WORDS for other in ("ing", "ward", "ly", "man")]
+
+
+def plain_anchors(clauses: list[list[str]], shingler: Shingler = SHINGLER) -> set[int]:
+    """The anchors of a text of these clauses, the slow way."""
+    keys = [int(key) for key in shingler._keys]
+    hashes, words, joined = [], 0, keys[SHINGLE_START]
+    for clause in clauses:
+        if words >= 4:
+            hashes.append(mix(joined))
+            words, joined = 0, keys[SHINGLE_START]
+        for token in shingler.token_hashes(" ".join(clause)).tolist():
+            joined = (joined * keys[SHINGLE_BASE] + token) & _M64
+            words += 1
+    if words >= (4 if hashes else 1):
+        hashes.append(mix(joined))
+    chosen = {min(hashes[i : i + WINDOW]) for i in range(max(1, len(hashes) - WINDOW + 1))}
+    return {mix(one ^ keys[SHINGLE_START]) for one in sorted(chosen)[:MOST_ANCHORS]}
+
+
+clause = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12)
+
+
+@given(st.lists(clause, min_size=1, max_size=30))
+def test_anchors_are_those_of_the_twin(clauses: list[list[str]]) -> None:
+    """Of each four clauses in a row the smallest hash; short clauses go with the next."""
+    text = ", ".join(" ".join(one) for one in clauses) + "."
+    assert set(SHINGLER(text).anchors.tolist()) == plain_anchors(clauses)
+
+
+def test_an_excerpt_shares_an_anchor() -> None:
+    """Seven whole clauses of a long page, wherever they are cut from."""
+    rng = random.Random(1)
+    clauses = [" ".join(rng.choices(VOCABULARY, k=rng.randrange(5, 12))) for _ in range(120)]
+    page = set(SHINGLER(", ".join(clauses[:40])).anchors.tolist())
+    for first in range(33):
+        excerpt = SHINGLER(", ".join(clauses[first : first + 7]))
+        assert page & set(excerpt.anchors.tolist())
+    whole = SHINGLER(", ".join(clauses))
+    assert 40 < len(whole.anchors) <= MOST_ANCHORS
+
+
+@pytest.mark.parametrize("text", ["", "!?", "的", "word", "一二三", "กขค" * 300, "a" * 5000])
+def test_texts_without_clauses(text: str) -> None:
+    """Any text has at most as many anchors as allowed, and none raises."""
+    assert len(SHINGLER(text).anchors) <= MOST_ANCHORS
+
+
+def values(text: str) -> list[tuple[str, int]]:
+    """The word that each value stands at, and its sort."""
+    found, tokens = SHINGLER(text), SHINGLER.tokens(text)
+    return [
+        (tokens[place], sort)
+        for place, sort in zip(found.positions.tolist(), found.sorts.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Paid 42 dollars", [("42", 0)]),
+        ("eight cents against five cents", [("eight", 0), ("five", 0)]),
+        ("in April 24 people came", [("april", 0), ("24", 0)]),
+        ("the year 1987 was dry", [("1987", YEAR)]),
+        ("新华社3月2日电 气温15度", [("3", DATED), ("2", DATED), ("15", 0)]),
+        (
+            "updated 2031-05-07 10:22 by the desk",
+            [(word, STAMP) for word in ("2031", "05", "07", "10", "22")],
+        ),
+        ("on 2031-05-07 the bridge opens", [("2031", YEAR), ("05", 0), ("07", 0)]),
+        ("九汀热线", []),
+    ],
+)
+def test_values(text: str, expected: list[tuple[str, int]]) -> None:
+    """Numerals in digits and in words, years, date lines and time stamps."""
+    assert [one for one in values(text) if one[1] != NAME] == expected
+
+
+def test_names_are_values_of_short_pages_only() -> None:
+    """A name in a short notice, but not in an article."""
+    notice = "Tickets for the derby against Ferrymoor Rovers are sold out."
+    assert ("ferrymoor", NAME) in values(notice)
+    article = " ".join(np.random.default_rng(1).choice(VOCABULARY, 80)) + ". " + notice
+    assert not [one for one in values(article) if one[1] == NAME]
