@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.tools.commands.selecting import parse_time
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
@@ -187,9 +188,8 @@ def test_forget_by_time(settings: dict[str, Any]) -> None:
 def test_pages_that_were_stored_are_not_brought_back(tmp_path: Path) -> None:
     """The journal knows pages near the threshold that were let through; nothing is missing."""
     made = settings_for(tmp_path)
-    crawl(
-        made, item("a", 1, text=article(1, 20)), item("b", 1, text=article(1, 20) + article(2, 9))
-    )
+    near = edit(article(1, 20), "words-changed", 0.05, 1)
+    crawl(made, item("a", 1, text=article(1, 20)), item("b", 1, text=near))
     assert dedup("stats", "--json", **made).json["journal"]["drops"] == 1
     done = dedup("restore", "-o", "-", "--all", **made)
     assert (done.code, done.out) == (1, "")

@@ -95,4 +95,5 @@ def _write_errors_to(task: Task) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # shows where a process is that comes to no end

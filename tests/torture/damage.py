@@ -124,7 +124,8 @@ class RedisDamage:
             client.set(name, change(client.get(name) or b""))
         elif kind == b"hash":
             field: Any = client.hrandfield(name)
-            client.hset(name, field, change(client.hget(name, field) or b""))
+            if field is not None:  # the last field may be gone by now
+                client.hset(name, field, change(client.hget(name, field) or b""))
 
 
 class SQLiteDamage:
