@@ -147,7 +147,7 @@ _NUMERAL: Final = re.compile(f"[\\d{_NUMERALS}]")
 _IDEOGRAPH: Final = re.compile(f"[{_HAN}]")
 # A sentence, and the white space behind it.
 _SENTENCE: Final = re.compile(
-    "((?:[^。！？!?.\\n]|\\.(?!\\s|$))*(?:[。！？!?.]+[”’」』）\"')]*|(?=\\n)|$))(\\s*)"
+    "((?:[^。！？!?.।॥۔؟\\n]|\\.(?!\\s|$))*(?:[。！？!?.।॥۔؟]+[”’」』）\"')]*|(?=\\n)|$))(\\s*)"
 )
 _NUMBER: Final = re.compile(r"\d+")
 

@@ -302,6 +302,34 @@ def run_surface(run: Run) -> None:
         run.plot(file, output.heat_map, cells)
 
 
+def run_scripts(run: Run) -> None:
+    """Recall of every kind of edit by the script of the page, for one method."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
+    for name, comparer in methods_available(run.options, arguments.methods or ["content"]).items():
+        with run.progress() as bar, _task(bar, name, None) as advance:
+            cells = surface.by_script(
+                documents,
+                comparer,
+                intensity=arguments.intensity,
+                per_script=arguments.per_cell,
+                seed=arguments.seed,
+                progress=advance,
+            )
+        table: dict[str, dict[str, Any]] = {}
+        for cell in cells:
+            row = table.setdefault(cell.kind, {"kind": cell.kind})
+            row[cell.script] = cell.share
+        pages: dict[str, Any] = {"kind": "pages"}
+        for cell in cells:
+            pages[cell.script] = max(cell.pages, pages.get(cell.script, 0))
+        run.report(
+            f"scripts-{name.replace(':', '-')}",
+            f"edited copies found by {name}, by script (figures-changed, next-page: 0 is right)",
+            [pages, *table.values()],
+        )
+
+
 def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:
     table: dict[tuple[str, int], dict[str, Any]] = {}
     for cell in cells:

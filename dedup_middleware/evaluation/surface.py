@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -79,4 +82,82 @@ def surface(
                 cells.append(SurfaceCell(kind, intensity, bound, changed, recall))
                 if progress is not None:
                     progress(1)
+    return cells
+
+
+_KANA: Final = {"HIRAGANA", "KATAKANA"}
+_OTHER_NAMES: Final = {"CJK": "Han", "HANGUL": "Hangul (Korean)"}
+
+
+def script_of(text: str) -> str:
+    """The script of most letters of a text; with a tenth of kana it is Japanese.
+
+    >>> script_of("Привет, world!"), script_of("これは本です。"), script_of("这是一本书。")
+    ('Cyrillic', 'Japanese', 'Han')
+    """
+    letters = Counter(
+        unicodedata.name(character, "?").split()[0] for character in text if character.isalpha()
+    )
+    if not letters:
+        return "none"
+    if sum(letters[kana] for kana in _KANA) * 10 >= letters.total():
+        return "Japanese"
+    most = letters.most_common(1)[0][0]
+    return _OTHER_NAMES.get(most, most.capitalize())
+
+
+@attrs.frozen
+class ScriptCell:
+    """``share`` of the ``pages`` of a script that are called near-duplicates of an edited copy.
+
+    ``kind`` is a kind of edit, or :data:`NEXT_PAGE`: the share of pages of the script that are
+    called near-duplicates of the next one, which is another page.
+    """
+
+    script: str
+    kind: str
+    pages: int
+    share: float | None
+
+
+NEXT_PAGE: Final = "next-page"
+
+
+def by_script(
+    documents: Sequence[Document],
+    comparer: Comparer,
+    *,
+    intensity: float = 0.02,
+    least: int = 400,
+    per_script: int = 40,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[ScriptCell]:
+    """Edit pages of every script, and compare each with its copy and with another page.
+
+    :param least: characters of a page
+    :param per_script: pages of each script at most
+    """
+    groups: dict[str, list[Document]] = {}
+    for document in documents:
+        text = document.text or ""
+        if len(text) >= least:
+            groups.setdefault(script_of(text), []).append(document)
+    cells = []
+    for script, group in sorted(groups.items()):
+        pages = group[:per_script]
+        for cell in surface(
+            pages,
+            comparer,
+            intensities=(intensity,),
+            lengths=(least,),
+            per_cell=per_script,
+            seed=seed,
+            progress=progress,
+        ):
+            cells.append(ScriptCell(script, cell.kind, cell.pages, cell.recall))
+        signed = [comparer.sign(page) for page in pages]
+        others = [comparer.compare(one, other).duplicate for one, other in pairwise(signed)]
+        share = sum(others) / len(others) if others else None
+        cells.append(ScriptCell(script, NEXT_PAGE, len(others), share))
     return cells

@@ -133,7 +133,7 @@ class ContentByEvidence(Content):
             similarity = np.minimum(similarity, jaccard)
         similarity[exact] = 1.0
         changed = found[:, evidence.NEW_VALUES] > 0
-        if len(wording.values) > _PLACED:
+        if wording.numerals > _PLACED:
             changed |= found[:, evidence.LOOSE_VALUES] > 0
         neighbours, titled = _same_host(page, candidates)
         title_differs = found[:, evidence.NEW_TITLE] > _TITLE * len(wording.title)

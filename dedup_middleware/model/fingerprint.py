@@ -6,15 +6,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+_WORDS = 4  # the lowest sort of a value that is a word
+
 
 @attrs.frozen(eq=False)
 class Wording:
     """The words of a page in order, as hashes, by which it is compared with evidence.
 
-    ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals,
-    ``positions``: int32[v] the word that each stands at, ascending, and ``sorts``: uint8[v] whether
-    it may be a year or stands in a date line (see ``text/figures.py``); ``title``: uint64[t] words
-    of the title, none of a long page.
+    ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
+    of a short page, words; ``positions``: int32[v] the word that each stands at, ascending;
+    ``sorts``: uint8[v] what it is (below 4 a numeral, see ``text/figures.py``; 4 and 5 a word, see
+    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page.
     """
 
     order: NDArray[np.uint64]
@@ -23,6 +25,11 @@ class Wording:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
+
+    @property
+    def numerals(self) -> int:
+        """How many of the values are numerals."""
+        return int(np.count_nonzero(self.sorts < _WORDS))
 
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""

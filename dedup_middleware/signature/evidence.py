@@ -1,9 +1,9 @@
 """Evidence of a stored page: which words of another page it holds, and where new ones stand.
 
-It is a Bloom filter (B. Bloom, CACM 1970) of the hashes of the page's shingles and numerals, and of
-the words of its title if it is short. The wording of another page is compared with it: each of its
-shingles is in the stored page or is not, so the words that are in no common shingle are new, and
-where they stand is known. How long the stored page is makes no difference.
+It is a Bloom filter (B. Bloom, CACM 1970) of the hashes of the page's shingles and numerals and, if
+the page is short, of its words and those of its title. The wording of another page is compared with
+it: each of its shingles is in the stored page or is not, so the words that are in no common shingle
+are new, and where they stand is known. How long the stored page is makes no difference.
 
 Of shingles a filter says in five of a hundred cases that it holds one that it does not. A shingle
 therefore counts as common only if one next to it is common too. A numeral is entered twice, and is
@@ -38,7 +38,7 @@ from dedup_middleware.signature.evidence_columns import (
 )
 from dedup_middleware.text.figures import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.wording import NAME
+from dedup_middleware.text.wording import NAME, WORD
 
 BITS: Final = 6  # of the filter for each entry
 MOST: Final = 8192  # shingles of a page that are entered
@@ -81,9 +81,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST``: words of the longest passage of mostly new words there: one more for each new
       shingle, one less for each common one
     * ``NEW_FRAME``: new words in lead and tail
-    * ``NEW_VALUES``: numerals that the other one has nowhere, and names whose word is new
+    * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something, one new word or two
-      in a row
+      in a row; those of the date line do not count
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
 
@@ -141,8 +141,6 @@ def _fill(order: Any, values: Any, sorts: Any, title: Any, bits: Any) -> Any:
         if _is_sampled(order[i], level):
             _add(out, size, order[i])
     for i in range(np.uint64(values.size)):
-        if sorts[i] == NAME:
-            continue
         _add(out, size, mix(values[i] ^ _VALUE[0]))
         _add(out, size, mix(values[i] ^ _VALUE[1]))
         out[0] |= _YEARS if sorts[i] == YEAR else np.uint8(0)
@@ -191,6 +189,15 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 
 @subkernel
+def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
+    """Whether the date line of the page has a numeral: the day of the report, said again."""
+    said = False
+    for i in range(values.size):
+        said |= sorts[i] == DATED and values[i] == value
+    return said
+
+
+@subkernel
 def _count_values(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
     is_new: Any, lead: Any, tail: Any, found: Any,
@@ -204,13 +211,15 @@ def _count_values(
             continue
         if sorts[i] == STAMP and not inside and is_new.size >= _STAMPED:
             continue
-        if sorts[i] == NAME:
-            found[NEW_VALUES] += np.int64(is_new[word] != 0)
+        if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
         held = _holds(data, start, size, mix(values[i] ^ _VALUE[0]))
         held &= _holds(data, start, size, mix(values[i] ^ _VALUE[1]))
         found[NEW_VALUES] += np.int64(held == 0)
-        found[LOOSE_VALUES] += np.int64(inside and _is_replaced(is_new, word))
+        if sorts[i] == NAME:
+            continue
+        if inside and _is_replaced(is_new, word):
+            found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
 
 
 @kernel(types.Array(types.int64, 2, "C")(R64, types.int64, R64, _R32I, R8, R64, R8, RI64))

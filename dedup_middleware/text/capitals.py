@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import CLASS_MASK, LETTER, SEPARATES
-from dedup_middleware.text.numerals import Codes, among, pack, word_after
+from dedup_middleware.text.numerals import Codes, among, is_wrap, pack, word_after
 
 Flags = NDArray[np.uint8]
 Places = NDArray[np.int32]
@@ -159,7 +159,7 @@ def mark(
 @subkernel
 def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
     i = begin - 1
-    while i >= 0 and codes[i] == _SPACE:
+    while i >= 0 and (codes[i] == _SPACE or is_wrap(codes, i)):
         i -= 1
     if i < 0:
         return True
@@ -171,7 +171,8 @@ def _joined(codes: Codes, starts: Places, ends: Places, token: int) -> bool:
     """Whether a token belongs to the run of the one before it, if both are capitalised."""
     before, begin = ends[token - 1], starts[token]
     if begin == before + 1:
-        return codes[before] == _SPACE or among(np.int64(codes[before]), _HYPHENS)
+        space = codes[before] == _SPACE or is_wrap(codes, before)
+        return space or among(np.int64(codes[before]), _HYPHENS)
     short = before - starts[token - 1] <= _SHORT
     stop = begin == before + 2 and codes[before] == _STOP and codes[before + 1] == _SPACE
     return short and stop

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import hash_slice, kind_of
-from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.numerals import Codes, is_wrap
 from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, polarity_of
 
 Hashes = NDArray[np.uint64]
@@ -61,10 +61,12 @@ _LONGEST: Final = 8  # ideographs of a word that is looked into
 @subkernel
 def divides(codes: Codes, flags: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bool:
     """Whether a clause ends between two words, of which the first ends at `first` and the second
-    begins at `last`: what follows the first at once is no space, hyphen or symbol."""
+    begins at `last`: what follows the first at once is no space, hyphen or symbol, nor the end of
+    a wrapped line."""
     if first >= last:
         return False
     joins = (codes[first] == np.uint32(_SPACE)) | (codes[first] == np.uint32(_HYPHEN))
+    joins |= is_wrap(codes, np.int64(first))
     return (flags[first] & SYMBOL == SEPARATES) & (not joins)
 
 

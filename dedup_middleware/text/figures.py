@@ -69,8 +69,9 @@ PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3  # the lowest two bits of a kind
 KIND: Final = 3
 YEAR: Final = 1  # a number that may be a year
 DATED: Final = 2  # a figure in a date line
-STAMP: Final = 3  # a figure of a whole date with a time of day behind it
+STAMP: Final = 3  # a figure of a time stamp
 _COLON: Final = ord(":")
+_EDITION: Final = ord("版")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
@@ -315,7 +316,7 @@ def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
     """The month named before or behind a number (April 3, 3rd of April), or 0, and where its name
     begins and ends."""
     i = first
-    while i > 0 and first - i < 3 and codes[i - 1] in (32, 44, 46):
+    while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44, 46):
         i -= 1
     found = numerals.month(numerals.word_before(codes, i)) if i < first else 0
     if found:
@@ -400,7 +401,15 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
 @subkernel
 def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark time stamps: three figures next to each other, one of them a year, and behind them two
-    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00."""
+    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
+    with the date before it, as in 2006年05月01日 星期一 第05版."""
+    for row in range(rows.shape[0]):
+        if at(codes, rows[row, 4]) == _EDITION:
+            kinds[row] = STAMP
+            i = row
+            while i > 0 and row - i < 4 and rows[i, 3] - rows[i - 1, 4] <= 5:
+                i -= 1
+                kinds[i] = STAMP
     for row in range(rows.shape[0] - 4):
         joined, year = True, False
         for i in range(row, row + 3):

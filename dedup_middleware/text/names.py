@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base.kernels import allocating_subkernel, subkernel
 from dedup_middleware.text.capitals import read_run
 from dedup_middleware.text.characters import HAN, NUMERAL, SEPARATES
-from dedup_middleware.text.hashing import hash_token
 from dedup_middleware.text.numerals import among
 
 # What a word may be, together in three bits.
@@ -203,18 +202,17 @@ def is_credit(
 
 
 @allocating_subkernel
-def hash_names(
+def places_of_names(
     codes: NDArray[np.uint32],
     flags: NDArray[np.uint8],
     names: NDArray[np.int32],
-    keys: NDArray[np.uint64],
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """The hashes of the names that are neither credits nor months, and where each begins.
+) -> NDArray[np.int32]:
+    """Where the names that are neither credits nor months begin and end: rows in text order.
 
     Args:
         names: what `find_names` gives.
     """
-    hashes, begins = np.empty(names.shape[0], np.uint64), np.empty(names.shape[0], np.int32)
+    named = np.empty((names.shape[0], 2), np.int32)
     found, before = np.uint64(0), -1
     for name in range(names.shape[0]):
         first, last = np.int64(names[name, 0]), np.int64(names[name, 1])
@@ -223,6 +221,6 @@ def hash_names(
             continue
         before = -1
         if flags[first] & NUMERAL == 0:
-            hashes[found], begins[found] = hash_token(codes, first, last, keys), names[name, 0]
+            named[found, 0], named[found, 1] = names[name, 0], names[name, 1]
             found += np.uint64(1)
-    return hashes[:found], begins[:found]
+    return named[:found]

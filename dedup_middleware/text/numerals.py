@@ -17,6 +17,8 @@ from dedup_middleware.base.kernels import subkernel
 
 Codes = NDArray[np.uint32]
 
+_NEW_LINE: Final = ord("\n")
+_WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 _LETTER_BITS: Final = 5
@@ -118,8 +120,25 @@ _MULTIPLIER, _KEYS, _VALUES = perfect_hash(_values(), _NOTHING)
 
 @subkernel
 def at(codes: Codes, i: int) -> int:
-    """The code point at i, 0 outside of the text."""
-    return np.int64(codes[i]) if 0 <= i < codes.size else 0
+    """The code point at i, 0 outside of the text; a line break or a tab is a space.
+
+    Texts are wrapped anywhere, so `May` and `31` belong together over the end of a line.
+    """
+    code = np.int64(codes[i]) if 0 <= i < codes.size else 0
+    return 32 if 9 <= code <= 13 else code
+
+
+@subkernel
+def is_wrap(codes: Codes, i: int) -> bool:
+    """Whether a line ends at i in the middle of a sentence, as in texts of a fixed width: it has 40
+    characters at least, and the next one begins with no space. Headings, lists and bylines are
+    shorter."""
+    if codes[i] != _NEW_LINE or i < _WRAPPED or at(codes, i + 1) == 32:
+        return False
+    long = True
+    for k in range(i - _WRAPPED, i):
+        long = long and codes[k] != _NEW_LINE
+    return long
 
 
 @subkernel
@@ -272,7 +291,7 @@ def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
     """The power of ten of the units from i on (百万 is 6) and where they end."""
     power = 0
     begin = i
-    if i + 1 < codes.size and codes[i] == 32 and chinese_unit(codes[i + 1]) >= 4:
+    if i + 1 < codes.size and at(codes, i) == 32 and chinese_unit(codes[i + 1]) >= 4:
         i += 1
     while i < codes.size and chinese_unit(codes[i]) > 0 and power < MAX_DIGITS:
         power += chinese_unit(codes[i])

@@ -45,7 +45,7 @@ from dedup_middleware.text.hashing import (
     make_table,
     mix,
 )
-from dedup_middleware.text.names import find_names, hash_names
+from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
@@ -286,8 +286,8 @@ def read_text(
     figures, places, stated, begins, kinds = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
-    own, named_at = hash_names(codes, flags, names[:named], keys)
-    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, named_at)
+    own = places_of_names(codes, flags, names[:named])
+    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     return (

@@ -19,18 +19,37 @@ from dedup_middleware.text.polarity import polarity
 
 LANGUAGES: Final = ("zh", "en")
 DEFAULT: Final = "zh,en"
-#: numerals written as words, which no shipped list leaves out; words that mean something else in
-#: another of these languages are missing
+#: numerals written as words and names of months, which no shipped list leaves out; words that mean
+#: something else in another of these languages are missing
 NUMBER_WORDS: Final = frozenset(
     "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred thousand million billion second third fourth fifth sixth seventh eighth ninth tenth "
-    "half quarter "
-    "zwei drei vier fünf sechs sieben acht neun zehn zwölf hundert tausend "
-    "deux trois quatre cinq sept huit neuf onze douze "
-    "tres cuatro cinco siete ocho nueve diez doce "
-    "quattro cinque sette otto dieci dois três quatro oito dez "
-    "два две три четыре пять шесть семь восемь девять десять сто тысяча".split()
+    "half quarter dozen "
+    "zwei drei vier fünf sechs sieben acht neun zehn zwölf zwanzig dreißig vierzig fünfzig sechzig "
+    "siebzig achtzig neunzig hundert tausend millionen milliarden "
+    "deux trois quatre cinq sept huit neuf onze douze vingt trente quarante cinquante soixante "
+    "millions milliards "
+    "tres cuatro cinco siete ocho nueve diez doce veinte treinta cuarenta cincuenta sesenta "
+    "setenta ochenta noventa millones "
+    "quattro cinque sette otto dieci venti trenta quaranta cinquanta sessanta settanta ottanta "
+    "novanta milioni "
+    "dois três quatro oito dez vinte trinta quarenta cinquenta sessenta oitenta noventa milhões "
+    "два две двух двое три трех трёх четыре четырех четырёх пять пяти шесть шести семь семи восемь "
+    "восьми девять девяти десять десяти двадцать тридцать сорок пятьдесят шестьдесят семьдесят "
+    "восемьдесят девяносто сто двести триста тысяча тысячи тысяч миллион миллиона миллионов "
+    "миллиард миллиарда миллиардов "
+    "ii iii iv vii viii ix xii xiii xiv xv xvi xvii xviii xix xx xxi "
+    # months; march and may are words of their own
+    "january february april june july august september october november december "
+    "januar februar märz juni juli oktober dezember "
+    "janvier février mars avril juin juillet août septembre octobre novembre décembre "
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre "
+    "gennaio febbraio aprile maggio giugno luglio settembre ottobre novembre dicembre "
+    "janeiro fevereiro março maio junho julho setembro outubro novembro dezembro "
+    "январь января январе февраль февраля феврале март марта марте апрель апреля апреле май мая "
+    "мае июнь июня июне июль июля июле август августа августе сентябрь сентября сентябре октябрь "
+    "октября октябре ноябрь ноября ноябре декабрь декабря декабре".split()
 )
 #: the same in Chinese, where they are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")

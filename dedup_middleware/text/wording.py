@@ -7,7 +7,8 @@ shares an anchor with it, however long the page is.
 
 A **value** is the hash of a numeral, with the place of its word among the words of the page. A
 numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
-words its names are values too: there a single name tells one product or report from another.
+words all words are values, and those of names are marked: there a single name tells one product or
+report from another.
 
 Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), do not count in the
 first 16 and the last 10 words, where they say when a page was made.
@@ -28,7 +29,8 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 Hashes = NDArray[np.uint64]
 
 SHORT: Final = 60  # words from which on the names of a page are no values
-NAME: Final = 4  # of the sorts of values
+NAME: Final = 4  # sorts of values: a word of a name, and
+WORD: Final = 5  # any other word of a short page
 WINDOW: Final = 4  # clauses of which one is an anchor
 MOST_ANCHORS: Final = 48
 _LEAST: Final = 4  # words of a clause; a shorter one goes with the next
@@ -46,26 +48,26 @@ def locate_values(
     figures: Hashes,
     begins: NDArray[np.int32],
     kinds: NDArray[np.uint8],
-    names: Hashes,
-    named: NDArray[np.int32],
+    names: NDArray[np.int32],
 ) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
-    """The values of a page, the positions of their words, ascending, and their kinds.
+    """The values of a page, the positions of their words, ascending, and their sorts.
 
     Args:
         starts: where each word begins among the code points; `hashes` and `numbers` are its hash
             and whether it is a numeral written as a word.
         count: number of words.
         figures: hash of every figure, in order; `begins` is where it begins, `kinds` whether it is
-            a year or stands in a date line.
-        names: hashes of the names, in order; `named` is where each begins.
+            a year or stands in a date line or in a time stamp.
+        names: where each name begins and ends, in order.
     """
-    room = np.uint64(figures.size + names.size) + np.uint64(count)
+    short = count < SHORT
+    room = np.uint64(figures.size) + np.uint64(count)
     values, positions = np.empty(room, np.uint64), np.empty(room, np.int32)
     sorts = np.empty(room, np.uint8)
-    found, figure, name = np.uint64(0), np.uint64(0), np.uint64(0)
-    names_count = np.uint64(names.size if count < SHORT else 0)
+    found, figure, name = np.uint64(0), np.uint64(0), 0
     for word in range(np.uint64(count)):
         last = word + np.uint64(1) == np.uint64(count)
+        spelt = bool(numbers[word])
         while figure < np.uint64(figures.size) and (
             last or begins[figure] < starts[word + np.uint64(1)]
         ):
@@ -73,13 +75,13 @@ def locate_values(
             sorts[found] = kinds[figure]
             found += np.uint64(1)
             figure += np.uint64(1)
-        while name < names_count and (last or named[name] < starts[word + np.uint64(1)]):
-            values[found], positions[found] = names[name], np.int32(word)
-            sorts[found] = np.uint8(NAME)
-            found += np.uint64(1)
-            name += np.uint64(1)
-        values[found], positions[found], sorts[found] = hashes[word], np.int32(word), np.uint8(0)
-        found += np.uint64(numbers[word])
+            spelt = False  # the month of a date is a figure
+        while name < names.shape[0] and names[name, 1] <= starts[word]:
+            name += 1
+        in_name = name < names.shape[0] and names[name, 0] <= starts[word]
+        values[found], positions[found] = hashes[word], np.int32(word)
+        sorts[found] = np.uint8(0 if spelt else NAME if in_name else WORD)
+        found += np.uint64(spelt or short)
     return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
 
 

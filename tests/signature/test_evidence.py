@@ -15,13 +15,14 @@ from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,
+    LOOSE_VALUES,
     NEW,
     NEW_FRAME,
     NEW_TITLE,
     NEW_VALUES,
 )
 from dedup_middleware.text.figures import DATED, STAMP, YEAR
-from dedup_middleware.text.wording import NAME
+from dedup_middleware.text.wording import NAME, WORD
 
 _M64 = (1 << 64) - 1
 VALUE = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -49,7 +50,7 @@ class PlainFilter:
         self.level = 0
         while len(page.order) >> self.level > kernels.MOST:
             self.level += 1
-        values = page.values[page.sorts != NAME].tolist()
+        values = page.values.tolist()
         title = page.title.tolist()
         entries = (len(page.order) >> self.level) + 2 * (len(page.values) + len(title))
         self.size = 8 * max(8, (entries * bits + 7) // 8)
@@ -87,6 +88,16 @@ def plain_new_words(page: Wording, stored: PlainFilter) -> list[bool]:
     return new
 
 
+def is_replaced(new: list[bool], place: int) -> bool:
+    """Whether a word belongs to a run of one or two new words."""
+    first, last = place, place
+    while first > 0 and new[first - 1]:
+        first -= 1
+    while last + 1 < len(new) and new[last + 1]:
+        last += 1
+    return new[place] and last - first <= 1
+
+
 def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) -> int:
     """Words of the longest passage of mostly new shingles, over all stretches."""
     width, held, weights = page.words - len(page.order) + 1, True, []
@@ -107,7 +118,7 @@ def wording(draw: st.DataObject, pool: list[int]) -> Wording:
     values = draw.draw(st.lists(st.sampled_from(pool), min_size=size, max_size=size))
     places = sorted(draw.draw(st.lists(st.integers(0, words - 1), min_size=size, max_size=size)))
     sorts = draw.draw(
-        st.lists(st.sampled_from((0, YEAR, DATED, STAMP, NAME)), min_size=size, max_size=size)
+        st.lists(st.sampled_from((0, YEAR, DATED, STAMP, NAME, WORD)), min_size=size, max_size=size)
     )
     title = sorted(set(draw.draw(st.lists(st.sampled_from(pool), max_size=4))))
     return Wording(
@@ -136,16 +147,22 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     assert found[NEW] == sum(inside)
     assert found[NEW_FRAME] == sum(new) - sum(inside)
     assert found[LONGEST] == longest_passage(page, plain, lead, tail)
+    values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
     counted = [
-        int(value)
-        for value, sort, place in zip(page.values, page.sorts, page.positions, strict=True)
-        if sort not in {DATED, NAME}
+        (value, sort, place)
+        for value, sort, place in values
+        if sort not in {DATED, WORD}
+        and not (sort == NAME and not new[place])
         and not (sort == YEAR and not plain.years)
         and not (sort == STAMP and not lead <= place < tail and page.words >= 60)
     ]
-    names = page.positions[page.sorts == NAME].tolist()
-    unknown = sum(not plain.holds_value(one) for one in counted)
-    assert found[NEW_VALUES] == unknown + sum(new[place] for place in names)
+    assert found[NEW_VALUES] == sum(not plain.holds_value(value) for value, _, _ in counted)
+    dated = {value for value, sort, _ in values if sort == DATED}
+    assert found[LOOSE_VALUES] == sum(
+        lead <= place < tail and is_replaced(new, place) and value not in dated
+        for value, sort, place in counted
+        if sort != NAME
+    )
     missing = -1
     if plain.titled and len(page.title):
         salted = [[mix(one ^ salt) for salt in TITLE] for one in page.title.tolist()]

@@ -194,9 +194,14 @@ def fold(text: str) -> Folded:
     return Folded(form, capitals, list(places))
 
 
+def unwrapped(text: str) -> str:
+    """Twin: the text with a space where a line of 40 characters and more ends before a letter."""
+    return re.sub(r"(?<=[^\n]{40})\n(?![\t-\r ])", " ", text)
+
+
 def begins_sentence(text: str, begin: int) -> bool:
     """Twin: whether what stands before a word lets it begin a sentence."""
-    left = text[:begin].rstrip(" ")
+    left = unwrapped(text)[:begin].rstrip(" ")
     return not left or (separates(left[-1]) and left[-1] not in ",;&/)")
 
 
@@ -248,7 +253,7 @@ def runs(page: Folded) -> list[Name]:
 
 def joins(text: str, before: tuple[int, int], begin: int) -> bool:
     """Twin: whether a word goes on with the run of the word before it."""
-    gap = text[before[1] : begin]
+    gap = unwrapped(text)[before[1] : begin]
     return gap in (" ", "-", "\u2010", "\u2011") or (gap == ". " and before[1] - before[0] <= 3)
 
 

@@ -15,6 +15,7 @@ from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, SO, polarity
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
+from tests.text.nametwins import unwrapped
 from tests.text.oracles import MASK, mix, texts
 
 KEY = 7
@@ -59,7 +60,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
     """Twin: the clauses of a text, from all of its tokens."""
     everything = made(segmenter=segmenter, hash_key=KEY, stop_words="")
     codes, starts, ends, _ = everything._cut(text)
-    letters = "".join(map(chr, codes.tolist()))
+    letters = unwrapped("".join(map(chr, codes.tolist())))
     flags = [int(word_classes()[code]) for code in codes.tolist()]
     found, words, turn, before = [], 0, 0, 0
     for i, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
