@@ -49,6 +49,7 @@ _PROBES: Final = 4
 _NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _LEAST: Final = 8  # bytes of a filter
+_FULLEST: Final = 0.9  # share of ones; with 2 bits for an entry it is .86
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
 _YEARS: Final = np.uint8(0x80)
@@ -87,7 +88,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
 
-    Without evidence, or with damaged evidence, everything is new.
+    Without evidence, or with evidence that no page can have, everything is new.
     """
     lengths = np.array([0, *map(len, evidence)], np.int64)
     found: NDArray[np.int64] = _examine(
@@ -151,15 +152,32 @@ def _fill(order: Any, values: Any, sorts: Any, title: Any, bits: Any) -> Any:
 
 
 @subkernel
+def _share_of_ones(data: Any, start: Any, size: Any) -> Any:
+    ones = 0
+    for i in range(start, start + (size >> _THREE)):
+        byte = data[i]
+        while byte:
+            byte &= byte - np.uint8(1)
+            ones += 1
+    return ones / np.float64(size)
+
+
+@subkernel
 def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common: Any) -> Any:
     """Write whether the other page holds each shingle; how many of all it holds.
 
-    One that is not in the sample counts as the one before it.
+    One that is not in the sample counts as the one before it, those before the first as that; none
+    is common if none is in the sample.
     """
-    held, total = np.uint8(1), 0
+    held, total, begun = np.uint8(0), 0, level == 0
     for i in range(np.uint64(order.size)):
         if level == 0 or _is_sampled(order[i], level):
             held = _holds(data, start, size, order[i])
+            if not begun:
+                begun = True
+                for k in range(i):
+                    common[k] = held
+                total += np.int64(i) * np.int64(held)
         common[i] = held
         total += np.int64(held)
     return total
@@ -242,20 +260,16 @@ def _examine(
     for row in range(count):
         start = np.uint64(ends[row]) + _ONE
         size = np.uint64(8 * (ends[row + 1] - ends[row] - 1))
-        if ends[row + 1] - ends[row] <= _LEAST:
+        share = 1.0
+        if ends[row + 1] - ends[row] > _LEAST:
+            share = _share_of_ones(data, start, size)
+        if share > _FULLEST:
             found[row, NEW], found[row, LONGEST] = words, words
             found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1
             continue
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
-        ones = 0
-        for i in range(start, start + (size >> _THREE)):
-            byte = data[i]
-            while byte:
-                byte &= byte - np.uint8(1)
-                ones += 1
-        share = ones / np.float64(size)
         found[row, FALSE_POSITIVES] = np.int64(1e6 * share * share * share * share)
         until, passage = 0, 0
         for word in range(words):

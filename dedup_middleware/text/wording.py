@@ -3,7 +3,7 @@
 An **anchor** is the hash of a clause, the words between two punctuation marks, four at least. Of
 every four clauses in a row the one with the smallest hash is an anchor (winnowing: S. Schleimer, D.
 Wilkerson, A. Aiken, SIGMOD 2003), so an excerpt that shares four whole clauses in a row with a page
-shares an anchor with it, however long the page is.
+shares an anchor with it, however long the page is. Of twelve clauses and fewer each is an anchor.
 
 A **value** is the hash of a numeral, with the place of its word among the words of the page. A
 numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
@@ -32,6 +32,7 @@ SHORT: Final = 60  # words from which on the names of a page are no values
 NAME: Final = 4  # sorts of values: a word of a name, and
 WORD: Final = 5  # any other word of a short page
 WINDOW: Final = 4  # clauses of which one is an anchor
+FEW_CLAUSES: Final = 12  # of a page of so many, each is one
 MOST_ANCHORS: Final = 48
 _LEAST: Final = 4  # words of a clause; a shorter one goes with the next
 _LONG: Final = 24  # words from which on a clause ends where a hash says so
@@ -111,9 +112,10 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
         clauses[number] = mix(value)
         number += 1
     anchors, found = np.empty(MOST_ANCHORS, np.uint64), 0
-    for first in range(max(1, number - WINDOW + 1)):
+    window = WINDOW if number > FEW_CLAUSES else 1
+    for first in range(max(1, number - window + 1)):
         least, any_clause = np.uint64(0), False
-        for i in range(first, min(number, first + WINDOW)):
+        for i in range(first, min(number, first + window)):
             least = clauses[i] if not any_clause else min(least, clauses[i])
             any_clause = True
         if not any_clause or (found == MOST_ANCHORS and least >= anchors[found - 1]):
