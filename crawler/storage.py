@@ -3,6 +3,8 @@
 Another text never replaces a row, so ``settings/base.py`` sets ``DEDUP_VERSIONS = "keep"``: every
 text that the index calls stored keeps its row, even if the page changes or another page takes over
 its address. Storage with one row for each address needs ``"replace"``.
+
+With ``DEDUP_ON_FULLER = "replace"`` rows go whose text adds nothing to an item that was stored.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import logging
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +21,18 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.utils.asyncio import run_in_thread
 
+from dedup_middleware import Document, Options
+from dedup_middleware.core.holding import make_comparison
+from dedup_middleware.plugin.settings import options_from_settings
+from dedup_middleware.plugin.signals import dedup_superseded
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
+
+Comparison = Callable[[Document, Document], bool]
 
 FIELDS = (
     "url",
@@ -120,6 +130,29 @@ class ArticleStore:
             else:
                 self._connection.execute(_UPDATE, (*fields, url, same[0]))
 
+    def remove_held(self, urls: Sequence[str], holder: Document, adds_nothing: Comparison) -> int:
+        """Delete the versions of some articles that add nothing to another one.
+
+        The index estimates what a page holds; here both texts are at hand.
+
+        :param holder: the article that was stored instead of them
+        :returns: the number of rows
+        """
+        count = 0
+        with self._lock, self._connection:
+            for url in urls:
+                rows = self._connection.execute(
+                    "SELECT version, title, text FROM articles WHERE url = ?", (url,)
+                ).fetchall()
+                for version, title, text in rows:
+                    page = Document(key=url, title=title or "", text=text or "")
+                    if text and adds_nothing(page, holder):
+                        self._connection.execute(
+                            "DELETE FROM articles WHERE url = ? AND version = ?", (url, version)
+                        )
+                        count += 1
+        return count
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -147,16 +180,24 @@ class SqliteStorage:
     and the plugin releases the claim.
     """
 
-    def __init__(self, path: str, store_html: bool) -> None:
+    def __init__(self, path: str, store_html: bool, options: Options | None = None) -> None:
         self._path = path
         self._store_html = store_html
+        self._options = options
         self._store: ArticleStore | None = None
+        self._adds_nothing: Comparison | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Read ``NEWS_DB`` and ``NEWS_STORE_HTML``."""
         settings = crawler.settings
-        return cls(settings.get("NEWS_DB") or "news.db", settings.getbool("NEWS_STORE_HTML"))
+        storage = cls(
+            settings.get("NEWS_DB") or "news.db",
+            settings.getbool("NEWS_STORE_HTML"),
+            options_from_settings(settings),
+        )
+        crawler.signals.connect(storage.superseded, dedup_superseded)
+        return storage
 
     async def open_spider(self) -> None:
         """Open the database, or end the crawl at its start, because it could store nothing."""
@@ -176,6 +217,25 @@ class SqliteStorage:
         if self._store is not None:
             await run_in_thread(self._store.close)
             self._store = None
+
+    async def superseded(self, item: Any, keys: Sequence[str]) -> None:
+        """Delete the rows that add nothing to an item that was stored."""
+        if self._store is None:
+            return
+        adapter = ItemAdapter(item)
+        holder = Document(
+            key=str(adapter.get("url")),
+            title=adapter.get("title") or "",
+            text=adapter.get("text") or "",
+        )
+        removed = await run_in_thread(self._remove_held, list(keys), holder)
+        logger.info("%d rows add nothing to %s and are deleted", removed, holder.key)
+
+    def _remove_held(self, keys: Sequence[str], holder: Document) -> int:
+        assert self._store is not None
+        if self._adds_nothing is None:
+            self._adds_nothing = make_comparison(self._options or Options())
+        return self._store.remove_held(keys, holder, self._adds_nothing)
 
     async def process_item(self, item: Any) -> Any:
         """Store the item and return it unchanged."""

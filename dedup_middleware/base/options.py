@@ -226,6 +226,14 @@ class Options:
         "index forgets it and a copy of it is stored again, or `keep` it, each version for itself.",
         one_of("replace", "keep"),
     )
+    on_fuller: str = option(
+        "keep",
+        "str",
+        "When a new page holds all words of a stored one, such as the report after the flash: "
+        "`keep` both, or `replace` the stored one: once the new page is stored, the index forgets "
+        "it, and the signal `dedup_superseded` names it to storage.",
+        one_of("keep", "replace"),
+    )
     on_empty: str = option(
         "keep", "str", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
     )

@@ -324,6 +324,7 @@ class Deduplicator:
                 document=document,
                 nearest=ruling.nearest,
                 earlier=ruling.earlier,
+                supersedes=ruling.supersedes,
             )
         if ruling.match is None:
             self._count("pending/timeout", 1)
@@ -406,12 +407,23 @@ class Deduplicator:
             self._claims.settle(claim)
         if stored:
             self._count("committed", 1)
+            await self._forget_held(verdict)
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
         if source is None:
             return True, None
         return await self._enter(source) if again else (True, Unsettled(source))
+
+    async def _forget_held(self, verdict: Verdict) -> None:
+        """Forget what a stored page supersedes, if it takes its place (``DEDUP_ON_FULLER``)."""
+        numbers = [match.number for match in verdict.supersedes]
+        if not numbers or self.options.on_fuller != "replace":
+            return
+        try:
+            self._count("superseded", await self._index.forget(numbers))
+        except IndexUnavailableError as error:
+            self._failed(error, "The index still holds what %s supersedes", verdict.key)
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""

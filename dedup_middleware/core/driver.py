@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
@@ -241,7 +242,7 @@ class _Decision:
                     return NOTHING_ALIKE, made.claim
                 ruling = await self._with_claim(made, ruling)
                 if ruling.match is None and not ruling.pending:
-                    return ruling, made.claim
+                    return await self._with_names(ruling), made.claim
                 found.give_back(made.claim.number, np.frombuffer(self._entry.content, CONTENT))
             else:
                 if known:
@@ -349,6 +350,20 @@ class _Decision:
         pending = np.array(sorted(ruling.pending), np.uint64)
         self._found.update(await driver.index.fetch(pending))
         return True
+
+    async def _with_names(self, ruling: Ruling) -> Ruling:
+        """The ruling with the addresses of the pages that it supersedes."""
+        held, addresses = ruling.supersedes, self._found.addresses
+        missing = [one.number for one in held if one.number not in addresses]
+        if not missing:
+            return ruling
+        try:
+            found = await self._driver.index.addresses(missing)
+        except IndexUnavailableError:
+            return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
+        addresses.update(zip(missing, found, strict=True))
+        named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])
+        return attrs.evolve(ruling, supersedes=named)
 
     async def _named(self, ruling: Ruling) -> Ruling:
         """The ruling with the address of its match."""

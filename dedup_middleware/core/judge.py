@@ -25,6 +25,7 @@ class Ruling:
     itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:
     the most similar stored page that does not make a new page a duplicate. Both are named if their
     address is at hand. ``earlier``: ids of stored pages with the same key that say something else.
+    ``supersedes``: stored pages all of whose words a new page holds.
     """
 
     reason: str
@@ -33,6 +34,7 @@ class Ruling:
     pending: frozenset[int] = frozenset()
     nearest: Match | None = None
     earlier: tuple[int, ...] = ()
+    supersedes: tuple[Match, ...] = ()
 
 
 NOTHING_ALIKE = Ruling(FIRST)
@@ -69,7 +71,10 @@ def judge(
         numbers = frozenset([int(records.numbers[row]) for row in ranking.pending])
         return Ruling(ranking.reason, pending=numbers)
     earlier = tuple([int(records.numbers[row]) for row in ranking.earlier])
-    return Ruling(ranking.reason, nearest=match, earlier=earlier)
+    supersedes = tuple(
+        [_match(method, page, row, near, records, judged, addresses) for row in ranking.supersedes]
+    )
+    return Ruling(ranking.reason, nearest=match, earlier=earlier, supersedes=supersedes)
 
 
 def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list[bool]:

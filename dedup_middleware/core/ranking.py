@@ -30,7 +30,8 @@ class Ranking:
     ``match``: the stored page that makes it a duplicate, ``same_key`` whether that is the page
     itself. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the
     most similar stored page that does not make a new page a duplicate. ``earlier``: stored pages
-    with the same key that say something else.
+    with the same key that say something else. ``supersedes``: stored pages with other keys all of
+    whose words a new page holds.
     """
 
     reason: str
@@ -39,6 +40,7 @@ class Ranking:
     pending: tuple[int, ...] = ()
     nearest: int | None = None
     earlier: tuple[int, ...] = ()
+    supersedes: tuple[int, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -89,13 +91,17 @@ def rank(judged: Judgement, states: Sequence[int], same_key: Sequence[bool]) -> 
     )
     if pending:
         return Ranking(PENDING, pending=pending)
-    earlier = tuple([row for row in stored if same_key[row]])
-    if earlier:
-        return Ranking(CHANGED, earlier=earlier)
     if not stored:
         return Ranking(FIRST)
+    held = judged.held
+    supersedes = (
+        () if held is None else tuple([row for row in stored if held[row] and not same_key[row]])
+    )
+    earlier = tuple([row for row in stored if same_key[row]])
+    if earlier:
+        return Ranking(CHANGED, earlier=earlier, supersedes=supersedes)
     nearest = max(stored, key=judged.similarity.tolist().__getitem__)
-    return Ranking(judged.reasons[nearest], nearest=nearest)
+    return Ranking(judged.reasons[nearest], nearest=nearest, supersedes=supersedes)
 
 
 def is_dropped(outcome: str, options: Options) -> bool:

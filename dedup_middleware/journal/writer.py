@@ -220,6 +220,7 @@ class JournalWriter:
         self._failed = True
 
 
+SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match
 NEAR = 0.5  # similarity from which a page that was let through is worth a look
 
 
@@ -294,12 +295,14 @@ def make_drop(
 
 
 def make_near(verdict: Verdict, document: Document, options: Options, time: float) -> Drop | None:
-    """The entry of a page that is new and much like a stored one, None if it is not.
+    """The entry of a page that is new and much like a stored one or holds it, None if neither.
 
     It shows where the threshold lies. Its item is stored, so only its text is written.
     """
     near = verdict.nearest
-    if verdict.outcome != NEW or near is None or near.similarity < NEAR:
+    if verdict.supersedes:
+        near, verdict = verdict.supersedes[0], attrs.evolve(verdict, reason=SUPERSEDES)
+    elif verdict.outcome != NEW or near is None or near.similarity < NEAR:
         return None
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")

@@ -34,7 +34,8 @@ class Judgement:
     candidate holds; ``jaccard`` float64[n]; ``reasons`` names the rule that made each a duplicate
     or kept it apart. ``shared`` int64[n] estimates the shingles in common, ``figures`` int64[n]
     counts the places with other figures, ``turned`` int64[n] the parts with a clause that says the
-    opposite; None where the method does not compare these.
+    opposite, ``held`` bool[n] whether the new page, the longer one, holds nearly all of the
+    candidate's words; None where the method does not compare these.
     """
 
     duplicate: NDArray[np.bool_]
@@ -44,6 +45,7 @@ class Judgement:
     shared: NDArray[np.int64] | None = None
     figures: NDArray[np.int64] | None = None
     turned: NDArray[np.int64] | None = None
+    held: NDArray[np.bool_] | None = None
 
 
 class Method(ABC):

@@ -65,6 +65,9 @@ _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4, 12, 20  # new words
 _REASONS: Final = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
 _PLACED: Final = 8  # numerals whose places are surely known, see signature/figures.py
+# Shares of a stored page's shingles that a page holding it must have, by the estimate with one
+# standard deviation added and with two taken off.
+_HELD, _SURELY_HELD = 0.97, 0.8
 _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
 
 
@@ -125,8 +128,12 @@ class ContentByEvidence(Content):
         share = found[:, evidence.COMMON] / max(1, len(wording.order))
         share = np.clip((share - mistaken) / np.maximum(1e-6, 1.0 - mistaken), 0.0, 1.0)
         share[exact] = 1.0
+        spread = np.sqrt(mistaken * len(wording.order)) / np.maximum(1e-6, 1.0 - mistaken)
         sizes = candidates["size"].astype(np.int64)
         shared = np.minimum(np.rint(share * page.size).astype(np.int64), sizes)
+        held = (sizes >= self.min_features) & (page.size > sizes) & ~exact
+        held &= share * page.size + spread >= _HELD * sizes
+        held &= share * page.size - 2 * spread >= _SURELY_HELD * sizes
         jaccard = shared / np.maximum(1, page.size + sizes - shared)
         similarity = similarity_of(found, wording.words, self.measure)
         if self.measure == "jaccard":
@@ -153,7 +160,10 @@ class ContentByEvidence(Content):
         if np.count_nonzero(neighbours) >= _SIBLINGS:
             self._leave_out_common(reasons, similarity, neighbours)
         duplicate = np.array([reason in (EXACT, CONTAINED) for reason in reasons], np.bool_)
-        return Judgement(duplicate, similarity, jaccard, tuple(reasons), shared, figures, turned)
+        held &= (figures == 0) & (turned == 0)
+        return Judgement(
+            duplicate, similarity, jaccard, tuple(reasons), shared, figures, turned, held
+        )
 
     def _leave_out_common(
         self, reasons: list[str], similarity: NDArray[np.float64], neighbours: NDArray[np.bool_]

@@ -84,6 +84,8 @@ class Verdict:
     compared with a new one and did not make it a duplicate, its key None where that would take
     another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
     ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them.
+    ``supersedes`` names the stored pages all of whose words a new page holds, as a report holds the
+    flash before it; see ``DEDUP_ON_FULLER``.
     """
 
     key: str
@@ -95,6 +97,7 @@ class Verdict:
     document: Document | None = attrs.field(default=None, repr=False, eq=False)
     nearest: Match | None = attrs.field(default=None, repr=False)
     earlier: tuple[int, ...] = ()
+    supersedes: tuple[Match, ...] = attrs.field(default=(), repr=False)
 
     @property
     def is_duplicate(self) -> bool:
@@ -124,6 +127,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         **_explained(verdict.match),
         "nearest": None if nearest is None else _explained(nearest),
         "earlier": list(verdict.earlier),
+        "supersedes": [match.key or f"page {match.number}" for match in verdict.supersedes],
     }
 
 

@@ -27,6 +27,7 @@ from dedup_middleware.plugin.items import (
     read_fields,
 )
 from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
+from dedup_middleware.plugin.signals import dedup_superseded
 from dedup_middleware.plugin.summary import Summary
 
 if TYPE_CHECKING:
@@ -374,15 +375,16 @@ class DedupPipeline:
             self._failure(f"looking for {type(item).__name__}")
             return
         for ending in endings:
-            await self._settle(ending)
+            await self._settle(ending, item)
 
-    async def _settle(self, ending: Ending) -> None:
+    async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
         assert self._deduplicator is not None
         verdict = ending.verdict
         try:
             if ending.stored:
-                await self._deduplicator.commit(verdict)
+                if await self._deduplicator.commit(verdict):
+                    await self._announce_superseded(item, verdict)
                 self._stored(verdict)
                 return
             unsettled = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -392,6 +394,14 @@ class DedupPipeline:
             await self._deduplicator.release(verdict)
         except Exception:
             self._failure(f"settling {verdict.key}")
+
+    async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
+        """Tell storage which stored pages an item takes the place of."""
+        keys = [match.key for match in verdict.supersedes if match.key is not None]
+        if keys and verdict.claim is not None and self.options.on_fuller == "replace":
+            await self.crawler.signals.send_catch_log_async(
+                dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
+            )
 
     def _stored(self, verdict: Verdict) -> None:
         self._write(lambda recorder: recorder.stored(verdict))

@@ -1,0 +1,13 @@
+"""Signals of the plugin, for receivers that are connected as those of Scrapy are.
+
+An error of a receiver is logged and has no effect on the crawl.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: A stored item holds all words of pages that were stored before, and the index has forgotten these
+#: (``DEDUP_ON_FULLER = "replace"``). Receivers get ``item``, its ``verdict``, the ``keys`` of these
+#: pages, and ``spider``.
+dedup_superseded: Final = object()

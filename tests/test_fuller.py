@@ -1,0 +1,146 @@
+"""A page that holds a stored one: it is new, names that page, and may take its place."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import signals
+
+from crawler.storage import SqliteStorage
+from dedup_middleware import Document, NearDuplicate, Options
+from dedup_middleware.core.holding import make_comparison
+from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.plugin.signals import dedup_superseded
+from tests.crawler.test_storage import article as row
+from tests.test_pipeline import Crawl, make_crawler
+from tests.texts import article, english
+
+FLASH, REPORT = article(1, 8), article(1, 8) + article(2, 12)
+
+
+async def opened(**settings: Any) -> Crawl:
+    """An open crawl on a memory index."""
+    crawl = Crawl(make_crawler(DEDUP_HASH_KEY="5eed", **settings))
+    await crawl.pipeline.open_spider()
+    return crawl
+
+
+def page(host: str, text: str) -> dict[str, Any]:
+    """An item of a host."""
+    return {"url": f"https://{host}/1", "title": "桥", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("flash", "report"),
+    [
+        (FLASH, REPORT),
+        (english(1, 12), english(2, 30) + " " + english(1, 12)),
+        (FLASH, article(3, 40) + FLASH + article(4, 40)),
+    ],
+)
+async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) -> None:
+    """It is new, wherever in it the other one stands; by default both stay in the index."""
+    crawl = await opened(DEDUP_ACTION="mark")
+    await crawl.item(page("flash", flash))
+    item = await crawl.item(page("report", report))
+    assert item["dedup"]["outcome"] == "new"
+    assert item["dedup"]["supersedes"] == ["https://flash/1"]
+    again = await crawl.item(page("copy", flash))
+    assert again["dedup"]["outcome"] == "duplicate"
+    assert crawl.stat("superseded") == 0
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        edit(REPORT, "figures-changed", 0.5, 1) + article(5, 5),
+        article(1, 4) + article(2, 12),
+        article(7, 20),
+    ],
+)
+async def test_a_page_that_lacks_something_supersedes_nothing(text: str) -> None:
+    """Half of the stored page, or other figures, are not enough."""
+    crawl = await opened(DEDUP_ACTION="mark")
+    stored = "昨日降水12毫米，水位上升35厘米，共有278户居民转移。" + FLASH
+    await crawl.item(page("flash", stored))
+    other = "昨日降水17毫米，水位上升31厘米，共有216户居民转移。" + text
+    item = await crawl.item(page("report", other))
+    assert (item["dedup"]["outcome"], item["dedup"]["supersedes"]) == ("new", [])
+    await crawl.pipeline.close_spider()
+
+
+async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
+    """Only then is the other page forgotten and storage told; a copy of it is dropped as before."""
+    crawl = await opened(DEDUP_ON_FULLER="replace")
+    told: list[list[str]] = []
+
+    async def receive(keys: list[str]) -> None:
+        told.append(keys)
+
+    crawl.crawler.signals.connect(receive, dedup_superseded)
+    await crawl.item(page("flash", FLASH))
+    await crawl.item(page("failing", REPORT), then="failed")
+    assert (told, crawl.stat("superseded")) == ([], 0)
+    report = page("report", REPORT)
+    await crawl.item(report, then="under way")
+    assert told == []
+    await crawl.signal(signals.item_scraped, report)
+    assert (told, crawl.stat("superseded")) == ([["https://flash/1"]], 1)
+    error = await crawl.item(page("copy", FLASH))
+    assert isinstance(error, NearDuplicate)
+    assert error.verdict.match is not None
+    assert error.verdict.match.key == "https://report/1"
+    await crawl.pipeline.close_spider()
+
+
+async def test_an_error_of_a_receiver_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and the item counts as stored."""
+    crawl = await opened(DEDUP_ON_FULLER="replace")
+
+    def fail(keys: list[str]) -> None:
+        raise RuntimeError("the receiver's own matter")
+
+    crawl.crawler.signals.connect(fail, dedup_superseded)
+    await crawl.item(page("flash", FLASH))
+    await crawl.item(page("report", REPORT))
+    assert crawl.stat("committed") == 2
+    assert "the receiver's own matter" in caplog.text
+    await crawl.pipeline.close_spider()
+
+
+def stored(path: Path) -> list[str]:
+    """Addresses of the rows."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return [url for (url,) in connection.execute("SELECT url FROM articles ORDER BY url")]
+
+
+async def test_the_storage_deletes_only_rows_that_add_nothing(tmp_path: Path) -> None:
+    """It compares the texts themselves, since the index only estimates."""
+    path = tmp_path / "news.db"
+    crawler = make_crawler(NEWS_DB=str(path), DEDUP_ON_FULLER="replace")
+    storage = SqliteStorage.from_crawler(crawler)
+    await storage.open_spider()
+    texts = {"flash": FLASH, "more": FLASH + article(3, 3), "report": REPORT}
+    items = {name: row(f"https://{name}/1", title="桥", text=text) for name, text in texts.items()}
+    for item in items.values():
+        await storage.process_item(item)
+    await crawler.signals.send_catch_log_async(
+        dedup_superseded,
+        item=items["report"],
+        keys=["https://flash/1", "https://more/1", "https://gone/1"],
+    )
+    assert stored(path) == ["https://more/1", "https://report/1"]
+    await storage.close_spider()
+
+
+def test_two_texts_are_compared_without_an_index() -> None:
+    """By the rule of the crawl, in the direction asked for."""
+    adds_nothing = make_comparison(Options())
+    flash, report = Document(key="a", text=FLASH), Document(key="b", text=REPORT)
+    assert adds_nothing(flash, report)
+    assert not adds_nothing(report, flash)
