@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dedup_middleware import NearDuplicate, Options
+from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.journal.base import JournalError
 from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
 from dedup_middleware.journal.opening import open_journal
@@ -109,7 +110,8 @@ async def test_switched_off(tmp_path: Path) -> None:
 async def test_pages_near_the_line_are_written_too(tmp_path: Path) -> None:
     """A page that was let through although much of it is stored: it shows where the line lies."""
     page = {"url": "https://one.example/1", "text": article(1, 20)}
-    near = {"url": "https://two.example/1", "text": article(1, 20) + article(2, 9)}
+    text = edit(article(1, 20), "words-changed", 0.05, 1)
+    near = {"url": "https://two.example/1", "text": text}
     far = {"url": "https://two.example/2", "text": article(3, 20)}
     await crawl_items(tmp_path / "j.db", [page, near, far])
     with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
@@ -123,6 +125,17 @@ async def test_pages_near_the_line_are_written_too(tmp_path: Path) -> None:
         assert stored is not None
         assert (stored.key, stored.text) == (page["url"], page["text"])
         assert [hour.dropped for hour in journal.hours()] == [{}, {}]
+
+
+async def test_a_page_that_holds_a_stored_one_is_written(tmp_path: Path) -> None:
+    """As a new page with that one as its match."""
+    flash = {"url": "https://one.example/1", "text": article(1, 20)}
+    report = {"url": "https://two.example/1", "text": article(1, 20) + article(2, 20)}
+    await crawl_items(tmp_path / "j.db", [flash, report])
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        (found,) = journal.drops()
+        assert (found.key, found.outcome, found.reason) == (report["url"], "new", "supersedes")
+        assert found.match == flash["url"]
 
 
 async def test_marked_items_are_no_drops(tmp_path: Path) -> None:
