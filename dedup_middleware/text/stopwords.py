@@ -26,6 +26,8 @@ NUMBER_WORDS: Final = frozenset(
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred thousand million billion second third fourth fifth sixth seventh eighth ninth tenth "
     "half quarter dozen "
+    # units of time and small money, of which another one makes another figure
+    "hour hours day days week weeks month months year years cts cents "
     "zwei drei vier fünf sechs sieben acht neun zehn zwölf zwanzig dreißig vierzig fünfzig sechzig "
     "siebzig achtzig neunzig hundert tausend millionen milliarden "
     "deux trois quatre cinq sept huit neuf onze douze vingt trente quarante cinquante soixante "

@@ -84,7 +84,8 @@ def values(text: str) -> list[tuple[str, int]]:
         ("Paid 42 dollars", [("42", 0)]),
         ("eight cents against five cents", [("eight", 0), ("five", 0)]),
         ("in April 24 people came", [("april", 0), ("24", 0)]),
-        ("the year 1987 was dry", [("1987", YEAR)]),
+        ("the year 1987 was dry", [("year", 0), ("1987", YEAR)]),
+        ("a million barrels a day", [("million", 0), ("day", 0)]),
         ("新华社3月2日电 气温15度", [("3", DATED), ("2", DATED), ("15", 0)]),
         (
             "updated 2031-05-07 10:22 by the desk",
