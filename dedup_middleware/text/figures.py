@@ -72,6 +72,12 @@ DATED: Final = 2  # a figure in a date line
 STAMP: Final = 3  # a figure of a time stamp
 _COLON: Final = ord(":")
 _EDITION: Final = ord("版")
+_LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
+_LAST_DAY: Final = 31
+_LONGEST_AGENCY: Final = 20  # between slashes
+_SLASH: Final = ord("/")
+_CLOSED: Final = ord(")")
+_DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
@@ -425,15 +431,38 @@ def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]
             kinds[i] = STAMP
 
 
+@subkernel
+def _date_line_end(codes: Codes) -> int:
+    """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -` or
+    `МОСКВА, 3 апреля. /АГЕНТСТВО/`."""
+    slash = -1
+    for i in range(min(codes.size, _LONGEST_LINE)):
+        code = np.int64(codes[i])
+        if code == _SLASH:
+            if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
+                return i + 1
+            slash = -1 if numerals.is_digit(codes, i + 1) else i
+        elif code == _CLOSED:
+            dash = i + 2 if at(codes, i + 1) == 32 else i + 1
+            return dash + 1 if among(at(codes, dash), _DASHES) else 0
+    return 0
+
+
 @allocating_subkernel
 def hash_figures(
     codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
 ) -> tuple[
-    NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint8]
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    NDArray[np.uint64],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    int,
 ]:
     """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
     symbols and names, see `locate`; then of every figure in order its hash, where it begins, and
-    whether it is a `YEAR`, stands in a date line (`DATED`) or in a time stamp (`STAMP`).
+    whether it is a `YEAR`, stands in a date line (`DATED`) or in a time stamp (`STAMP`); last where
+    the date line ends with which the text begins.
 
     The flags of names of months are changed.
     """
@@ -457,7 +486,15 @@ def hash_figures(
             number = rows[row, 0] * 10**exponent
             kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
     _mark_stamps(codes, rows, kinds)
-    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, begins, kinds
+    line = _date_line_end(codes)
+    for row in range(hashes.size):
+        day = rows[row, 1] <= 1 and rows[row, 0] * 10 ** rows[row, 1] <= _LAST_DAY
+        if begins[row] < line and not (row < 3 and (day or kinds[row] == YEAR)):
+            line = 0
+    for row in range(hashes.size):
+        if begins[row] < line:
+            kinds[row] = DATED
+    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, begins, kinds, line
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:

@@ -283,11 +283,11 @@ def read_text(
             codes, flags, starts, ends, count, stops, keys, hashes, clauses, cuts, numbers
         )
     features, counts, order = _features(hashes, kept, width, keys)
-    figures, places, stated, begins, kinds = hash_figures(codes, flags, names[:named], keys)
+    figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
     own = places_of_names(codes, flags, names[:named])
-    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own)
+    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, line)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     return (

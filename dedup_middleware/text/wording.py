@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.kernels import allocating_subkernel
+from dedup_middleware.text.figures import DATED
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]
@@ -50,6 +51,7 @@ def locate_values(
     begins: NDArray[np.int32],
     kinds: NDArray[np.uint8],
     names: NDArray[np.int32],
+    line: int,
 ) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
     """The values of a page, the positions of their words, ascending, and their sorts.
 
@@ -60,6 +62,7 @@ def locate_values(
         figures: hash of every figure, in order; `begins` is where it begins, `kinds` whether it is
             a year or stands in a date line or in a time stamp.
         names: where each name begins and ends, in order.
+        line: where the date line ends with which the text begins; 0: it has none.
     """
     short = count < SHORT
     room = np.uint64(figures.size) + np.uint64(count)
@@ -81,7 +84,8 @@ def locate_values(
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
-        sorts[found] = np.uint8(0 if spelt else NAME if in_name else WORD)
+        sort = DATED if starts[word] < line else 0
+        sorts[found] = np.uint8(sort if spelt else NAME if in_name else WORD)
         found += np.uint64(spelt or short)
     return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
 
