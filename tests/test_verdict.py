@@ -185,6 +185,7 @@ async def test_a_verdict_explains_itself() -> None:
         "rule": "near-duplicate",
         "nearest": None,
         "earlier": [],
+        "supersedes": [],
     }
     assert match.tables
 

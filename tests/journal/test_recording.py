@@ -110,10 +110,10 @@ async def test_switched_off(tmp_path: Path) -> None:
 async def test_pages_near_the_line_are_written_too(tmp_path: Path) -> None:
     """A page that was let through although much of it is stored: it shows where the line lies."""
     page = {"url": "https://one.example/1", "text": article(1, 20)}
-    text = edit(article(1, 20), "words-changed", 0.05, 1)
+    text = edit(article(1, 20), "words-changed", 0.07, 4)
     near = {"url": "https://two.example/1", "text": text}
     far = {"url": "https://two.example/2", "text": article(3, 20)}
-    await crawl_items(tmp_path / "j.db", [page, near, far])
+    await crawl_items(tmp_path / "j.db", [page, near, far], DEDUP_HASH_KEY="5eed")
     with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
         (found,) = journal.drops(bodies=True)
         assert found.outcome == "new"
