@@ -18,7 +18,6 @@ ENV DEDUP_CACHE_DIR=/home/crawler/.cache/dedup \
     PYTHONUNBUFFERED=1
 RUN mkdir -p /home/crawler/out && chown -R crawler:crawler /home/crawler
 USER crawler
-RUN python -c "from dedup_middleware import Fingerprinter, Options, Document; \
-Fingerprinter(Options())(Document(key='warm-up', text='一个页面的正文 and its words'))"
+RUN scrapy dedup warmup
 
 CMD ["scrapy", "crawl", "news"]

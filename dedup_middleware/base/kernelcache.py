@@ -7,6 +7,7 @@ is damaged, is compiled anew; a warning says so once for each folder.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import pickle
@@ -53,6 +54,15 @@ def _report(folder: Path, error: Exception) -> None:
         "that only you can write to.",
         folder,
         error,
+    )
+
+
+@functools.cache
+def _announce(cache: Path) -> None:
+    logger.info(
+        "The functions that compare pages are compiled for this processor (10 to 60 s). This "
+        "happens once for each version of the package; later starts load them from %s.",
+        cache,
     )
 
 
@@ -137,6 +147,13 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: object, target_context: object) -> Any:
         """What is kept of a function; None if there is nothing that can be used."""
+        kept = self._load(sig, target_context)
+        if kept is None:
+            # Below it are a folder for each version of the sources and one for each package.
+            _announce(Path(self._cache_path).parents[1])
+        return kept
+
+    def _load(self, sig: object, target_context: object) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:

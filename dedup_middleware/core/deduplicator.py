@@ -93,6 +93,8 @@ class Deduplicator:
         )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
+        self._warming = asyncio.Lock()
+        self._is_warm = False
         self._was_opened = False
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
@@ -112,22 +114,35 @@ class Deduplicator:
     ) -> None:
         await self.close()
 
-    async def open(self) -> None:
+    async def open(self, *, warm: bool = True) -> None:
         """Load dictionary and kernels (in a thread) and open the index.
 
+        :param warm: load or compile the kernels now, not with the first page
         :raises IndexUnavailableError: the index can't be reached; decisions made all the same
             are ``unchecked`` until it can
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
         self._was_opened = True
+        if warm:
+            await self.warm()
         await self._ready()
+
+    async def warm(self) -> None:
+        """Load or compile, in a thread, the kernels that decisions need; the index is not used."""
+        if self._is_warm:
+            return
+        async with self._warming:
+            if not self._is_warm:
+                await asyncio.to_thread(self._warm)
+                self._is_warm = True
 
     async def _ready(self) -> Fingerprinter:
         if self._fingerprinter is not None:
             return self._fingerprinter
         async with self._opening:
             if self._fingerprinter is None:
-                plain = await asyncio.to_thread(self._warm)
+                # The parameters must not depend on the key, which is the index's own.
+                plain = await asyncio.to_thread(Fingerprinter, self.options, 0)
                 parameters = {**plain.parameters, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
@@ -139,17 +154,16 @@ class Deduplicator:
                     self._heartbeat = asyncio.create_task(self._beat())
             return self._fingerprinter
 
-    def _warm(self) -> Fingerprinter:
+    def _warm(self) -> None:
         """Load or compile every kernel that a decision of a text or of HTML needs."""
         from dedup_middleware.base import kernels  # numba stays lazy
 
         with kernels.garbage_kept():
-            return self._warmed()
+            self._use_kernels()
 
-    def _warmed(self) -> Fingerprinter:
+    def _use_kernels(self) -> None:
         from dedup_middleware.text import extract
 
-        # The parameters must not depend on the key, which is the index's own.
         fingerprinter = Fingerprinter(self.options, 0)
         self._index.warm()
         extract.warm()
@@ -162,7 +176,6 @@ class Deduplicator:
             self._method.judge(page, content_record(page), [page.payload])
             self._method.places(page)
             self._method.probes(page)
-        return fingerprinter
 
     async def close(self) -> None:
         """Check pages that passed unchecked, release open claims, close the index.
@@ -206,6 +219,7 @@ class Deduplicator:
         """The document with its text, extracted from the HTML in a thread if need be."""
         if document.text is not None or document.html is None:
             return document
+        await self.warm()
         document, seconds = await asyncio.to_thread(self._extract, document)
         self._count("seconds/extraction", seconds)
         return document
@@ -279,6 +293,7 @@ class Deduplicator:
         self._faults.warn(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
+        await self.warm()
         fingerprinter = await self._ready()
         if isinstance(what, Fingerprint):
             document, page = None, what

@@ -118,7 +118,7 @@ class DedupPipeline:
         return cls(crawler, options)
 
     async def open_spider(self) -> None:
-        """Load kernels and dictionary, open the index.
+        """Load the dictionary and open the index; the first item loads the kernels.
 
         :raises CloseSpider: a setting or the index can't be used; Scrapy then exits with 1
         """
@@ -136,7 +136,8 @@ class DedupPipeline:
             make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._count)
             self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
-            await self._deduplicator.open()
+            # Kernels are for items: a crawl without any, and `scrapy fetch`, compile nothing.
+            await self._deduplicator.open(warm=False)
             await self._begin(index)
         except IndexUnavailableError as error:
             self._count("error/index", 1)

@@ -96,8 +96,6 @@ class MemoryIndex(Index):
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
-        # For those who use it without a deduplicator; the import alone takes half a second.
-        await asyncio.to_thread(self.warm)
         if not self._parameters:
             self._record = layout_of(wanted, "memory:")
             self._content = np.zeros(_FIRST_ROOM, self._record.dtype)

@@ -33,6 +33,7 @@ SUBCOMMANDS = {
     "import": ("transfer", "Import"),
     "verify": ("maintain", "Verify"),
     "compact": ("maintain", "Compact"),
+    "warmup": ("warmup", "Command"),
 }
 
 

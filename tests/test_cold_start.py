@@ -1,0 +1,83 @@
+"""What starts with an empty cache compiles when there is an item, says so once, and keeps it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SPIDER = """
+import scrapy
+
+class Spider(scrapy.Spider):
+    name = "pages"
+    custom_settings = {
+        "ADDONS": {"dedup_middleware.Addon": 500},
+        "DEDUP_INDEX_URL": "memory:",
+        "TELNETCONSOLE_ENABLED": False,
+    }
+
+    async def start(self):
+        yield scrapy.Request("data:,page", self.parse)
+
+    def parse(self, response):
+        for n in range(int(self.items)):
+            yield {"url": f"https://a.example/{n}", "text": f"page number {n} " * 40}
+"""
+
+
+def scrapy(folder: Path, *arguments: str) -> str:
+    """The log of a Scrapy command with an empty cache."""
+    environment = {**os.environ, "DEDUP_CACHE_DIR": str(folder / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def compiled(folder: Path) -> set[str]:
+    """Names of the files with machine code."""
+    return {path.name for path in (folder / "cache").rglob("*.nbc")}
+
+
+def test_without_items_nothing_is_compiled(tmp_path: Path) -> None:
+    """A crawl that ends without an item, and `scrapy fetch`, leave the cache of kernels empty."""
+    (tmp_path / "pages.py").write_text(SPIDER)
+    (tmp_path / "page.html").write_text("<p>text</p>")
+    log = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=0")
+    addon = 'ADDONS={"dedup_middleware.Addon": 500}'
+    log += scrapy(tmp_path, "fetch", "-s", addon, (tmp_path / "page.html").as_uri())
+    assert "are compiled for this processor" not in log
+    assert compiled(tmp_path) == set()
+
+
+def test_the_first_item_compiles_and_one_line_says_so(tmp_path: Path) -> None:
+    """The line names the cache; the next crawl finds it filled and does not repeat the line."""
+    (tmp_path / "pages.py").write_text(SPIDER)
+    cold = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=2")
+    assert cold.count("are compiled for this processor") == 1
+    assert str(tmp_path / "cache") in cold
+    kept = compiled(tmp_path)
+    assert kept
+    warm = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=2")
+    assert "are compiled for this processor" not in warm
+    assert compiled(tmp_path) == kept
+
+
+def test_warmup_fills_the_cache(tmp_path: Path) -> None:
+    """A crawl after `scrapy dedup warmup` compiles nothing; the command opens no index."""
+    (tmp_path / "pages.py").write_text(SPIDER)
+    scrapy(tmp_path, "dedup", "warmup", "-s", "DEDUP_INDEX_URL=memory:")
+    kept = compiled(tmp_path)
+    assert kept
+    log = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=2")
+    assert "are compiled for this processor" not in log
+    assert compiled(tmp_path) == kept
