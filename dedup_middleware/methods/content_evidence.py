@@ -13,6 +13,8 @@ The evidence of a stored page tells which words of the new page it holds (see
 * at most 20 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
   and editors are named;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
+* of the shingles of a page of fewer than 60 words 65 % are common, and a page that says the same
+  words again and again counts as one of twice its distinct shingles;
 * a page of fewer than 24 words has a title that the stored page's title does not contradict.
 
 How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
@@ -58,6 +60,8 @@ from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature import evidence_columns as evidence
 
 _FIELDS: Final = tuple(name for name in CONTENT.names or () if name != "sketch")
+_SHARE_OF_SHORT: Final = 0.65  # of its shingles that must be common
+_SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4, 12, 20  # new words
@@ -135,7 +139,12 @@ class ContentByEvidence(Content):
         held &= share * page.size + spread >= _HELD * sizes
         held &= share * page.size - 2 * spread >= _SURELY_HELD * sizes
         jaccard = shared / np.maximum(1, page.size + sizes - shared)
-        similarity = similarity_of(found, wording.words, self.measure)
+        # Words that are said again and again make a page no longer.
+        words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
+        similarity = similarity_of(found, words, self.measure)
+        if words < _SHORT:
+            lacking = (1.0 - share) / (1.0 - _SHARE_OF_SHORT)
+            similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if self.measure == "jaccard":
             similarity = np.minimum(similarity, jaccard)
         similarity[exact] = 1.0

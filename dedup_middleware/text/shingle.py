@@ -50,6 +50,7 @@ from dedup_middleware.text.polarity import polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
+from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
@@ -287,7 +288,9 @@ def read_text(
     for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
         exact += figure
     own = places_of_names(codes, flags, names[:named])
-    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, line)
+    # Words do not say what a page of symbols says: only one with the same text holds it.
+    whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
+    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     return (

@@ -52,6 +52,15 @@ def is_symbol(flags: np.uint8) -> bool:
 
 
 @subkernel
+def symbols_dominate(flags: NDArray[np.uint8], words: int) -> bool:
+    """Whether a text has more symbols than words, those that are words (emoji) not counted."""
+    symbols = np.uint64(0)
+    for i in range(np.uint64(flags.size)):
+        symbols += np.uint64(flags[i] & SYMBOL == SYMBOL)
+    return symbols > np.uint64(max(words, 0))
+
+
+@subkernel
 def is_bullet(code: int) -> bool:
     """Whether a character usually marks the items of a list."""
     shape = _GEOMETRIC <= code < _SHAPES_END or _ARROWS <= code < _ARROWS_END

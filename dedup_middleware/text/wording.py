@@ -52,6 +52,7 @@ def locate_values(
     kinds: NDArray[np.uint8],
     names: NDArray[np.int32],
     line: int,
+    whole: np.uint64,
 ) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
     """The values of a page, the positions of their words, ascending, and their sorts.
 
@@ -63,12 +64,16 @@ def locate_values(
             a year or stands in a date line or in a time stamp.
         names: where each name begins and ends, in order.
         line: where the date line ends with which the text begins; 0: it has none.
+        whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
-    room = np.uint64(figures.size) + np.uint64(count)
+    room = np.uint64(figures.size) + np.uint64(count) + np.uint64(1)
     values, positions = np.empty(room, np.uint64), np.empty(room, np.int32)
     sorts = np.empty(room, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
+    if whole and count:
+        values[0], positions[0], sorts[0] = whole, np.int32(0), np.uint8(0)
+        found += np.uint64(1)
     for word in range(np.uint64(count)):
         last = word + np.uint64(1) == np.uint64(count)
         spelt = bool(numbers[word])

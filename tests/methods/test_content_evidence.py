@@ -50,6 +50,23 @@ async def test_excerpts_are_found(share: int) -> None:
     assert "anchor" in found.match.tables
 
 
+async def test_a_page_of_symbols_is_held_by_an_equal_one_only() -> None:
+    """The words between its symbols say nothing of them."""
+    rng = random.Random(5)
+    board = "".join(rng.choices("♔♕♖♗♘♙ ", k=300))
+    advert = "Follow us for more stories like this one, and download the app today."
+    stored = " ".join(ARTICLE) + " " + advert
+    assert (await verdict(stored, f"{board}\n{advert}")).outcome == "new"
+    assert (await verdict(f"{board}\n{advert}", f"{board}\n{advert}")).outcome == "duplicate"
+
+
+async def test_words_said_again_and_again_count_little() -> None:
+    """A sentence of its own before a thousand emoji that a stored page has too."""
+    emoji = "😀" * 1000
+    page = f"The ferry to the upper bank was stopped by the mayor. {emoji}"
+    assert (await verdict(" ".join(ARTICLE) + emoji, page)).outcome == "new"
+
+
 async def test_a_paragraph_of_its_own_is_kept() -> None:
     """Three new sentences in forty: dropping the page would lose them."""
     new = [*ARTICLE[:20], *sentences(2, 3), *ARTICLE[20:]]
