@@ -18,6 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import (
     EVERYTHING,
@@ -52,6 +53,25 @@ async def test_keys_stay_in_the_namespace(redis_server: RedisServer) -> None:
     await index.commit(await claimed(index))
     await claimed(index)
     assert all(key.startswith(harness.prefix) for key in set(harness.admin.keys()) - before)
+    await harness.close()
+
+
+async def test_damaged_counter_of_pages(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as 0 with a warning, crawls go on, and a check says how many pages there are."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    for raw in (b"3\xf1", b"", b"nan", b"9" * 40):
+        assert await index.commit(await claimed(index))
+        harness.admin.set(harness.prefix + b"committed", raw)
+        caplog.clear()
+        assert await index.count() == 0
+        assert ("committed" in caplog.text) == bool(raw)
+    assert await index.commit(await claimed(index))
+    found = await verify(index, None)
+    assert (found.committed, await index.count()) == (5, 1)
+    assert found.counters == ("committed: the counter says 1, there are 5",)
     await harness.close()
 
 

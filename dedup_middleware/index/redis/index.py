@@ -12,6 +12,7 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import chain
 
@@ -56,6 +57,8 @@ from dedup_middleware.model.claims import (
     Proposed,
 )
 from dedup_middleware.model.records import NUMBER_MASK, PageRecords, joined_records, split_stamps
+
+logger = logging.getLogger(__name__)
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
@@ -280,9 +283,17 @@ class RedisIndex(RedisNamespace):
         return [bool(flag) for flag in (await self._link.submit(call)).reply]
 
     async def count(self) -> int:
-        """Number of committed pages."""
+        """Number of committed pages; a counter that holds no number counts as 0."""
         answer = await self._link.submit(Call((b"GET", self._key("committed"))))
-        return int(answer.reply or 0)
+        raw: bytes = answer.reply or b"0"
+        if raw.isdigit() and len(raw) <= 15:
+            return int(raw)
+        logger.warning(
+            "The counter of stored pages is damaged and counts as 0 (key %r); decisions do not use "
+            "it, and `scrapy dedup verify` counts the pages",
+            self._key("committed"),
+        )
+        return 0
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         """All pages; see :meth:`.Index.pages`."""

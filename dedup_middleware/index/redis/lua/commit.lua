@@ -26,7 +26,9 @@ for i = 1, #pages do
   answers[i] = answer
 end
 if #ours > 0 then
-  local committed = tonumber(redis.call('GET', KEYS[2]) or 0) + #ours
+  local counter = redis.call('GET', KEYS[2]) or ''
+  -- Damaged, it begins anew: no commit fails because of it.
+  local committed = (#counter < 16 and string.find(counter, '^%d+$') and counter or 0) + #ours
   -- All is read before the first write: a lease that is ended, and no page that is committed, would be
   -- a page stored that no copy of it finds.
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
