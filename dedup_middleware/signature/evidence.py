@@ -65,9 +65,14 @@ _COLUMNS: Final = 8
 def make_evidence(wording: Wording, bits: int = BITS) -> bytes:
     """The evidence of a page, about ``bits`` bits for each shingle.
 
+    None of a page with more than ``MOST`` values, which would be too long for an index: only an
+    equal text is a copy of it.
+
     :raises ValueError: ``bits`` is not from 2 to 16
     """
     bits = _inputs.count(bits, "bits", 2, 16)
+    if len(wording.values) > MOST:
+        return b""
     made: bytes = _fill(wording.order, wording.values, wording.sorts, wording.title, bits).tobytes()
     return made
 

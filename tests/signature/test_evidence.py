@@ -206,6 +206,17 @@ def test_part_of_a_page_of_any_length(size: int) -> None:
         assert found[NEW] + found[NEW_FRAME] > 0.85 * other.words
 
 
+def test_page_with_too_many_values_has_no_evidence() -> None:
+    """Its values are never left out, so its evidence would be longer than an index may keep."""
+    page = page_of(np.arange(100, dtype=np.uint64))
+    for count, is_kept in ((kernels.MOST, True), (kernels.MOST + 1, False)):
+        values = np.arange(count, dtype=np.uint64) << np.uint64(40)
+        sorts, places = np.zeros(count, np.uint8), np.zeros(count, np.int32)
+        raw = make_evidence(Wording(page.order, page.words, values, places, sorts, page.title))
+        assert bool(raw) == is_kept
+        assert len(raw) < 65_536
+
+
 def test_without_evidence_everything_is_new() -> None:
     """So a page whose evidence is lost makes nothing a duplicate."""
     page = page_of(np.arange(1, 41, dtype=np.uint64) << np.uint64(58))
