@@ -8,6 +8,8 @@ import faulthandler
 import logging
 import os
 import signal
+import sys
+from typing import Any
 
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.settings import Settings
@@ -33,7 +35,20 @@ def work(task: Task) -> None:
         logging.getLogger(__name__).error("not started: %s", error)
 
 
+def _show_tasks() -> None:
+    """Write into the log what each coroutine waits for; stacks of tasks show the outermost only."""
+    for one in asyncio.all_tasks():
+        print("Task:", one.get_name(), file=sys.stderr)
+        waits: Any = one.get_coro()
+        while waits is not None:
+            frame = getattr(waits, "cr_frame", None)
+            where = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} "
+            print(f"  {where}{waits!r}", file=sys.stderr)
+            waits = getattr(waits, "cr_await", None)
+
+
 async def _work(task: Task) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _show_tasks)
     ledger = task.ledger()
     progress, store = Progress(task), Store(ledger, task.faults, task.process)
     options = Options.from_mapping(task.settings)

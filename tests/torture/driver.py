@@ -47,6 +47,7 @@ class Effort:
     under_way: int = 6
     lease: float = 1.0
     timeout: float = 5.0
+    pending_wait: float = 90.0
     retries: int = 30
     life: tuple[float, float] = (0.02, 0.4)
     faults: Faults = NO_FAULTS
@@ -283,6 +284,7 @@ class Driver:
             under_way=effort.under_way,
             lease=effort.lease,
             timeout=effort.timeout,
+            pending_wait=effort.pending_wait,
             retries=effort.retries,
             faults=effort.faults,
         )

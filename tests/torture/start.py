@@ -75,6 +75,8 @@ class Life(ABC):
         """Let it write into its log what it is doing."""
         if self.exit_code() is None and isinstance(self, Forked):
             os.kill(self.pid, signal.SIGUSR1)
+            if self._kind == WORKERS:
+                os.kill(self.pid, signal.SIGUSR2)
 
     def go_on(self) -> None:
         """Let it go on."""
@@ -87,6 +89,7 @@ class Forked(Life):
 
     def __init__(self, context: ForkServerContext, kind: str, task: Task) -> None:
         super().__init__(task.process)
+        self._kind = kind
         self._process: BaseProcess = context.Process(target=_run, args=(kind, task), daemon=True)
         self._process.start()
 

@@ -59,6 +59,7 @@ class Task:
     under_way: int = 6
     lease: float = 1.0
     timeout: float = 5.0
+    pending_wait: float = 90.0
     retries: int = 30
     faults: Faults = NO_FAULTS
 
@@ -70,6 +71,7 @@ class Task:
             "DEDUP_HASH_KEY": HASH_KEY,
             "DEDUP_LEASE": self.lease,
             "DEDUP_TIMEOUT": self.timeout,
+            "DEDUP_PENDING_WAIT": self.pending_wait,
             "DEDUP_RETRIES": self.retries,
         }
 
