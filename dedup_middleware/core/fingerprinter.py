@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
-EVIDENCE = (
-    "filter6-clauses4"  # parameter of an index with evidence: bits a shingle, clauses an anchor
-)
+#: parameter of an index with evidence: its bits a shingle, and of which clauses there are anchors
+EVIDENCE = "filter6-clauses4-lead3"
 #: words of a page from which on its title does not count as its content
 SHORT = 24
 

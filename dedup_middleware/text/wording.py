@@ -1,9 +1,11 @@
 """The wording of a page in text order: where its numerals stand, and anchors of its clauses.
 
-An **anchor** is the hash of a clause, the words between two punctuation marks, four at least. Of
-every four clauses in a row the one with the smallest hash is an anchor (winnowing: S. Schleimer, D.
-Wilkerson, A. Aiken, SIGMOD 2003), so an excerpt that shares four whole clauses in a row with a page
-shares an anchor with it, however long the page is. Of twelve clauses and fewer each is an anchor.
+An **anchor** is the hash of a clause, the words between two punctuation marks, four at least; one
+of more than eight words ends behind the first word whose hash says so. Of every four clauses in a
+row the one with the smallest hash is an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken,
+SIGMOD 2003), so an excerpt that shares four whole clauses in a row with a page shares an anchor
+with it, however long the page is. The first three clauses are anchors too, since leads are what is
+sent on their own. Of sixteen clauses and fewer each is an anchor.
 
 A **value** is the hash of a numeral, with the place of its word among the words of the page. A
 numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
@@ -33,10 +35,12 @@ SHORT: Final = 60  # words from which on the names of a page are no values
 NAME: Final = 4  # sorts of values: a word of a name, and
 WORD: Final = 5  # any other word of a short page
 WINDOW: Final = 4  # clauses of which one is an anchor
-FEW_CLAUSES: Final = 12  # of a page of so many, each is one
+FEW_CLAUSES: Final = 16  # of a page of so many, each is one
+LEAD: Final = 3  # clauses at the beginning of a page that are anchors too
 MOST_ANCHORS: Final = 48
+_WINNOWED: Final = MOST_ANCHORS - LEAD
 _LEAST: Final = 4  # words of a clause; a shorter one goes with the next
-_LONG: Final = 24  # words from which on a clause ends where a hash says so
+_LONG: Final = 8  # words from which on a clause ends where a hash says so
 _LONGEST: Final = 48
 _END: Final = np.uint64(7)
 
@@ -96,13 +100,8 @@ def locate_values(
 
 
 @allocating_subkernel
-def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
-    """The distinct anchors of a page, at most `MOST_ANCHORS`: those with the smallest hashes.
-
-    Args:
-        hashes: of its words; `cuts` says before which of them a clause begins.
-        count: number of words.
-    """
+def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
+    """The hash of each clause of a page, in text order."""
     base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
     clauses, number = np.empty(np.uint64(count) // np.uint64(_LEAST) + np.uint64(1), np.uint64), 0
     value, words = start, 0
@@ -120,6 +119,19 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
     if words >= (_LEAST if number else 1):
         clauses[number] = mix(value)
         number += 1
+    return clauses[:number].copy()
+
+
+@allocating_subkernel
+def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
+    """The distinct anchors of a page, at most `MOST_ANCHORS`: the lead's, and the smallest hashes.
+
+    Args:
+        hashes: of its words; `cuts` says before which of them a clause begins.
+        count: number of words.
+    """
+    clauses = _clause_hashes(hashes, cuts, count, keys)
+    number = clauses.size
     anchors, found = np.empty(MOST_ANCHORS, np.uint64), 0
     window = WINDOW if number > FEW_CLAUSES else 1
     for first in range(max(1, number - window + 1)):
@@ -127,17 +139,24 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
         for i in range(first, min(number, first + window)):
             least = clauses[i] if not any_clause else min(least, clauses[i])
             any_clause = True
-        if not any_clause or (found == MOST_ANCHORS and least >= anchors[found - 1]):
+        if not any_clause or (found == _WINNOWED and least >= anchors[found - 1]):
             continue
         at = found
         while at > 0 and anchors[at - 1] > least:
             at -= 1
         if at > 0 and anchors[at - 1] == least:
             continue
-        found += 1 if found < MOST_ANCHORS else 0
+        found += 1 if found < _WINNOWED else 0
         for i in range(found - 1, at, -1):
             anchors[i] = anchors[i - 1]
         anchors[at] = least
+    for i in range(min(number, LEAD)):
+        is_there = False
+        for at in range(found):
+            is_there |= anchors[at] == clauses[i]
+        if not is_there:
+            anchors[found] = clauses[i]
+            found += 1
     for i in range(np.uint64(found)):
-        anchors[i] = mix(anchors[i] ^ start)  # the smallest hashes begin with zeros
+        anchors[i] = mix(anchors[i] ^ keys[SHINGLE_START])  # the smallest hashes begin with zeros
     return anchors[:found].copy()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dedup_middleware.text.figures import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
 from dedup_middleware.text.shingle import Shingler
-from dedup_middleware.text.wording import FEW_CLAUSES, MOST_ANCHORS, NAME, WINDOW, WORD
+from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WINDOW, WORD
 from tests.signature.test_evidence import mix
 from tests.texts import WORDS
 
@@ -25,28 +25,40 @@ VOCABULARY = [f"{one}{other}" for one in WORDS for other in ("ing", "ward", "ly"
 def plain_anchors(clauses: list[list[str]], shingler: Shingler = SHINGLER) -> set[int]:
     """The anchors of a text of these clauses, the slow way."""
     keys = [int(key) for key in shingler._keys]
-    hashes, words, joined = [], 0, keys[SHINGLE_START]
-    for clause in clauses:
-        if words >= 4:
-            hashes.append(mix(joined))
-            words, joined = 0, keys[SHINGLE_START]
-        for token in shingler.token_hashes(" ".join(clause)).tolist():
-            joined = (joined * keys[SHINGLE_BASE] + token) & _M64
-            words += 1
-    if words >= (4 if hashes else 1):
+    hashes: list[int] = []
+    words: list[int] = []
+
+    def end() -> None:
+        joined = keys[SHINGLE_START]
+        for word in words:
+            joined = (joined * keys[SHINGLE_BASE] + word) & _M64
         hashes.append(mix(joined))
+        words.clear()
+
+    for clause in clauses:
+        if len(words) >= 4:
+            end()
+        for word in shingler.token_hashes(" ".join(clause)).tolist():
+            if len(words) >= 48:
+                end()
+            words.append(word)
+            if len(words) >= 8 and word % 8 == 0:
+                end()
+    if len(words) >= (4 if hashes else 1):
+        end()
     window = WINDOW if len(hashes) > FEW_CLAUSES else 1
-    chosen = {min(hashes[i : i + window]) for i in range(max(1, len(hashes) - window + 1))}
-    return {mix(one ^ keys[SHINGLE_START]) for one in sorted(chosen)[:MOST_ANCHORS]}
+    least = {min(hashes[i : i + window]) for i in range(max(1, len(hashes) - window + 1))}
+    chosen = {*sorted(least)[: MOST_ANCHORS - LEAD], *hashes[:LEAD]}
+    return {mix(one ^ keys[SHINGLE_START]) for one in chosen}
 
 
-clause = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12)
+clause = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=70)
 
 
 @given(st.lists(clause, min_size=1, max_size=30))
 def test_anchors_are_those_of_the_twin(clauses: list[list[str]]) -> None:
-    """Of each four clauses in a row the smallest hash, of twelve and fewer all; short clauses go
-    with the next."""
+    """Of each four clauses in a row the smallest hash, of sixteen and fewer all, and the first
+    three; short clauses go with the next, long ones end behind words that say so."""
     text = ", ".join(" ".join(one) for one in clauses) + "."
     assert set(SHINGLER(text).anchors.tolist()) == plain_anchors(clauses)
 
@@ -61,6 +73,20 @@ def test_an_excerpt_shares_an_anchor() -> None:
         assert page & set(excerpt.anchors.tolist())
     whole = SHINGLER(", ".join(clauses))
     assert 40 < len(whole.anchors) <= MOST_ANCHORS
+
+
+@pytest.mark.parametrize("length", [60, 90, 150])
+def test_a_lead_shares_an_anchor(length: int) -> None:
+    """The beginning of a long page, cut in the middle of a sentence without punctuation."""
+    rng = random.Random(length)
+    for _ in range(20):
+        words = rng.choices(VOCABULARY, k=700)
+        lead = SHINGLER(" ".join(words)[: length * 8]).anchors.tolist()
+        text = " ".join(word + "." * (rng.random() < 0.04) for word in words)
+        assert set(lead) & set(SHINGLER(" ".join(words)).anchors.tolist())
+        assert set(SHINGLER(text[: length * 8]).anchors.tolist()) & set(
+            SHINGLER(text).anchors.tolist()
+        )
 
 
 @pytest.mark.parametrize("text", ["", "!?", "的", "word", "一二三", "กขค" * 300, "a" * 5000])
