@@ -16,7 +16,7 @@ from dedup_middleware.core.ranking import (
     rank,
 )
 from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import EXACT
+from dedup_middleware.methods.reasons import EXACT
 from dedup_middleware.model.records import State
 
 REASONS = (EXACT, "near-duplicate", "other-figures")

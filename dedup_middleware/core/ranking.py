@@ -12,7 +12,7 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import EXACT
+from dedup_middleware.methods.reasons import EXACT
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT
 from dedup_middleware.model.records import State
 

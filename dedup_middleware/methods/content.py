@@ -43,36 +43,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.methods.base import Judgement, Method, probe_slots
+from dedup_middleware.methods.reasons import CONTAINED_CODE, LONG, REASONS, SAME_HOST
 from dedup_middleware.model.buckets import Slot, Slots
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 
-EXACT = "exact-copy"
-CONTAINED = "near-duplicate"
-OTHER_FIGURES = "other-figures"
-TOO_LITTLE = "too-little-in-common"
-TOO_SHORT = "too-short-to-compare"
-TURNED = "turned-round"
-OTHER_TITLE = "other-title"
-COMMON = "common-on-host"
-# In the order of their numbers in content_rule.py; the first two make a duplicate.
-_REASONS: Final = (
-    EXACT,
-    CONTAINED,
-    TOO_SHORT,
-    TOO_LITTLE,
-    OTHER_FIGURES,
-    TURNED,
-    OTHER_TITLE,
-    COMMON,
-)
-_DUPLICATE: Final = 1
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 FIGURES_AT, CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 _SKETCH_AT = _OFFSETS["sketch"]
-LONG: Final = 128  # shingles from which a page gets the whole allowance of the threshold
-#: least threshold for a page of the same host under another title
-SAME_HOST: Final = 0.95
 
 
 def is_exact(page: Fingerprint, candidates: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -153,8 +131,10 @@ class Content(Method):
             self.sketch_bits,
             self.measure == "jaccard",
         )
-        reasons = tuple([_REASONS[code] for code in codes.tolist()])
-        return Judgement(codes <= _DUPLICATE, similarity, jaccard, reasons, shared, figures, turned)
+        reasons = tuple([REASONS[code] for code in codes.tolist()])
+        return Judgement(
+            codes <= CONTAINED_CODE, similarity, jaccard, reasons, shared, figures, turned
+        )
 
     def places(self, page: Fingerprint) -> Slots:
         """The same as :meth:`slots`, as numbers."""

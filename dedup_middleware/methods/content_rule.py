@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numba import from_dtype, types
@@ -10,12 +10,19 @@ from numba import from_dtype, types
 from dedup_middleware.base.jit import F64, I64, RI64, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.base.options import SKETCH_BITS
+from dedup_middleware.methods.reasons import (
+    COMMON_CODE,
+    CONTAINED_CODE,
+    EXACT_CODE,
+    LONG,
+    OTHER_FIGURES_CODE,
+    OTHER_TITLE_CODE,
+    TOO_LITTLE_CODE,
+    TOO_SHORT_CODE,
+    TURNED_CODE,
+)
 from dedup_middleware.model.records import CONTENT
 
-# Codes of the reasons, in the order in which the rules are applied.
-EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = range(8)
-# Shingles from which a page gets the whole allowance of the threshold.
-LONG: Final = 128
 _RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
 
 
@@ -117,17 +124,17 @@ def decide(
         jaccards[i], similarities[i], sure[i] = jaccard, similarity, compared - error
         shared[i] = np.int64(np.rint(min(common, np.float64(min(size, np.int64(one.size))))))
         alike, other = sure[i] >= need, figures[i] > 0 or turned[i] > 0
-        code = COMMON
+        code = COMMON_CODE
         if equal and not (other_title and size < LONG):
-            code = EXACT
+            code = EXACT_CODE
         elif not (long_page and np.int64(one.size) >= min_features):
-            code = TOO_SHORT
+            code = TOO_SHORT_CODE
         elif not alike:
-            code = TOO_LITTLE
+            code = TOO_LITTLE_CODE
         elif other:
-            code = OTHER_FIGURES if figures[i] > 0 else TURNED
+            code = OTHER_FIGURES_CODE if figures[i] > 0 else TURNED_CODE
         elif other_title and (sure[i] < strict or equal):
-            code = OTHER_TITLE
+            code = OTHER_TITLE_CODE
         else:
             any_kept = True
         codes[i] = code
@@ -140,5 +147,5 @@ def decide(
     if any_kept:
         rest = max(1.0 - third, 1e-9)
         for i in range(np.uint64(candidates.size)):
-            if codes[i] == COMMON and (sure[i] - third) / rest >= need:
-                codes[i] = CONTAINED
+            if codes[i] == COMMON_CODE and (sure[i] - third) / rest >= need:
+                codes[i] = CONTAINED_CODE

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.methods.base import Judgement, Method
-from dedup_middleware.methods.content import EXACT, TOO_SHORT, is_exact
+from dedup_middleware.methods.content import is_exact
+from dedup_middleware.methods.reasons import EXACT, TOO_SHORT
 from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, hash_slot, simhash_slots
 from dedup_middleware.model.fingerprint import Fingerprint
 

@@ -22,7 +22,8 @@ from dedup_middleware.core.judge import names_of
 from dedup_middleware.core.ranking import Ranking, rank
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content import COMMON, Content
+from dedup_middleware.methods.content import Content
+from dedup_middleware.methods.reasons import COMMON
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (

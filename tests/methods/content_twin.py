@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import (
+from dedup_middleware.methods.content import Content, is_exact, required
+from dedup_middleware.methods.reasons import (
     COMMON,
     CONTAINED,
     EXACT,
@@ -18,9 +19,6 @@ from dedup_middleware.methods.content import (
     TOO_LITTLE,
     TOO_SHORT,
     TURNED,
-    Content,
-    is_exact,
-    required,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature.clauses import turned_clauses

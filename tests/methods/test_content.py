@@ -18,7 +18,8 @@ from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.base.options import MEASURES, PRESETS
 from dedup_middleware.methods.base import Judgement, content_record, probe_slots
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content import (
+from dedup_middleware.methods.content import Content, required
+from dedup_middleware.methods.reasons import (
     COMMON,
     CONTAINED,
     EXACT,
@@ -26,8 +27,6 @@ from dedup_middleware.methods.content import (
     OTHER_TITLE,
     TOO_LITTLE,
     TOO_SHORT,
-    Content,
-    required,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from tests.methods.content_twin import judge as plainly_judged

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Document, Options, Verdict
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.model.fingerprint import Fingerprint, Wording
+from dedup_middleware.model.records import CONTENT
+from dedup_middleware.signature import evidence_columns as evidence
+from tests.methods.evidence_twin import weigh as plainly_weighed
 from tests.texts import WORDS, article
 
 NOUNS = [f"{one}{other}" for one in WORDS for other in ("", "ing", "ward", "man", "side")]
@@ -215,3 +223,58 @@ def test_many_candidates_are_judged_alone() -> None:
         alone = rule.judge(page, content_record(one), [one.payload])
         assert alone.reasons[0] == together.reasons[i]
         assert alone.similarity[0] == together.similarity[i]
+
+
+@functools.cache
+def some_page() -> Fingerprint:
+    """A page; made late, since making it compiles kernels."""
+    make = Fingerprinter(Options(index_url="memory:"), 1)
+    return make(Document("https://a.example/1", "", "a b"))
+
+
+@given(st.integers(0, 1 << 32))
+def test_kernel_is_the_plain_rule(seed: int) -> None:
+    """Any counts of any candidates, many of them near the limits of the rule."""
+    rng = np.random.default_rng(seed)
+    measure = rng.choice(["containment", "jaccard", "novelty"])
+    options = Options(
+        index_url="memory:", measure=str(measure), min_features=int(rng.choice([1, 8]))
+    )
+    method = choose_method(options)
+    assert isinstance(method, ContentByEvidence)
+    count, words = int(rng.integers(1, 9)), int(rng.choice([4, 20, 50, 70, 130, 150, 2000]))
+    order = np.arange(max(1, words - 2), dtype=np.uint64)
+    values, sorts = np.arange(int(rng.choice([0, 8, 9])), dtype=np.uint64), np.zeros(9, np.uint8)
+    wording = Wording(
+        order,
+        words,
+        values,
+        np.zeros(len(values), np.int32),
+        sorts[: len(values)],
+        order[: rng.integers(0, 9)],
+    )
+    size = int(len(order) * rng.choice([0.3, 1.0, 1.0])) or 1
+    host, title = int(rng.integers(0, 2)), int(rng.integers(0, 3))
+    page = attrs.evolve(some_page(), size=size, wording=wording, host=host, title=title)
+    candidates = np.zeros(count, CONTENT)
+    candidates["size"] = np.maximum(1, size * rng.choice([0.5, 0.95, 1.0, 1.1], count))
+    candidates["exact"] = page.exact + (rng.random(count) < 0.6)
+    candidates["key"] = page.key_hash + (rng.random(count) < 0.9)
+    candidates["host"], candidates["title"] = rng.integers(0, 2, count), rng.integers(0, 4, count)
+    found = np.zeros((count, 8), np.int64)
+    few = rng.choice([0.0, 0.05, 0.3])
+    found[:, evidence.COMMON] = len(order) * (1 - few * rng.random(count))
+    for column, most in ((evidence.NEW, 0.14), (evidence.LONGEST, 0.05), (evidence.NEW_FRAME, 0.1)):
+        found[:, column] = rng.integers(0, 2 + int(most * words * rng.random()), count)
+    for column in (evidence.NEW_VALUES, evidence.LOOSE_VALUES):
+        found[:, column] = rng.random(count) < 0.2
+    found[:, evidence.NEW_TITLE] = rng.integers(-1, 5, count)
+    found[:, evidence.FALSE_POSITIVES] = rng.choice([0, 50_000], count)
+    figures, turned = (rng.random((2, count)) < 0.1).astype(np.int64)
+    judged = method.weigh(page, candidates, found, figures, turned)
+    plain = plainly_weighed(method, page, candidates, found, figures, turned)
+    assert judged.reasons == plain.reasons
+    for name in ("duplicate", "shared", "figures", "turned", "held"):
+        np.testing.assert_array_equal(getattr(judged, name), getattr(plain, name), name)
+    for name in ("similarity", "jaccard"):
+        np.testing.assert_allclose(getattr(judged, name), getattr(plain, name), atol=1e-12)

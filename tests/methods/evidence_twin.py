@@ -1,0 +1,137 @@
+"""The rule by evidence in NumPy, slowly: what the kernel has to give."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.methods.base import Judgement
+from dedup_middleware.methods.content import is_exact
+from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.reasons import (
+    COMMON,
+    CONTAINED,
+    EXACT,
+    LONG,
+    OTHER_FIGURES,
+    OTHER_TITLE,
+    SAME_HOST,
+    TOO_LITTLE,
+    TOO_SHORT,
+    TURNED,
+)
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.signature import evidence_columns as evidence
+
+_REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
+
+
+def similarity_of(
+    found: NDArray[np.int64], words: int, measure: str = "containment"
+) -> NDArray[np.float64]:
+    """The largest threshold at which the new words of a page are few and scattered enough.
+
+    1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
+
+    :param found: int64[n, 8], what `examine` returns
+    """
+    counted = max(1, min(words, LONG) if measure == "novelty" else words)
+    row = min(12, max(4, 0.04 * counted))
+    new, frame = found[:, evidence.NEW], found[:, evidence.NEW_FRAME]
+    used = np.maximum.reduce(
+        [
+            new / (0.12 * counted),
+            (new + frame) / (0.18 * counted),
+            found[:, evidence.LONGEST] / row,
+            frame / 20,
+        ]
+    )
+    return np.asarray(np.maximum(0.0, 1.0 - (1.0 - 0.8) * used), np.float64)
+
+
+def weigh(
+    method: ContentByEvidence,
+    page: Fingerprint,
+    candidates: NDArray[np.void],
+    found: NDArray[np.int64],
+    figures: NDArray[np.int64],
+    turned: NDArray[np.int64],
+) -> Judgement:
+    """Judge a page by what was counted of each candidate."""
+    wording = page.wording
+    exact = is_exact(page, candidates)
+    mistaken = found[:, evidence.FALSE_POSITIVES] / 1e6
+    share = found[:, evidence.COMMON] / max(1, len(wording.order))
+    share = np.clip((share - mistaken) / np.maximum(1e-6, 1.0 - mistaken), 0.0, 1.0)
+    share[exact] = 1.0
+    spread = np.sqrt(mistaken * len(wording.order)) / np.maximum(1e-6, 1.0 - mistaken)
+    sizes = candidates["size"].astype(np.int64)
+    shared = np.minimum(np.rint(share * page.size).astype(np.int64), sizes)
+    held = (sizes >= method.min_features) & (page.size > sizes) & ~exact
+    held &= share * page.size + spread >= 0.97 * sizes
+    held &= share * page.size - 2 * spread >= 0.8 * sizes
+    jaccard = shared / np.maximum(1, page.size + sizes - shared)
+    # Words that are said again and again make a page no longer.
+    words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
+    similarity = similarity_of(found, words, method.measure)
+    if words < 60:
+        lacking = (1.0 - share) / (1.0 - 0.65)
+        similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
+    if method.measure == "jaccard":
+        similarity = np.minimum(similarity, jaccard)
+    similarity[exact] = 1.0
+    changed = found[:, evidence.NEW_VALUES] > 0
+    if wording.numerals > 8:
+        changed |= found[:, evidence.LOOSE_VALUES] > 0
+    neighbours, titled = _same_host(page, candidates)
+    title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)
+    strict = (similarity >= SAME_HOST) & (page.size >= LONG) & ~exact
+    columns = (
+        exact & ~title_differs & ~(titled & (page.size < LONG)),
+        (sizes < method.min_features) | (page.size < method.min_features),
+        similarity < method.threshold,
+        changed | (figures > 0),
+        turned > 0,
+        title_differs | (titled & ~strict),
+    )
+    reasons = [
+        next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    if np.count_nonzero(neighbours) >= 3:
+        _leave_out_common(method.threshold, reasons, similarity, neighbours)
+    duplicate = np.array([reason in (EXACT, CONTAINED) for reason in reasons], np.bool_)
+    held &= (figures == 0) & (turned == 0)
+    return Judgement(duplicate, similarity, jaccard, tuple(reasons), shared, figures, turned, held)
+
+
+def _leave_out_common(
+    threshold: float,
+    reasons: list[str],
+    similarity: NDArray[np.float64],
+    neighbours: NDArray[np.bool_],
+) -> None:
+    """Keep what is alike only in what three other pages of the host say too."""
+    duplicates = (EXACT, CONTAINED)
+    rows = [row for row in np.flatnonzero(neighbours) if reasons[row] not in duplicates]
+    others = similarity[rows].tolist()
+    if len(others) < 3:
+        return
+    common = sorted(others, reverse=True)[3 - 1]
+    for row, reason in enumerate(reasons):
+        rest = (similarity[row] - common) / max(1e-9, 1.0 - common)
+        if reason == CONTAINED and rest < threshold:
+            reasons[row] = COMMON
+
+
+def _same_host(
+    page: Fingerprint, candidates: NDArray[np.void]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which candidates are other pages of the host, and which of these have another title."""
+    if not page.host:
+        none = np.zeros(len(candidates), np.bool_)
+        return none, none
+    other = (candidates["host"] == page.host) & (candidates["key"] != np.uint64(page.key_hash))
+    titles = candidates["title"]
+    titled = other & (titles != 0) & (titles != page.title) & bool(page.title)
+    return np.asarray(other, np.bool_), np.asarray(titled, np.bool_)
