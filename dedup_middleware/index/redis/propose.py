@@ -92,28 +92,26 @@ def request(
     table_counts = np.bincount((held >> _TABLE).astype(np.int64))
     places -= (table_counts.cumsum() - table_counts)[table_numbers]
     own_tables = table_counts.nonzero()[0].tolist()
+    own_raw = (np.searchsorted(own_tables, table_numbers) + 1).astype(np.uint8).tobytes()
+    sizes_raw = (widths + _ZERO).astype(np.uint8).tobytes()
     tokens = secrets.token_bytes(TOKEN * len(pages))
     record, settles_exact = layout.record, layout.settles_exact
-    shapes: dict[bytes, tuple[bytes, bytes, bool]] = {}  # most pages are alike in this
     settles = False
     pages_sent: list[bytes] = []
     start = 0
     for page, count in zip(pages, counts, strict=True):
         entry = page.entry
-        kind = kinds[start : start + count]
-        if kind not in shapes:
-            own = bytes(own_tables.index(table) + 1 for table in kind)
-            shapes[kind] = _sizes(kind), own, settles_exact and _is_whole(kind)
-        size, own, whole = shapes[kind]
+        end = start + count
+        kind, size, own = kinds[start:end], sizes_raw[start:end], own_raw[start:end]
         if page.probes:
             written = len(entry.slots)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
-        if whole and entry.exact:
+        if settles_exact and entry.exact and _is_whole(kind):
             size = bytes((size[0] + _TWIN,)) + size[1:]
             settles = True
         row, text = claimed_row(entry, record)
         pages_sent += (row, size + own, text)
-        start += count
+        start = end
     live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
     generations = len(live)
     # Which of the tables, counted from 1, settle exact copies.
@@ -183,12 +181,6 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
 def _ids(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """uint8[n, 5] of page ids."""
     return np.ascontiguousarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
-
-
-def _sizes(kind: bytes) -> bytes:
-    """The sizes of the heads of some tables, a digit each."""
-    wide = range(_FIRST_WIDE, _LAST_WIDE + 1)
-    return bytes(_ZERO + (_WIDE_HEAD if table in wide else _NARROW_HEAD) for table in kind)
 
 
 def _is_whole(kind: bytes) -> bool:
