@@ -30,6 +30,7 @@ lint: $(VENV)/.dev
 bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.index
 	$(BIN)/python -m benchmarks.index_size
+	$(BIN)/python -m benchmarks.shared
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.crawl
 
