@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -55,7 +55,7 @@ ZHOU_EDITS: Final = (
     ("agency-note", 0.3),
     ("advert-after", 0.05),
 )
-LI_SIZES: Final = (50, 100, 200, 500, 1000)
+LI_SIZES: Final = tuple(range(50, 1001, 50))
 #: the paper's table: accuracy and recall in percent, on its own pages
 LI_PUBLISHED: Final = {
     "md5": (99.9, 50.0),
@@ -203,12 +203,6 @@ def li_pages(
     return LiPages(tuple(samples), tuple(copies), tuple(others))
 
 
-def _alike(comparer: Comparer, page: Document, samples: Sequence[Any]) -> list[bool]:
-    """Of which samples a page is a near-duplicate; all are compared, as in the paper."""
-    signed = comparer.sign(page)
-    return [comparer.compare(signed, sample).duplicate for sample in samples]
-
-
 def li(
     pages: LiPages, comparers: Mapping[str, Comparer], progress: Progress | None = None
 ) -> list[LiRow]:
@@ -217,12 +211,19 @@ def li(
     for name, comparer in comparers.items():
         if progress is not None:
             progress(name)
-        comparer.compare(comparer.sign(pages.samples[0]), comparer.sign(pages.samples[0]))
+        first = comparer.sign(pages.samples[0])
+        comparer.duplicates(first, comparer.gather([first]))
         started = time.process_time()
-        samples = [comparer.sign(page) for page in pages.samples]
-        # Pair by pair: what others of all samples hold as well has no influence here.
-        found = [_alike(comparer, page, samples)[i] for i, page in enumerate(pages.copies)]
-        flagged = sum(any(_alike(comparer, page, samples)) for page in pages.others)
+        samples = comparer.gather([comparer.sign(page) for page in pages.samples])
+        # All with all, as in the paper, and pair by pair: what others of all samples hold as well
+        # has no influence here.
+        found = [
+            bool(comparer.duplicates(comparer.sign(page), samples)[i])
+            for i, page in enumerate(pages.copies)
+        ]
+        flagged = sum(
+            bool(comparer.duplicates(comparer.sign(page), samples).any()) for page in pages.others
+        )
         half = len(found) // 2
         rows.append(
             LiRow(

@@ -13,6 +13,8 @@ from dedup_middleware.evaluation.output import new_figure
 from dedup_middleware.evaluation.runs import Run
 from research import expansion, protocols, stringhashes
 
+LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; those between have no room
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -27,7 +29,9 @@ def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
         axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
     axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
     sizes = sorted({row["pages"] for row in rows})
-    axes.set_xticks(sizes, [f"{size}" for size in sizes])
+    axes.set_xticks(
+        sizes, [f"{size}" if size in LABELLED or len(sizes) < 6 else "" for size in sizes]
+    )
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
