@@ -64,6 +64,14 @@ LI_PUBLISHED: Final = {
     "structure-tree": (99.9, 92.6),
     "feature-string": (99.4, 96.4),
 }
+#: edited copies found of 250, and other pages flagged of 500, as decoded from the paper's scan
+LI_PUBLISHED_COUNTS: Final = {
+    "md5": (0, 0),
+    "charset": (249, 0),
+    "machine-code": (249, 0),
+    "structure-tree": (213, 0),
+    "feature-string": (232, 3),
+}
 #: those of the paper first
 LI_METHODS: Final = (*LI_PUBLISHED, *(name for name in METHOD_NAMES if name not in LI_PUBLISHED))
 ZHOU_METHODS: Final = (
@@ -71,6 +79,7 @@ ZHOU_METHODS: Final = (
     "jaccard",
     "simhash",
     "luogang",
+    "luogang:zero_sets=False",
     "weighted-simhash",
     *(f"weighted-simhash:{factor}=False" for factor in ("tf", "idf", "length", "title")),
     "weighted-simhash:tf=False idf=False length=False title=False",
@@ -315,13 +324,20 @@ def zhou_documents(
     """The documents: ``classes`` times ``size``, ``planted`` of them edited copies of others.
 
     Classes are the documents' categories, the largest ones; of fewer categories all are taken.
+    Documents without a category are cut into ``classes`` slices of equal length in the order
+    given, so that the same files and seed give the same division.
     A copy comes somewhere behind its original.
 
     :raises InputError: too few documents
     """
     by_category: dict[str, list[Document]] = {}
+    unnamed = [source.document for source in documents if not source.category]
+    for i in range(classes if unnamed else 0):
+        first, last = (len(unnamed) * place // classes for place in (i, i + 1))
+        by_category[f"slice {i + 1}"] = unnamed[first:last]
     for source in documents:
-        by_category.setdefault(source.category, []).append(source.document)
+        if source.category:
+            by_category.setdefault(source.category, []).append(source.document)
     largest = sorted(by_category.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:classes]
     rng = random.Random(seed)
     share = planted // len(largest)
