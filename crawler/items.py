@@ -26,5 +26,7 @@ class Article:
     language: str | None = None
     source_url: str
     fetched: str
+    # The page's own summary; it is compared by DEDUP_METHOD = "rules" and not stored.
+    description: str | None = None
     # Filled by the plugin when DEDUP_ACTION is "mark".
     dedup: Any = None

@@ -80,6 +80,7 @@ class Metadata:
     """
 
     title: str | None = None
+    description: str | None = None
     published: str | None = None
     author: str | None = None
     site: str | None = None
@@ -98,6 +99,7 @@ def read_metadata(tree: Any, url: str) -> Metadata:
     article = next((node for node in _nodes(_json_ld(tree)) if _is_article(node)), {})
     return Metadata(
         title=_first([article.get("headline"), article.get("name"), *_pick(meta, _TITLES[:1])]),
+        description=_first(_pick(meta, ("description",))),
         published=_published(tree, meta, article),
         author=_first([*_names(article.get("author")), *filter(_is_name, _pick(meta, _AUTHORS))]),
         site=_first([*_names(article.get("publisher")), *_pick(meta, _SITES)]),

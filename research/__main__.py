@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.evaluation.commandline import (
@@ -42,6 +43,15 @@ def parser() -> argparse.ArgumentParser:
     ways.add_argument("--count", type=positive, default=1_000_000, help="fingerprints")
     ways.add_argument("--queries", type=positive, default=200)
 
+    page = commands.add_parser(
+        "tables", parents=[common, many], help="the tables of docs/methods.md, as they stand there"
+    )
+    page.add_argument("--only", nargs="+", metavar="NAME", help="names of tables; default: all")
+    page.add_argument("--page", type=Path, help="a page whose tables are replaced")
+    page.add_argument("--size", type=positive, default=500, help="sample pages of LI")
+    page.add_argument("--documents", type=positive, default=2000, help="of a class of ZHOU")
+    page.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
+
     every = commands.add_parser(
         "all", parents=[common], help="these and those of the evaluation, and a report"
     )
@@ -58,6 +68,7 @@ def experiments() -> Mapping[str, Experiment]:
         "zhou": runs.run_zhou,
         "collisions": runs.run_collisions,
         "expansion": runs.run_expansion,
+        "tables": runs.run_tables,
     }
 
 

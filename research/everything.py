@@ -35,8 +35,8 @@ SECTIONS: Final[tuple[evaluation.Section, ...]] = (
         "collisions",
         "String hashes",
         "Collisions of the eight string hashes of SURVEY among 1000 documents of which 419 are "
-        "copies. The published counts fit a table of 1024 slots, where an ideal hash collides "
-        "556.5 +- 8 times; whole 32-bit and 64-bit hashes collide for the copies alone.",
+        "copies. In a table of 1024 slots an ideal hash collides 556.5 +- 8 times, which fits "
+        "three of the eight published counts; whole hashes collide for the copies alone.",
     ),
     (
         "expansion",

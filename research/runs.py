@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.output import new_figure
 from dedup_middleware.evaluation.runs import Run
-from research import expansion, protocols, stringhashes
+from research import expansion, protocols, stringhashes, tables
+
+LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; those between have no room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +30,9 @@ def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
         axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
     axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
     sizes = sorted({row["pages"] for row in rows})
-    axes.set_xticks(sizes, [f"{size}" for size in sizes])
+    axes.set_xticks(
+        sizes, [f"{size}" if size in LABELLED or len(sizes) < 6 else "" for size in sizes]
+    )
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
@@ -75,11 +80,7 @@ def _published(method: str) -> dict[str, Any]:
 def run_zhou(run: Run) -> None:
     """The protocol of ZHOU, with the ablation of the weights."""
     arguments = run.arguments
-    documents = []
-    for path in arguments.files:
-        for source in read_documents([path], arguments.limit):
-            # A file without categories is a class of its own.
-            documents.append(attrs.evolve(source, category=source.category or path.name))
+    documents = read_documents(arguments.files, arguments.limit)
     arrivals = protocols.zhou_documents(
         documents, arguments.classes, arguments.size, arguments.planted, arguments.seed
     )
@@ -102,7 +103,7 @@ def run_collisions(run: Run) -> None:
     run.console.print(
         f"{stringhashes.DUPLICATES} documents are copies, which is what whole hashes of 32 and 64 "
         f"bits find.\nIn a table of {stringhashes.SLOTS} slots an ideal hash collides "
-        f"{mean:.1f} +- {deviation:.1f} times: the published counts measure the table.",
+        f"{mean:.1f} +- {deviation:.1f} times, which fits three of the published counts.",
         markup=False,
         highlight=False,
     )
@@ -115,3 +116,21 @@ def run_expansion(run: Run) -> None:
         rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, describe)
     title = f"{arguments.queries} queries of {arguments.count} fingerprints"
     run.report("expansion", title, [attrs.asdict(row) for row in rows])
+
+
+def run_tables(run: Run) -> None:
+    """The tables of docs/methods.md, printed, and put into a page with ``--page``."""
+    arguments = run.arguments
+    unknown = set(arguments.only or ()) - set(tables.TABLES)
+    if unknown:
+        fix = f"use {', '.join(tables.TABLES)}"
+        raise OptionsError("--only", " ".join(sorted(unknown)), fix)
+    sizes = tables.Sizes(arguments.size, arguments.documents, arguments.planted)
+    documents = read_documents(arguments.files, arguments.limit)
+    with _progress(run) as describe:
+        source = tables.Source(documents, sizes, arguments.seed, run.options, describe)
+        made = [tables.TABLES[name](source) for name in arguments.only or tables.TABLES]
+    for table in made:
+        print(tables.begin(table.name) + table.markdown)
+    if arguments.page is not None:
+        tables.fill(arguments.page, made)

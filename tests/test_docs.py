@@ -176,6 +176,9 @@ RUN_BY = {
     "--out results": (
         "tests/evaluation/test_commands.py::test_all_runs_the_experiments_on_the_files_given"
     ),
+    "python -m research tables pages.jsonl": (
+        "tests/research/test_tables.py::test_command_fills_a_page"
+    ),
     "python -m research all --quick --out results": (
         "tests/research/test_commands.py::test_everything_on_made_up_data"
     ),

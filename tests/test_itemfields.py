@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Verdict
-from dedup_middleware.plugin.items import fill, is_skipped, mark, to_document
+from dedup_middleware.plugin.items import fill, is_skipped, mark, read_fields, to_document
 
 OPTIONS = Options()
 
@@ -157,6 +157,21 @@ def test_opting_out() -> None:
     assert is_skipped(ItemAdapter({"dedup_skip": True}), OPTIONS)
     assert not is_skipped(ItemAdapter({"dedup_skip": False}), OPTIONS)
     assert not is_skipped(ItemAdapter(DataclassItem()), OPTIONS)
+
+
+def test_description_beside_a_text() -> None:
+    """The summary reaches the document of an item that has text; it is no content, so an item in
+    which only it has changed is the one that was decided."""
+    item = {"url": "u", "text": "t", "description": "d"}
+    document = to_document(ItemAdapter(item), OPTIONS)
+    assert document is not None
+    assert (document.text, document.description) == ("t", "d")
+    renamed = to_document(ItemAdapter(item | {"about": "a"}), Options(description_field="about"))
+    assert renamed is not None
+    assert renamed.description == "a"
+    fields = [read_fields(ItemAdapter(item | {"description": d}), OPTIONS) for d in ("d", "x", 7)]
+    assert fields[0] == fields[1] == fields[2]
+    assert fields[2].description == ""
 
 
 def test_field_names_are_settings() -> None:

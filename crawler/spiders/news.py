@@ -142,6 +142,7 @@ class NewsSpider(Spider):
         return Article(
             url=key,
             title=page.title,
+            description=metadata.description,
             text=page.text,
             html=page.html if keep_html else None,
             site=metadata.site or host(key),

@@ -282,6 +282,12 @@ class Options:
         "charset", "str", "Item field with the charset of the Content-Type header.", not_blank
     )
     title_field: str = option("title", "str", "Item field that holds the title.", not_blank)
+    description_field: str = option(
+        "description",
+        "str",
+        "Item field with the page's own summary (meta description), which `rules` reads.",
+        not_blank,
+    )
     key_field: str = option(
         "url", "str", "Item field that names the page, usually its address.", not_blank
     )

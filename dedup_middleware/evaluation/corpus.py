@@ -85,7 +85,8 @@ def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default:
 
 
 def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[SourceDocument]:
-    """The documents of some files, in order; ``text`` is required, ``title`` is not.
+    """The documents of some files, in order; ``text`` is required, ``title`` and
+    ``description`` are not.
 
     :param limit: how many are read at most
     :raises InputError: a file or line that can't be used, or no document at all
@@ -102,6 +103,7 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
                 key=key,
                 title=_text(path, number, line, "title", ""),
                 text=_text(path, number, line, "text", None),
+                description=_text(path, number, line, "description", ""),
             )
             category = line.get("category", line.get("cluster", ""))
             found.append(SourceDocument(document, str(category)))

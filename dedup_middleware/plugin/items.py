@@ -38,6 +38,8 @@ class PageFields:
     text: str | None = attrs.field(repr=False)
     html: str | bytes | None = attrs.field(repr=False)
     charset: str | None
+    #: no content: an item of which only this has changed is still the one that was decided
+    description: str = attrs.field(default="", repr=False, eq=False)
 
 
 def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
@@ -47,6 +49,7 @@ def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
     text = _value(adapter, options.text_field)
     html = _value(adapter, options.html_field)
     charset = _value(adapter, options.charset_field)
+    description = _value(adapter, options.description_field)
     if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
         text = "\n".join(text)
     return PageFields(
@@ -55,6 +58,7 @@ def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
         text if isinstance(text, str) else None,
         html if isinstance(html, (str, bytes)) and html else None,
         charset if isinstance(charset, str) else None,
+        description if isinstance(description, str) else "",
     )
 
 
@@ -76,6 +80,7 @@ def document_of(fields: PageFields) -> Document | None:
         text=fields.text if has_text else None if fields.html else "",
         html=None if has_text else fields.html,
         charset=fields.charset,
+        description=fields.description,
     )
 
 

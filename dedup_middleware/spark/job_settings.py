@@ -108,7 +108,14 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
 
 
 def submitted_session() -> SparkSession:
-    """The session of ``spark-submit``, or one with Spark's own configuration."""
+    """The session of ``spark-submit``, or one with Spark's own configuration.
+
+    Without ``spark-submit`` the workers run this interpreter too, unless Spark's environment names
+    another one: "python3" would be that of the system where a virtual environment is not activated.
+    """
+    # spark-submit has the interpreter in its own configuration.
+    if not os.environ.get("PYSPARK_GATEWAY_PORT"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

@@ -4,7 +4,9 @@
             `jieba.lcut(text, HMM=False)` gives
     fmm     forward maximum matching over the same dictionary (Long Jun et al., patent
             CN102024065): the longest entry at each position, else one character; a run of ASCII
-            letters and digits is one token; punctuation ends a matching window
+            letters and digits is one token; punctuation ends a matching window. In a page,
+            windows without a Han character are left to `words`, which keeps "3.6" and
+            "example.com" whole; next to a Han character they are cut at the point
     words   Unicode word boundaries (UAX #29); Thai, Khmer, Lao and Burmese as overlapping
             groups of three letters; ideographs and hiragana one by one
     char    single characters

@@ -75,6 +75,13 @@ def test_opengraph_and_meta_without_json_ld() -> None:
     )
 
 
+def test_description_is_that_of_the_page() -> None:
+    """The meta description, not that of OpenGraph, which platforms fill in."""
+    html = '<meta property="og:description" content="x"><meta name="Description" content=" A\n b ">'
+    assert read(html).description == "A b"
+    assert read('<meta property="og:description" content="x">').description is None
+
+
 def test_a_broken_json_ld_block_does_not_hide_the_next() -> None:
     """Rubbish in one block leaves the others readable."""
     html = '<script type="application/ld+json">{"@type": </script>' + ld(

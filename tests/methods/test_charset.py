@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dedup_middleware.methods.literature.base import SignatureMethod
+from dedup_middleware.methods.literature.bitplanes import Planes
 from dedup_middleware.methods.literature.charset import (
     FREQUENT_OTHERS,
     SIZE,
@@ -20,8 +22,6 @@ from dedup_middleware.methods.literature.charset import (
     machine_code_vector,
     machine_codes,
     pack,
-    tanimoto,
-    unpack,
 )
 from tests.methods.inputs import method_input, page
 
@@ -112,19 +112,72 @@ def test_gb2312_keys_are_its_bytes(text: str) -> None:
     assert machine_codes(text, "gb2312").tolist() == expected
 
 
+def unpack(data: bytes) -> NDArray[np.int64]:
+    """The vector that ``pack`` made bytes of."""
+    width, count = data[0], (len(data) - 1) // (2 + data[0])
+    vector = np.zeros(SIZE, np.int64)
+    positions = np.frombuffer(data, "<u2", count, 1)
+    vector[positions] = np.frombuffer(data, f"<u{width}", count, 1 + 2 * count)
+    return vector
+
+
+def tanimoto(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """The definition: ``a.b / (a.a + b.b - a.b)``, 0 if both are zero."""
+    product = int(a @ b)
+    total = int(a @ a) + int(b @ b) - product
+    return product / total if total else 0.0
+
+
+counts = st.dictionaries(st.integers(0, SIZE - 1), st.integers(1, 1 << 20), max_size=30)
+
+
+def vector_of(counts: dict[int, int]) -> NDArray[np.int64]:
+    """A vector with these counts."""
+    vector = np.zeros(SIZE, np.int64)
+    vector[list(counts)] = list(counts.values())
+    return vector
+
+
+def by_planes(own: NDArray[np.int64], *others: NDArray[np.int64]) -> list[float]:
+    """The coefficients by bit sets."""
+    gathered = Planes.of([pack(other) for other in others])
+    return Planes.of([pack(own)]).tanimoto(gathered).tolist()
+
+
+@given(counts, st.lists(counts, max_size=4))
+def test_bit_planes_give_the_tanimoto_coefficient(
+    own: dict[int, int], others: list[dict[int, int]]
+) -> None:
+    """Exactly the coefficient of the definition, for one vector against any number of others."""
+    vectors = [vector_of(other) for other in [*others, own]]
+    expected = [tanimoto(vector_of(own), vector) for vector in vectors]
+    assert by_planes(vector_of(own), *vectors) == expected
+
+
 def test_tanimoto_of_large_counts_does_not_overflow() -> None:
     """Counts of a million a character, whose squares exceed 32 bits, compare exactly."""
     a = np.full(SIZE, 1_000_000, np.int64)
-    assert tanimoto(a, a) == 1.0
-    assert tanimoto(a, 2 * a) == pytest.approx(2 / 3)
-    assert tanimoto(a, np.zeros(SIZE, np.int64)) == 0.0
+    assert by_planes(a, a, 2 * a, np.zeros(SIZE, np.int64)) == [1.0, pytest.approx(2 / 3), 0.0]
 
 
-@given(st.dictionaries(st.integers(0, SIZE - 1), st.integers(1, 1 << 20), max_size=30))
+@given(st.lists(st.binary(max_size=12), max_size=6))
+def test_bytes_that_are_no_vector_are_like_no_page(damaged: list[bytes]) -> None:
+    """A damaged payload has a similarity of 0 or that of the vector it happens to be; those
+    around it are compared as without it."""
+    method, text = CharacterSet(), varied(1)
+    own = method.sign(method_input(text))
+    assert own is not None
+    found = method.similarities(own, method.gather([own.payload, *damaged, own.payload]))
+    assert found[0] == found[-1] == 1.0
+    assert all(value < 0.9 for value in found[1:-1])
+    beyond = bytes([1, 0xFF, 0xFF, 1])  # a position that no vector has
+    assert method.similarities(own, method.gather([beyond])).tolist() == [0.0]
+
+
+@given(counts)
 def test_packed_vector_comes_back(counts: dict[int, int]) -> None:
     """Vectors survive as bytes, whatever the width of their counts."""
-    vector = np.zeros(SIZE, np.int64)
-    vector[list(counts)] = list(counts.values())
+    vector = vector_of(counts)
     assert unpack(pack(vector)).tolist() == vector.tolist()
 
 

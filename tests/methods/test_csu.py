@@ -209,6 +209,33 @@ def test_unrelated_class_mates_fail_verification() -> None:
     assert strict.compare(first, second) == 0.0
 
 
+def plain_similarity(method: Csu, a: bytes, b: bytes) -> float:
+    """The twin of a comparison: equal values / M where the estimated Jaccard index is enough."""
+    cut = 2 * method.positions
+    bits = [int.from_bytes(payload[cut:], "little") for payload in (a, b)]
+    agreement = 1 - int.bit_count(bits[0] ^ bits[1]) / 512
+    if max(0.0, 2 * agreement - 1) < method.verify:
+        return 0.0
+    pairs = [(a[i : i + 2], b[i : i + 2]) for i in range(0, cut, 2)]
+    return sum(x == y for x, y in pairs) / method.positions
+
+
+@pytest.mark.parametrize("positions", [7, 8, 10])
+def test_batch_compares_like_one_by_one(positions: int) -> None:
+    """All candidates in one call of the kernel, bytes that are no signature in between."""
+    method = Csu(positions=positions, verify=0.3)
+    texts = [page(seed) + page(9) for seed in range(4)] + [page(9), page(9) + "补充。"]
+    signed = [method.sign(method_input(text)) for text in texts]
+    payloads = [signature.payload for signature in signed if signature is not None]
+    mixed = [*payloads, b"", payloads[0][:-1], *payloads]
+    for own in signed:
+        assert own is not None
+        one = [plain_similarity(method, own.payload, payload) for payload in payloads]
+        found = method.similarities(own, method.gather(mixed)).tolist()
+        assert found == [*one, 0.0, 0.0, *one]
+        assert max(one) == 1.0
+
+
 def test_edited_page_is_found() -> None:
     """One word more in a page of 24 sentences leaves it a duplicate in the same class."""
     method = Csu()
@@ -248,7 +275,7 @@ def test_one_register_holds_a_fingerprint() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("positions", 6), ("positions", 11), ("width", 5), ("samples", 0), ("sampling", "random")],
+    [("positions", 6), ("positions", 11), ("width", 6), ("samples", 0), ("sampling", "random")],
 )
 def test_parameters_outside_the_patent_are_refused(field: str, value: int | str) -> None:
     """The error names the parameter and what it may be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.methods.literature.base import MethodInput
 from dedup_middleware.methods.literature.simhashes import (
     WITHIN_3_BITS,
     Luogang,
@@ -85,15 +86,56 @@ def test_similarity_is_one_minus_distance_by_64() -> None:
     assert not is_duplicate(method, signatures[0], signatures[2])
 
 
+def plain_enumerated_hash(ordinal: int, features: int) -> int:
+    """The lecture's hash as one number in base 2**b, reduced at the end."""
+    bits = max(1, math.ceil(math.log2(features)))
+    return sum(ordinal * 2 ** (bits * i) for i in range(64 // bits + 1)) % 2**64
+
+
+@given(st.integers(1, 1 << 40), st.data())
+def test_enumerated_hash_is_that_of_the_lecture(features: int, data: st.DataObject) -> None:
+    """The ordinal, then 64 // b times shifted by b and added, modulo 2**64."""
+    ordinal = data.draw(st.integers(0, features - 1))
+    assert enumerated_hash(ordinal, features) == plain_enumerated_hash(ordinal, features)
+
+
 def test_enumerated_hash_repeats_the_ordinal() -> None:
-    """b = ceil(log2 n) bits, 64 // b times; the rest stays empty."""
-    assert enumerated_hash(5, 8) == int("101" * 21, 2)
+    """b = ceil(log2 n) bits, 64 // b times; what is left over at the top has its low bits."""
+    assert enumerated_hash(1, 5) == 0x9249_2492_4924_9249
+    assert enumerated_hash(5, 8) == int("1" + "101" * 21, 2)
     assert enumerated_hash(1, 2) == (1 << 64) - 1
     assert enumerated_hash(0, 1) == 0
     ordinal = 0x5A5A5
-    assert enumerated_hash(ordinal, 1 << 19 | 1) == ordinal | ordinal << 20 | ordinal << 40
+    repeated = ordinal | ordinal << 20 | ordinal << 40 | (ordinal & 0xF) << 60
+    assert enumerated_hash(ordinal, 1 << 19 | 1) == repeated
     with pytest.raises(ValueError, match=r"ordinal=8 must lie in 0\.\.7"):
         enumerated_hash(8, 8)
+
+
+def plain_luogang(tokens: Sequence[str], vocabulary: Mapping[str, int], zero_sets: bool) -> int:
+    """SimHash of the lecture, bit by bit with Python's numbers."""
+    sums = [0] * 64
+    for token in tokens:
+        value = plain_enumerated_hash(vocabulary[token], len(vocabulary))
+        for bit in range(64):
+            sums[bit] += 1 if value >> bit & 1 else -1
+    return sum(
+        1 << bit for bit, total in enumerate(sums) if total > 0 or (zero_sets and total == 0)
+    )
+
+
+@given(
+    st.lists(st.sampled_from(("灯塔", "码头", "桥梁", "果园", "展厅")), min_size=1, max_size=12),
+    st.booleans(),
+)
+def test_luogang_is_the_lectures_simhash(words: list[str], zero_sets: bool) -> None:
+    """With balanced sums set, as in the lecture and by default, and not set."""
+    vocabulary = {"灯塔": 0, "码头": 1, "桥梁": 2, "果园": 3, "展厅": 4}
+    method = Luogang(hash="enumerated", vocabulary=vocabulary, zero_sets=zero_sets)
+    signature = method.sign(MethodInput(title="", text="", tokens=tuple(words)))
+    assert signature is not None
+    assert simhash_of(signature) == plain_luogang(words, vocabulary, zero_sets)
+    assert Luogang().zero_sets
 
 
 def test_index_of_every_character_is_its_own() -> None:
@@ -172,11 +214,12 @@ def test_default_vocabulary_is_the_dictionary() -> None:
 
 
 def test_source_hashes_take_different_pages_for_one() -> None:
-    """Of 30 made-up pages the keyed hash keeps all apart, the lecture's own hashes do not."""
+    """Of 30 made-up pages of few words the keyed hash keeps all apart, the lecture's own hashes do
+    not. Balanced sums count as 0: set, they bring pages of few words closer with any hash."""
     vocabulary = {word: i for i, word in enumerate(sorted(set(method_input(page(0)).tokens)))}
     flagged = {}
     for variant in ("keyed", "string", "enumerated"):
-        method = Luogang(hash=variant, vocabulary=vocabulary)
+        method = Luogang(hash=variant, vocabulary=vocabulary, zero_sets=False)
         signatures = [method.sign(method_input(page(seed))) for seed in range(30)]
         known = [signature for signature in signatures if signature is not None]
         assert len(known) == 30

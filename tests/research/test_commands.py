@@ -31,7 +31,23 @@ def test_li_and_zhou_commands(tmp_path: Path, pages: Path) -> None:
     sizes = rows(out, "li-sizes")
     assert not sizes  # 20 pages are less than the smallest size
     assert rows(out, "li")[0]["published_recall"] == "50.0"
-    assert main(["zhou", *common, "--size", "30", "--planted", "6", "--methods", "content"]) == 0
+    assert (
+        main(
+            [
+                "zhou",
+                *common,
+                "--size",
+                "30",
+                "--planted",
+                "6",
+                "--classes",
+                "1",
+                "--methods",
+                "content",
+            ]
+        )
+        == 0
+    )
     (row,) = rows(out, "zhou")
     assert (row["documents"], row["planted"]) == ("30", "6")
 

@@ -28,7 +28,7 @@ from dedup_middleware.index.pages import pack_slot
 from dedup_middleware.methods.base import probe_slots
 from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot, simhash_slots
 from dedup_middleware.model.documents import Document
-from dedup_middleware.spark import Job, deduplicate
+from dedup_middleware.spark import Job, deduplicate, job_settings
 from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.pair_blocks import (
     candidate_pairs,
@@ -136,6 +136,34 @@ def test_the_command(tmp_path: Path) -> None:
     refused = dedup("spark", str(path), "-o", str(output), "--load", DEDUP_INDEX_URL="memory:")
     assert refused.code == 1
     assert "name an index that stays" in refused.err
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted: bool) -> None:
+    """Without a master and without ``spark-submit``, the workers' interpreter is this one, so a
+    virtual environment need not be activated; ``spark-submit`` and the environment name their own.
+    """
+    seen: list[str | None] = []
+
+    class Builder:
+        def config(self, _name: str, _value: str) -> Builder:
+            return self
+
+        def getOrCreate(self) -> None:
+            seen.append(os.environ.get("PYSPARK_PYTHON"))
+
+    class Session:
+        builder = Builder()
+
+    monkeypatch.setattr(job_settings, "SparkSession", Session)
+    monkeypatch.setenv("PYSPARK_PYTHON", "other")
+    job_settings.submitted_session()
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    if submitted:
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    job_settings.submitted_session()
+    assert seen == ["other", None if submitted else sys.executable]
 
 
 def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text.segment import cut
+from dedup_middleware.text.shingle import Shingler
 from tests.text.oracles import fmm, jieba, same_class, texts, uax29
 
 relaxed = settings(deadline=None, max_examples=400)
@@ -48,6 +49,16 @@ def test_fmm_known_answers() -> None:
     assert cut("fmm", "研究生命起源") == ["研究生", "命", "起源"]
     assert cut("fmm", "abc123，中国") == ["abc123", "，", "中国"]
     assert cut("fmm", "中，国") == ["中", "，", "国"]
+
+
+def test_dotted_ascii_in_pages_cut_by_fmm() -> None:
+    """A page's windows without a Han character are cut as words, so numerals and addresses with a
+    point stay whole there; next to a Han character the point ends the window."""
+    tokens = Shingler(segmenter="fmm").tokens
+    assert tokens("增长 3.6 个，见 example.com。")[1] == "3.6"
+    assert "example.com" in tokens("增长 3.6 个，见 example.com。")
+    assert tokens("增长3.6")[1:] == ["3", "6"]
+    assert cut("fmm", "增长 3.6") == ["增长", " ", "3", ".", "6"]
 
 
 @relaxed

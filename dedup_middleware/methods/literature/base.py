@@ -7,9 +7,12 @@ Every such method is a frozen class without state: ``sign`` turns a page into a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.model.fingerprint import Signature
 
@@ -59,3 +62,21 @@ class SignatureMethod(ABC):
     @abstractmethod
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages from 0 to 1, symmetric."""
+
+    def gather(self, payloads: Sequence[bytes]) -> Any:
+        """Payloads of many pages in the form that ``similarities`` reads."""
+        return tuple(payloads)
+
+    def similarities(self, own: Signature, gathered: Any) -> NDArray[np.float64]:
+        """Similarity of a page with each of those gathered, as ``compare`` gives it.
+
+        It is 0 for an empty payload, and for bytes that this method did not write: a damaged
+        index loses no page.
+        """
+        return np.array([self._similarity(own, payload) for payload in gathered], np.float64)
+
+    def _similarity(self, own: Signature, payload: bytes) -> float:
+        try:
+            return self.compare(own, Signature((), payload)) if payload else 0.0
+        except (ValueError, IndexError):
+            return 0.0

@@ -102,8 +102,10 @@ class BySignature(Method):
         """Judge a page against candidates by this rule."""
         from dedup_middleware.signature.sketch import jaccards
 
-        similarity = np.array(
-            [self._compare(page.signature, payload) for payload in payloads], np.float64
+        similarity = (
+            np.zeros(len(payloads), np.float64)
+            if page.signature is None
+            else self.method.similarities(page.signature, self.method.gather(payloads))
         )
         known = np.array([bool(payload) for payload in payloads], np.bool_)
         known &= page.signature is not None
@@ -114,11 +116,3 @@ class BySignature(Method):
         )
         jaccard = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
         return Judgement(duplicate, similarity, jaccard, reasons)
-
-    def _compare(self, own: Signature | None, payload: bytes) -> float:
-        if own is None or not payload:
-            return 0.0
-        try:
-            return self.method.compare(own, Signature((), payload))
-        except (ValueError, IndexError):
-            return 0.0  # bytes that this method did not write: a damaged index loses no page

@@ -9,8 +9,9 @@ and the nine most frequent others. White space is not counted (ours too: it is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -22,10 +23,14 @@ from dedup_middleware.methods.literature.digests import md5
 from dedup_middleware.methods.literature.hashsets import bare
 from dedup_middleware.model.fingerprint import Signature
 
+if TYPE_CHECKING:
+    from dedup_middleware.methods.literature.bitplanes import Planes
+
 SIZE: Final = 3764
 KEY_BITS: Final = 16
 UTF_16: Final = "utf-16"
 GB2312: Final = "gb2312"
+_DIGEST: Final = b"\0"  # a width of zero says that what follows is a digest
 
 # The Han characters outside GB2312 level 1 that are most frequent in the large Chinese word list
 # of wordfreq 3.1.1 (R. Speer, 2022), a word's frequency counted for each of its characters.
@@ -101,17 +106,6 @@ def machine_code_vector(text: str, encoding: str = UTF_16) -> NDArray[np.int64]:
     return np.bincount(_machine_code_positions()[keys], minlength=SIZE)
 
 
-def tanimoto(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
-    """``a.b / (a.a + b.b - a.b)``, 0 if both are zero.
-
-    >>> tanimoto(np.array([2, 0]), np.array([1, 1]))
-    0.5
-    """
-    product = int(a @ b)
-    total = int(a @ a) + int(b @ b) - product
-    return product / total if total else 0.0
-
-
 def pack(vector: NDArray[np.int64]) -> bytes:
     """A vector as bytes: width w of a count (1, 2 or 4), positions ``<u2``, counts ``<u`` w.
 
@@ -126,38 +120,52 @@ def pack(vector: NDArray[np.int64]) -> bytes:
     )
 
 
-def unpack(data: bytes) -> NDArray[np.int64]:
-    """The vector that :func:`pack` made bytes of.
-
-    :raises ValueError: other bytes
-    :raises IndexError: other bytes
-    """
-    width = data[0]
-    if width not in {1, 2, 4}:
-        raise ValueError(f"counts of {width} bytes: no vector has them")
-    count = (len(data) - 1) // (2 + width)
-    vector = np.zeros(SIZE, np.int64)
-    positions = np.frombuffer(data, "<u2", count, 1)
-    vector[positions] = np.frombuffer(data, f"<u{width}", count, 1 + 2 * count)
-    return vector
-
-
 def _sign(vector: NDArray[np.int64], text: str) -> Signature | None:
     if vector.any():
         return Signature((), pack(vector))
     normalised = bare(text)
-    # A width of zero says that what follows is a digest.
-    return Signature((), b"\0" + md5(normalised)) if normalised else None
+    return Signature((), _DIGEST + md5(normalised)) if normalised else None
 
 
-def _compare(a: Signature, b: Signature) -> float:
-    if a.payload[0] and b.payload[0]:
-        return tanimoto(unpack(a.payload), unpack(b.payload))
-    return float(a.payload == b.payload)
+@attrs.frozen(eq=False)
+class GatheredVectors:
+    """Payloads of many pages, and the bit planes of those that are vectors."""
+
+    payloads: tuple[bytes, ...]
+    planes: Planes
+
+
+class _ByVector(SignatureMethod):
+    """Tanimoto coefficient of two vectors; pages without a vector are compared by their digests."""
+
+    reads_tokens: ClassVar[bool] = False
+
+    @property
+    def has_keys(self) -> bool:
+        """False: frequencies have no keys, so the common candidates are compared."""
+        return False
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages, 0 to 1."""
+        return float(self.similarities(a, self.gather([b.payload]))[0])
+
+    def gather(self, payloads: Sequence[bytes]) -> GatheredVectors:
+        """The vectors of many pages as bit planes."""
+        from dedup_middleware.methods.literature.bitplanes import Planes
+
+        return GatheredVectors(tuple(payloads), Planes.of(payloads))
+
+    def similarities(self, own: Signature, gathered: GatheredVectors) -> NDArray[np.float64]:
+        """Similarity of a page with each of those gathered, by one call of a kernel."""
+        from dedup_middleware.methods.literature.bitplanes import Planes
+
+        if own.payload[:1] == _DIGEST:
+            return np.array([payload == own.payload for payload in gathered.payloads], np.float64)
+        return Planes.of([own.payload]).tanimoto(gathered.planes)
 
 
 @attrs.frozen
-class CharacterSet(SignatureMethod):
+class CharacterSet(_ByVector):
     """Tanimoto coefficient of the frequencies of common characters (字集特征向量).
 
     Payload: :func:`pack`. A page without any of the characters equals only a page with the same
@@ -165,25 +173,15 @@ class CharacterSet(SignatureMethod):
     """
 
     name: ClassVar[str] = "charset"
-    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.9, validator=validators.share)
-
-    @property
-    def has_keys(self) -> bool:
-        """False: frequencies have no keys, so the common candidates are compared."""
-        return False
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""
         return _sign(character_set_vector(page.text), page.text)
 
-    def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
-        return _compare(a, b)
-
 
 @attrs.frozen
-class MachineCode(SignatureMethod):
+class MachineCode(_ByVector):
     """Tanimoto coefficient of the frequencies of machine codes (机内码特征向量).
 
     Payload as that of :class:`CharacterSet`.
@@ -192,19 +190,9 @@ class MachineCode(SignatureMethod):
     """
 
     name: ClassVar[str] = "machine-code"
-    reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.9, validator=validators.share)
     encoding: str = attrs.field(default=UTF_16, validator=validators.one_of(UTF_16, GB2312))
-
-    @property
-    def has_keys(self) -> bool:
-        """False: frequencies have no keys, so the common candidates are compared."""
-        return False
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""
         return _sign(machine_code_vector(page.text, self.encoding), page.text)
-
-    def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
-        return _compare(a, b)

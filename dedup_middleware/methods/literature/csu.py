@@ -185,6 +185,25 @@ def class_keys(
     return tuple(sorted(pairs))
 
 
+SKETCH_BYTES: Final = VERIFICATION_MINIMA // 8
+
+
+@attrs.frozen(eq=False)
+class GatheredFingerprints:
+    """What many pages are compared by.
+
+    :param pages: how many there are
+    :param places: intp[n], which of them have a fingerprint
+    :param values: uint16[n, M], the fingerprints
+    :param sketches: uint64[n, 8]
+    """
+
+    pages: int
+    places: NDArray[np.intp]
+    values: NDArray[np.uint16]
+    sketches: NDArray[np.uint64]
+
+
 @attrs.frozen
 class Csu(SignatureMethod):
     """Equal positions of two min-wise fingerprints, verified by the Jaccard index.
@@ -195,7 +214,7 @@ class Csu(SignatureMethod):
     :param threshold: share of the positions that must be equal
     :param verify: Jaccard index of the shingles that a duplicate must have; 0: no verification
     :param positions: M, 7 to 10
-    :param width: tokens in a shingle, 2 to 4
+    :param width: tokens in a shingle, 2 to 4 in the patent; 5 is for comparison
     :param samples: n, shingles that are sampled, about
     :param sampling: ``hash``, or the patent's ``position``
     :param any_position: pages with equal values at different positions are in one class too
@@ -208,7 +227,7 @@ class Csu(SignatureMethod):
     threshold: float = attrs.field(default=0.5, validator=validators.share)
     verify: float = attrs.field(default=0.7, validator=validators.share)
     positions: int = attrs.field(default=8, validator=validators.whole(7, 10, " positions"))
-    width: int = attrs.field(default=3, validator=validators.whole(2, 4, " tokens"))
+    width: int = attrs.field(default=3, validator=validators.whole(2, 5, " tokens"))
     samples: int = attrs.field(default=1024, validator=validators.whole(1, 1 << 30, " shingles"))
     sampling: str = attrs.field(default=HASH, validator=validators.one_of(HASH, POSITION))
     any_position: bool = False
@@ -226,12 +245,27 @@ class Csu(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        from dedup_middleware.methods.literature.csu_simd import equal_positions
-        from dedup_middleware.signature.sketch import jaccard
+        return float(self.similarities(a, self.gather([b.payload]))[0])
 
-        pair = np.frombuffer(a.payload + b.payload, np.uint8).reshape(2, -1)
-        values = np.ascontiguousarray(pair[:, : 2 * self.positions]).view("<u2")
-        sketches = np.ascontiguousarray(pair[:, 2 * self.positions :]).view("<u8")
-        if jaccard(sketches[0].astype(np.uint64), sketches[1].astype(np.uint64)) < self.verify:
-            return 0.0
-        return int(equal_positions(values[:1].astype(np.uint16), values[1])[0]) / self.positions
+    def gather(self, payloads: Sequence[bytes]) -> GatheredFingerprints:
+        """Fingerprints and sketches of many pages, one below the other."""
+        size = 2 * self.positions + SKETCH_BYTES
+        places = [i for i, payload in enumerate(payloads) if len(payload) == size]
+        joined = np.frombuffer(b"".join(payloads[i] for i in places), np.uint8).reshape(-1, size)
+        split = 2 * self.positions
+        values = np.ascontiguousarray(joined[:, :split]).view("<u2").astype(np.uint16)
+        sketches = np.ascontiguousarray(joined[:, split:]).view("<u8").astype(np.uint64)
+        return GatheredFingerprints(len(payloads), np.array(places, np.intp), values, sketches)
+
+    def similarities(self, own: Signature, gathered: GatheredFingerprints) -> NDArray[np.float64]:
+        """Similarity of a page with each of those gathered, by one call of each kernel."""
+        from dedup_middleware.methods.literature.csu_simd import equal_positions
+        from dedup_middleware.signature.sketch import jaccards
+
+        similarity = np.zeros(gathered.pages, np.float64)
+        page = self.gather([own.payload])
+        if len(page.values) and len(gathered.values):
+            equal = equal_positions(gathered.values, page.values[0]) / self.positions
+            verified = jaccards(page.sketches[0], gathered.sketches) >= self.verify
+            similarity[gathered.places] = np.where(verified, equal, 0.0)
+        return similarity

@@ -70,10 +70,11 @@ def hamming_similarity(a: Signature, b: Signature) -> float:
 # 罗刚: 搜索引擎开发实践, lecture 13, 文档排重; G. Manku, A. Jain, A. Das Sarma: Detecting
 # near-duplicates for web crawling, WWW 2007.
 #
-# The lecture's own two feature hashes are here for fidelity. Both bias bits: ordinals leave the
-# highest bits empty and repeat themselves, the string hash of a short word is the word's few bits
-# repeated. The keyed hash is the default. Where the lecture shifts an ``int`` (``1 << c``), only 32
-# bits of the histogram are ever counted; all shifts here have 64 bits.
+# The lecture's own two feature hashes are here for fidelity. Both bias bits: they repeat the few
+# bits of an ordinal or of a short word, so a bit of the fingerprint is one of at most b votes. The
+# keyed hash is the default. Where the lecture shifts an ``int`` (``1 << c``), only 32 bits of the
+# histogram are ever counted; all shifts here have 64 bits. The lecture sets a bit where the sum is
+# 0 or more, the package's SimHash (and Manku et al.) where it is more than 0.
 
 KEYED: Final = "keyed"
 ENUMERATED: Final = "enumerated"
@@ -88,8 +89,9 @@ _MASK: Final = (1 << BITS) - 1
 def enumerated_hash(ordinal: int, features: int) -> int:
     """Hash of the feature with a number, of ``features`` there are.
 
-    The ordinal has b = ceil(log2 n) bits and is repeated 64 / b times from the lowest bit on; the
-    bits that are left over are 0.
+    As in the lecture: the value starts as the ordinal, of b = ceil(log2 n) bits, and 64 / b times,
+    rounded down, is shifted left by b and the ordinal added, modulo 2**64. The 64 mod b bits left
+    over at the top hold the ordinal's low bits.
 
     :raises ValueError: an ordinal out of range
 
@@ -99,7 +101,10 @@ def enumerated_hash(ordinal: int, features: int) -> int:
     if not 0 <= ordinal < features <= 1 << BITS:
         raise ValueError(f"ordinal={ordinal} must lie in 0..{features - 1}, at most 2**64 features")
     bits = max(1, (features - 1).bit_length())
-    return sum(ordinal << i * bits for i in range(BITS // bits))
+    value = ordinal
+    for _ in range(BITS // bits):
+        value = (value << bits) + ordinal & _MASK
+    return value
 
 
 def character_index(character: str) -> int | None:
@@ -172,6 +177,8 @@ class Luogang(SignatureMethod):
     four tables no longer find every page.
 
     :param hash: ``keyed``, ``enumerated`` or ``string``
+    :param zero_sets: a bit whose votes are balanced (sum 0) is 1, as in the lecture; False: 0, as
+        in the method ``simhash``
     :param vocabulary: ordinals of the features for ``enumerated``, 0 to n - 1; words it lacks are
         left out; None: jieba's dictionary
     :param hash_key: key of the ``keyed`` hash
@@ -181,6 +188,7 @@ class Luogang(SignatureMethod):
     is_simhash: ClassVar[bool] = True
     threshold: float = attrs.field(default=WITHIN_3_BITS, validator=validators.share)
     hash: str = attrs.field(default=KEYED, validator=validators.one_of(KEYED, ENUMERATED, STRING))
+    zero_sets: bool = True
     vocabulary: Mapping[str, int] | None = attrs.field(
         default=None, validator=_check_vocabulary, repr=False, eq=False
     )
@@ -206,7 +214,11 @@ class Luogang(SignatureMethod):
             np.array([value for value, _ in known], np.uint64),
             np.array([count for _, count in known], np.uint32),
         )
-        return None if signed is None else simhash_signature(signed.value)
+        if signed is None:
+            return None
+        balanced = np.packbits(signed.sums == 0, bitorder="little").tobytes()
+        zeros = int.from_bytes(balanced, "little") if self.zero_sets else 0
+        return simhash_signature(signed.value | zeros)
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages: ``1 - hamming / 64``."""

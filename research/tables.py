@@ -1,0 +1,232 @@
+"""The tables of docs/methods.md: one run makes them all, as they stand there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import numpy as np
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.evaluation.comparers import Comparer, JaccardComparer, methods_available
+from dedup_middleware.evaluation.corpus import SourceDocument
+from dedup_middleware.evaluation.stream import Arrival, decide
+from research import stringhashes
+from research.protocols import (
+    LI_PUBLISHED_COUNTS,
+    ZHOU_METHODS,
+    Progress,
+    ZhouRow,
+    li,
+    li_pages,
+    zhou,
+    zhou_documents,
+)
+
+LI_METHODS: Final = (
+    "md5",
+    "structure-tree",
+    "feature-string",
+    "charset",
+    "machine-code",
+    "content",
+)
+CSU_METHODS: Final = (
+    "csu",
+    *(f"csu:samples={n} sampling={way}" for n in (64, 128, 256) for way in ("hash", "position")),
+    *(f"csu:width={width}" for width in (2, 4, 5)),
+    *(f"csu:positions={positions}" for positions in (7, 9, 10)),
+)
+VECTOR_METHODS: Final = ("charset", "machine-code")
+SIMD_ROWS: Final = (1, 100, 10_000)
+
+
+@attrs.frozen
+class Table:
+    """A table of the page.
+
+    :param name: by which a run can select it
+    :param header: titles of the columns; the first one names the rows
+    :param rows: cells, in the order of the header
+    """
+
+    name: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def markdown(self) -> str:
+        """The lines of the table."""
+        lines = [self.header, ("---",) * len(self.header), *self.rows]
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+@attrs.frozen
+class Sizes:
+    """How much is measured: samples of LI; documents of a class of ZHOU, and copies in all."""
+
+    li: int = 500
+    zhou: int = 2000
+    planted: int = 500
+    min_chars: int = 400
+
+
+@attrs.frozen
+class Source:
+    """What tables are made of."""
+
+    documents: Sequence[SourceDocument]
+    sizes: Sizes
+    seed: int
+    options: Options
+    progress: Progress | None = None
+
+    def comparers(self, names: Sequence[str]) -> Mapping[str, Comparer]:
+        """Methods by name."""
+        return methods_available(self.options, names)
+
+    def planted(self) -> list[Arrival]:
+        """The documents of the protocol of ZHOU, in five classes."""
+        return zhou_documents(self.documents, 5, self.sizes.zhou, self.sizes.planted, self.seed)
+
+
+def copies(source: Source) -> Table:
+    """The protocol of LI."""
+    documents = [one.document for one in source.documents]
+    pages = li_pages(documents, source.sizes.li, source.sizes.min_chars, source.seed)
+    rows = []
+    for row in li(pages, source.comparers(LI_METHODS), source.progress):
+        edited, flagged = LI_PUBLISHED_COUNTS.get(row.method, ("", ""))
+        counts = (f"{row.edited}", f"{edited}", f"{row.flagged}", f"{flagged}")
+        rows.append((f"`{row.method}`", f"{row.identical}", *counts, f"{row.seconds:.2f}"))
+    header = ("method", "unchanged found", "edited found", "paper", "others flagged", "paper")
+    return Table("copies", (*header, "seconds of CPU"), tuple(rows))
+
+
+def _title(method: str) -> str:
+    """A method in the first column; the exact index is none that a crawl offers."""
+    return "exact Jaccard index" if method == JaccardComparer.name else f"`{method}`"
+
+
+def _shares(row: ZhouRow) -> tuple[str, ...]:
+    shares = (f"{value:.2f}" for value in (row.precision, row.recall, row.f1))
+    return (f"{row.dropped}", f"{row.right}", f"{row.found}", *shares)
+
+
+def _planted(source: Source, name: str, methods: Sequence[str]) -> Table:
+    found = zhou(source.planted(), source.comparers(methods), source.options, source.progress)
+    rows = tuple((_title(row.method), *_shares(row)) for row in found)
+    header = ("method", "dropped", "correctly", "planted ones", "precision", "recall", "F1")
+    return Table(name, header, rows)
+
+
+def planted(source: Source) -> Table:
+    """The protocol of ZHOU, with one factor of the weight switched off at a time."""
+    return _planted(source, "planted", ZHOU_METHODS)
+
+
+def csu(source: Source) -> Table:
+    """The parameters of CSU that its text leaves open, by the protocol of ZHOU."""
+    return _planted(source, "csu", CSU_METHODS)
+
+
+def vectors(source: Source) -> Table:
+    """What `charset` and `machine-code` drop in a crawl, and what comparing all pairs drops."""
+    arrivals = source.planted()
+    rows = []
+    for name, comparer in source.comparers(VECTOR_METHODS).items():
+        if source.progress is not None:
+            source.progress(f"{name}, all pairs and a crawl")
+        signed = [comparer.sign(arrival.document) for arrival in arrivals]
+        gathered = comparer.gather(signed)
+        kept = np.zeros(len(signed), np.bool_)
+        for i, signature in enumerate(signed):
+            kept[i] = not (comparer.duplicates(signature, gathered) & kept).any()
+        everything = int((~kept).sum())
+        crawl = sum(d.match is not None for d in decide(comparer, arrivals, source.options))
+        lost = f"{1 - crawl / everything:.0%}" if everything else "0%"
+        rows.append((f"`{name}`", f"{everything}", f"{crawl}", lost))
+    header = ("method", "dropped, comparing all pairs", "in a crawl", "not found")
+    return Table("vectors", header, tuple(rows))
+
+
+def hashes(source: Source) -> Table:
+    """Collisions of the string hashes of SURVEY, and their times."""
+    rows = []
+    mean, deviation = stringhashes.expected_collisions(stringhashes.SLOTS)
+    texts = stringhashes.documents(source.seed)
+    functions = {**stringhashes.STRING_HASHES, "ideal": stringhashes.ideal_hash}
+    for row in stringhashes.collision_table(source.seed):
+        started = time.process_time()
+        for text in texts:
+            functions[row.name](text, 32)
+        micros = (time.process_time() - started) / len(texts) * 1e6
+        off = "" if row.published is None else f"{(row.published - mean) / deviation:+.1f}"
+        published = "" if row.published is None else f"{row.published}"
+        counts = (published, off, f"{row.table}", f"{row.whole_32}", f"{row.whole_64}")
+        rows.append((row.name, *counts, f"{micros:.0f}"))
+    header = ("hash", "published", "deviations from 556.5", "in 1024 slots", "32 bits", "64 bits")
+    return Table("hashes", (*header, "µs a text"), tuple(rows))
+
+
+def _best_time(work: Callable[[], object], turns: int) -> float:
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        for _ in range(turns):
+            work()
+        times.append((time.perf_counter() - started) / turns)
+    return min(times)
+
+
+def simd(source: Source) -> Table:
+    """The comparison of CSU by registers and by NumPy, best of five."""
+    from dedup_middleware.methods.literature.csu_simd import equal_positions
+
+    rng = np.random.default_rng(source.seed)
+    rows = []
+    for count in SIMD_ROWS:
+        values = rng.integers(0, 50, (count, 8)).astype(np.uint16)
+        query = values[0].copy()
+        turns = max(20, 50_000 // count // 10)
+        equal_positions(values, query)
+        own = _best_time(lambda v=values, q=query: equal_positions(v, q), turns)  # type: ignore[misc]
+        other = _best_time(
+            lambda v=values, q=query: np.count_nonzero(v == q, axis=1),  # type: ignore[misc]
+            turns,
+        )
+        cells = (f"{own * 1e6:.1f}", f"{other * 1e6:.1f}", f"{other / own:.1f}")
+        rows.append((f"{count:,}", *cells))
+    return Table(
+        "simd", ("fingerprints", "registers, µs", "NumPy, µs", "times faster"), tuple(rows)
+    )
+
+
+TABLES: Final[Mapping[str, Callable[[Source], Table]]] = {
+    "copies": copies,
+    "planted": planted,
+    "csu": csu,
+    "simd": simd,
+    "vectors": vectors,
+    "hashes": hashes,
+}
+
+
+def begin(name: str) -> str:
+    """The line of a page above a table."""
+    return f"<!-- table {name} -->\n"
+
+
+def fill(page: Path, tables: Sequence[Table]) -> None:
+    """Replace the tables of a page that stand below a line ``begin(name)``, up to an empty line."""
+    text = page.read_text("utf-8")
+    for table in tables:
+        head, found, rest = text.partition(begin(table.name))
+        if not found:
+            raise ValueError(f"{page} has no line {begin(table.name).strip()!r}")
+        _, _, after = rest.partition("\n\n")
+        text = f"{head}{found}{table.markdown}\n{after}"
+    page.write_text(text, "utf-8")
