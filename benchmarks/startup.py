@@ -4,18 +4,22 @@ Usage: ``python -m benchmarks.startup [--rounds N]``
 
 The first verdicts are on a text and on a page of HTML, both after ``open``. Cold: a cache directory
 that is empty, so that every kernel is compiled and every table built. CPU seconds are those of the
-process: they hold on a machine that does other work too.
+process: they hold on a machine that does other work too. The seconds of a kernel are those of the
+thread that compiles it or loads it from the cache, without other kernels that it needs. The ratio
+is that to import and first call of pynndescent, which is compiled by numba too.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +36,46 @@ async def run():
         await dedup.decide(Document(key="https://one.example/2", html=page))
 asyncio.run(run())
 """
+_BY_KERNEL = (
+    """
+import collections, json, threading, time
+import numba.core.event as event
+from numba.core.caching import Cache
+spent, open_calls = collections.Counter(), threading.local()
+def begin():
+    open_calls.stack = [*getattr(open_calls, "stack", []), [time.thread_time(), 0.0]]
+def end(name):
+    begun, nested = open_calls.stack.pop()
+    whole = time.thread_time() - begun
+    spent[name] += whole - nested
+    if open_calls.stack:
+        open_calls.stack[-1][1] += whole
+class Compilations(event.Listener):
+    def on_start(self, event):
+        begin()
+    def on_end(self, event):
+        end(event.data["dispatcher"].__name__)
+event.register("numba:compile", Compilations())
+load = Cache.load_overload
+def timed(self, *arguments):
+    begin()
+    try:
+        return load(self, *arguments)
+    finally:
+        end(self._py_func.__name__)
+Cache.load_overload = timed
+"""
+    + _JUDGE
+    + """
+print(json.dumps(spent))
+"""
+)
+_PEER = """
+import numpy
+import pynndescent
+points = numpy.random.default_rng(1).random((500, 16), dtype=numpy.float32)
+pynndescent.NNDescent(points, random_state=1).query(points[:1], k=5)
+"""
 _CLOCK = """
 import json, sys, time
 begun, used = time.perf_counter(), time.process_time()
@@ -40,18 +84,51 @@ print(json.dumps([time.perf_counter() - begun, time.process_time() - used]))
 """
 
 
-def seconds(script: str, cache: str) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of a script, start of Python left out."""
+def printed(cache: str, *arguments: str, numba: str | None = None) -> Any:
+    """The last line of a Python process, which is JSON.
+
+    :param numba: the cache of numba, for what does not use the plugin's
+    """
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    if numba is not None:
+        environment["NUMBA_CACHE_DIR"] = numba
     done = subprocess.run(
-        [sys.executable, "-c", _CLOCK, script],
+        [sys.executable, "-c", *arguments],
         env={**environment, "DEDUP_CACHE_DIR": cache},
         capture_output=True,
         text=True,
         check=True,
     )
-    wall, used = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def seconds(script: str, cache: str, numba: str | None = None) -> tuple[float, float]:
+    """Wall-clock and CPU seconds of a script, start of Python left out."""
+    wall, used = printed(cache, _CLOCK, script, numba=numba)
     return wall, used
+
+
+def print_kernels(cold: dict[str, float], warm: dict[str, float]) -> None:
+    """CPU seconds of the most expensive kernels, and of all."""
+    table = Table("kernel", "CPU seconds cold", "warm")
+    for name in sorted(cold, key=cold.__getitem__, reverse=True)[:20]:
+        table.add_row(name, f"{cold[name]:.2f}", f"{warm.get(name, 0):.3f}")
+    table.add_row(f"all {len(cold)}", f"{sum(cold.values()):.2f}", f"{sum(warm.values()):.3f}")
+    Console().print(table)
+
+
+def print_ratio(cold: float, warm: float, rounds: int) -> None:
+    """CPU seconds against those of pynndescent, if it is installed."""
+    if importlib.util.find_spec("pynndescent") is None:
+        print("pynndescent is not installed: pip install 'dedup-middleware[bench]'")
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        first = seconds(_PEER, cache, cache)[1]
+        later = statistics.median(seconds(_PEER, cache, cache)[1] for _ in range(rounds))
+    table = Table("CPU seconds", "first verdicts", "pynndescent", "ratio")
+    for name, own, peer in (("cold", cold, first), ("warm", warm, later)):
+        table.add_row(name, f"{own:.2f}", f"{peer:.2f}", f"{own / peer:.2f}")
+    Console().print(table)
 
 
 def main() -> None:
@@ -64,6 +141,8 @@ def main() -> None:
         cold = [seconds(_JUDGE, cache)]
         warm = [seconds(_JUDGE, cache) for _ in range(rounds)]
         imported = [seconds(_IMPORT, cache) for _ in range(rounds)]
+    with tempfile.TemporaryDirectory() as cache:
+        kernels, loaded = (printed(cache, _BY_KERNEL) for _ in range(2))
     for name, found, target in (
         ("import dedup_middleware", imported, 0.1),
         ("first verdicts, warm cache", warm, 1.0),
@@ -74,6 +153,8 @@ def main() -> None:
         verdict = "[green]met" if wall <= target else "[red]missed"
         table.add_row(name, f"{wall:.2f}", f"{used:.2f}", f"< {target:g}", verdict)
     Console().print(table)
+    print_kernels(kernels, loaded)
+    print_ratio(cold[0][1], statistics.median(used for _, used in warm), rounds)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import venv
@@ -59,6 +60,16 @@ def test_wheel_holds_the_package_alone(wheel: Path) -> None:
     for needed in ("py.typed", "index/redis/lua/propose.lua"):
         assert f"dedup_middleware/{needed}" in names
     assert any(name.startswith("dedup_middleware/text/data/") for name in names)
+
+
+def test_links_of_the_package_page_leave_no_relative_one(wheel: Path) -> None:
+    """A package page holds no other file of the repository."""
+    package = zipfile.ZipFile(wheel)
+    (name,) = (name for name in package.namelist() if name.endswith("/METADATA"))
+    page = package.read(name).decode()
+    targets = re.findall(r"\]\(([^)]+)\)", page)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_one_line_in_another_project(wheel: Path, tmp_path: Path) -> None:
