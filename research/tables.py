@@ -13,7 +13,16 @@ import numpy as np
 from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.comparers import Comparer, JaccardComparer, methods_available
 from dedup_middleware.evaluation.corpus import SourceDocument
-from dedup_middleware.evaluation.stream import Arrival, decide
+from dedup_middleware.evaluation.stream import (
+    ORDERS,
+    Arrival,
+    StreamResult,
+    Truth,
+    decide,
+    load,
+    reordered,
+)
+from dedup_middleware.evaluation.stream import planted as planted_stream
 from research import stringhashes
 from research.protocols import (
     LI_PUBLISHED_COUNTS,
@@ -39,6 +48,22 @@ CSU_METHODS: Final = (
     *(f"csu:samples={n} sampling={way}" for n in (64, 128, 256) for way in ("hash", "position")),
     *(f"csu:width={width}" for width in (2, 4, 5)),
     *(f"csu:positions={positions}" for positions in (7, 9, 10)),
+)
+STREAM_METHODS: Final = (
+    "content",
+    "simhash",
+    "minhash",
+    "csu",
+    *LI_METHODS[:-1],
+    "luogang",
+    "weighted-simhash",
+    "segments",
+    "rules",
+    "feature-list",
+    "random-projection",
+    "text-profile",
+    "idf",
+    JaccardComparer.name,
 )
 VECTOR_METHODS: Final = ("charset", "machine-code")
 SIMD_ROWS: Final = (1, 100, 10_000)
@@ -66,12 +91,14 @@ class Table:
 
 @attrs.frozen
 class Sizes:
-    """How much is measured: samples of LI; documents of a class of ZHOU, and copies in all."""
+    """How much is measured: samples of LI; documents of a class of ZHOU, and copies in all;
+    documents of the stream."""
 
     li: int = 500
     zhou: int = 2000
     planted: int = 500
     min_chars: int = 400
+    stream: int = 3003
 
 
 @attrs.frozen
@@ -153,6 +180,31 @@ def vectors(source: Source) -> Table:
     return Table("vectors", header, tuple(rows))
 
 
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def stream(source: Source) -> Table:
+    """The first documents in three orders, a tenth of them with an edited copy behind."""
+    documents = [one.document for one in source.documents[: source.sizes.stream]]
+    arrivals = planted_stream(documents, 0.1, source.seed)
+    truth = Truth(arrivals)
+    rows = []
+    for name, comparer in source.comparers(STREAM_METHODS).items():
+        load(comparer, arrivals, source.options)
+        found: list[StreamResult] = []
+        for order in ORDERS:
+            if source.progress is not None:
+                source.progress(f"{name}, {order}")
+            decisions = decide(comparer, reordered(arrivals, order, source.seed), source.options)
+            found.append(truth.score(decisions, name, order, 1, 0.0))
+        lost, extras = [one.losses for one in found], [one.extras for one in found]
+        costs = [one.cost for one in found]
+        rows.append((_title(name), _range(lost), _range(extras), _range(costs)))
+    return Table("stream", ("method", "lost", "copies too many", "cost"), tuple(rows))
+
+
 def hashes(source: Source) -> Table:
     """Collisions of the string hashes of SURVEY, and their times."""
     rows = []
@@ -211,6 +263,7 @@ TABLES: Final[Mapping[str, Callable[[Source], Table]]] = {
     "csu": csu,
     "simd": simd,
     "vectors": vectors,
+    "stream": stream,
     "hashes": hashes,
 }
 
