@@ -13,8 +13,9 @@ The evidence of a stored page tells which words of the new page it holds (see
 * at most 20 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
   and editors are named;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
-* of the shingles of a page of fewer than 60 words 65 % are common, and a page that says the same
-  words again and again counts as one of twice its distinct shingles;
+* of the shingles of a page of fewer than 60 words 70 % are common, and so are 70 % of the distinct
+  ones of a page of which more than a tenth repeat others; a page that says the same words again and
+  again counts as one of twice its distinct shingles;
 * a page of fewer than 24 words has a title that the stored page's title does not contradict.
 
 How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
@@ -44,10 +45,12 @@ from dedup_middleware.methods.reasons import (
     REASONS,
 )
 from dedup_middleware.model.buckets import Slots
-from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
+from dedup_middleware.signature.evidence_columns import COMMON
 
 _FIELDS: Final = tuple(name for name in CONTENT.names or () if name != "sketch")
+_DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
 _MEASURES: Final = ("containment", "jaccard", "novelty")  # in the order of the kernel's codes
 
 
@@ -74,8 +77,18 @@ class ContentByEvidence(Content):
         figures, turned = differing_places(
             records, page.figures, FIGURES_AT, page.clauses, CLAUSES_AT
         )
-        found = examine(wording, payloads if len(payloads) else [b""] * count)
-        return self.weigh(page, candidates, found, figures, turned)
+        payloads = payloads if len(payloads) else [b""] * count
+        found = examine(wording, payloads)
+        compared = len(wording.order)
+        if page.size < _DISTINCT * compared:
+            # What is said again and again must not count as often as it is said.
+            distinct = np.unique(wording.order)
+            once = attrs.evolve(
+                NO_WORDING, order=distinct, words=len(distinct) + wording.words - compared
+            )
+            compared = len(distinct)
+            found[:, COMMON] = examine(once, payloads)[:, COMMON]
+        return self.weigh(page, candidates, found, figures, turned, compared)
 
     def weigh(
         self,
@@ -84,6 +97,7 @@ class ContentByEvidence(Content):
         found: NDArray[np.int64],
         figures: NDArray[np.int64],
         turned: NDArray[np.int64],
+        compared: int,
     ) -> Judgement:
         """Judge a page by what was counted of each candidate.
 
@@ -91,6 +105,8 @@ class ContentByEvidence(Content):
         :param found: int64[n, 8] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
+        :param compared: shingles of the page, each once where many are repeated, among which
+            common ones were counted
         """
         from dedup_middleware.methods.evidence_rule import decide
 
@@ -110,6 +126,7 @@ class ContentByEvidence(Content):
             held,
             page.size,
             len(wording.order),
+            compared,
             wording.words,
             wording.numerals,
             len(wording.title),

@@ -36,7 +36,8 @@ from dedup_middleware.signature.evidence_columns import (
 #: codes of the measures
 CONTAINMENT, JACCARD, NOVELTY = range(3)
 _RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
-_SHARE_OF_SHORT: Final = 0.65  # of its shingles that must be common
+# Of the shingles of a short page, or of one of which many repeat others, that must be common.
+_SHARE: Final = 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
@@ -105,7 +106,7 @@ def _leave_out_common(
         I64,
         I64,
         U8,
-        *[types.int64] * 5,
+        *[types.int64] * 6,
         *[types.int64] * 2,
         types.uint64,
         types.uint64,
@@ -126,6 +127,7 @@ def decide(
     held: Any,
     size: Any,
     shingles: Any,
+    compared: Any,
     words: Any,
     numerals: Any,
     title_words: Any,
@@ -144,8 +146,9 @@ def decide(
     :param similarities, jaccards, shared, codes, held: results. Similarity; Jaccard index and
         number of shingles in common, as estimated; code of the reason; whether the page holds
         nearly all that the candidate says
-    :param size, shingles, words, numerals, title_words, host, title, exact, key: of the page:
-        distinct shingles, shingles, words, numerals, words of the title, and hashes
+    :param size, shingles, compared, words, numerals, title_words, host, title, exact, key: of the
+        page: distinct shingles, shingles, those among which common ones were counted, words,
+        numerals, words of the title, and hashes
     """
     # Words that are said again and again make a page no longer.
     counted = min(words, 2 * (size + words - shingles))
@@ -155,13 +158,13 @@ def decide(
         equal = one.exact == exact and their_size == size
         mistaken = found[i, FALSE_POSITIVES] / 1e6
         rest = max(1e-6, 1.0 - mistaken)
-        share = (found[i, COMMON] / max(1, shingles) - mistaken) / rest
+        share = (found[i, COMMON] / max(1, compared) - mistaken) / rest
         share = 1.0 if equal else min(1.0, max(0.0, share))
         shared[i] = min(np.int64(np.rint(share * size)), their_size)
         jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
         similarity = _similarity(found[i], counted, measure)
-        if counted < _SHORT:
-            lacking = (1.0 - share) / (1.0 - _SHARE_OF_SHORT)
+        if counted < _SHORT or compared < shingles:
+            lacking = (1.0 - share) / (1.0 - _SHARE)
             similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:
             similarity = min(similarity, jaccards[i])
@@ -172,11 +175,10 @@ def decide(
         changed = found[i, NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, LOOSE_VALUES] > 0
         strict = similarity >= SAME_HOST and size >= LONG and not equal
-        compared = their_size >= min_features and size >= min_features
         code = CONTAINED_CODE
         if equal and not is_other_title and not (titled and size < LONG):
             code = EXACT_CODE
-        elif not compared:
+        elif min(size, their_size) < min_features:
             code = TOO_SHORT_CODE
         elif similarity < threshold:
             code = TOO_LITTLE_CODE
@@ -190,7 +192,7 @@ def decide(
         held[i] = (
             their_size >= min_features
             and not equal
-            and _is_held(size, their_size, share, mistaken, shingles)
+            and _is_held(size, their_size, share, mistaken, compared)
             and figures[i] == 0
             and turned[i] == 0
         )

@@ -48,6 +48,7 @@ FRAME: Final = 6  # of so many words one is in the lead at the most
 _PROBES: Final = 4
 _NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
+_SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _LEAST: Final = 8  # bytes of a filter
 _FULLEST: Final = 0.9  # share of ones; with 2 bits for an entry it is .86
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
@@ -172,9 +173,16 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
     """Write whether the other page holds each shingle; how many of all it holds.
 
     One that is not in the sample counts as the one before it, those before the first as that; none
-    is common if none is in the sample.
+    is common if fewer than `_SAMPLED` are in the sample, which would say nothing of the others.
     """
     held, total, begun = np.uint8(0), 0, level == 0
+    if level:
+        sampled = 0
+        for i in range(np.uint64(order.size)):
+            sampled += np.int64(_is_sampled(order[i], level))
+        if sampled < _SAMPLED:
+            common[:] = np.uint8(0)
+            return 0
     for i in range(np.uint64(order.size)):
         if level == 0 or _is_sampled(order[i], level):
             held = _holds(data, start, size, order[i])

@@ -56,15 +56,16 @@ def weigh(
     found: NDArray[np.int64],
     figures: NDArray[np.int64],
     turned: NDArray[np.int64],
+    compared: int,
 ) -> Judgement:
     """Judge a page by what was counted of each candidate."""
     wording = page.wording
     exact = is_exact(page, candidates)
     mistaken = found[:, evidence.FALSE_POSITIVES] / 1e6
-    share = found[:, evidence.COMMON] / max(1, len(wording.order))
+    share = found[:, evidence.COMMON] / max(1, compared)
     share = np.clip((share - mistaken) / np.maximum(1e-6, 1.0 - mistaken), 0.0, 1.0)
     share[exact] = 1.0
-    spread = np.sqrt(mistaken * len(wording.order)) / np.maximum(1e-6, 1.0 - mistaken)
+    spread = np.sqrt(mistaken * compared) / np.maximum(1e-6, 1.0 - mistaken)
     sizes = candidates["size"].astype(np.int64)
     shared = np.minimum(np.rint(share * page.size).astype(np.int64), sizes)
     held = (sizes >= method.min_features) & (page.size > sizes) & ~exact
@@ -74,8 +75,9 @@ def weigh(
     # Words that are said again and again make a page no longer.
     words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
     similarity = similarity_of(found, words, method.measure)
-    if words < 60:
-        lacking = (1.0 - share) / (1.0 - 0.65)
+    if words < 60 or compared < len(wording.order):
+        least = 0.7
+        lacking = (1.0 - share) / (1.0 - least)
         similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
     if method.measure == "jaccard":
         similarity = np.minimum(similarity, jaccard)

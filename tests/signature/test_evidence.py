@@ -77,7 +77,7 @@ def plain_common(page: Wording, stored: PlainFilter) -> list[bool]:
     """Of each shingle whether it is common; one outside of the sample is as the one before it."""
     shingles = page.order.tolist()
     sampled = [i for i, one in enumerate(shingles) if stored.is_sampled(one)]
-    if not sampled:
+    if len(sampled) < (4 if stored.level else 1):
         return [False] * len(shingles)
     before = [max((k for k in sampled if k <= i), default=sampled[0]) for i in range(len(shingles))]
     return [stored.holds(shingles[k]) for k in before]
@@ -204,6 +204,16 @@ def test_part_of_a_page_of_any_length(size: int) -> None:
     if size <= kernels.MOST:
         found = examine(other, [raw])[0]
         assert found[NEW] + found[NEW_FRAME] > 0.85 * other.words
+
+
+def test_sample_with_few_shingles_of_a_page_says_nothing() -> None:
+    """A page of three shingles is not held by one of 60,000 that has an eighth of its own."""
+    rng = np.random.default_rng(1)
+    stored = page_of(rng.integers(0, 1 << 64, 60_000, np.uint64, endpoint=False))
+    raw = [make_evidence(stored)]
+    for first in range(0, 400, 8):
+        found = examine(page_of(stored.order[first : first + 3]), raw)[0]
+        assert (found[COMMON], found[NEW] + found[NEW_FRAME]) == (0, 5)
 
 
 def test_page_with_too_many_values_has_no_evidence() -> None:
