@@ -13,9 +13,9 @@ The evidence of a stored page tells which words of the new page it holds (see
 * at most 20 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
   and editors are named;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
-* of the shingles of a page of fewer than 60 words 70 % are common, and so are 70 % of the distinct
-  ones of a page of which more than a tenth repeat others; a page that says the same words again and
-  again counts as one of twice its distinct shingles;
+* 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
+  tenth repeat others, each counts once, and a page that says the same words again and again counts
+  as one of twice its distinct shingles;
 * a page of fewer than 24 words has a title that the stored page's title does not contradict.
 
 How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer

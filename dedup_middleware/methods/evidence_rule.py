@@ -36,8 +36,8 @@ from dedup_middleware.signature.evidence_columns import (
 #: codes of the measures
 CONTAINMENT, JACCARD, NOVELTY = range(3)
 _RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
-# Of the shingles of a short page, or of one of which many repeat others, that must be common.
-_SHARE: Final = 0.7
+# Shares of its shingles that must be common, of a short page and of any other one.
+_SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
@@ -163,9 +163,8 @@ def decide(
         shared[i] = min(np.int64(np.rint(share * size)), their_size)
         jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
         similarity = _similarity(found[i], counted, measure)
-        if counted < _SHORT or compared < shingles:
-            lacking = (1.0 - share) / (1.0 - _SHARE)
-            similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
+        lacking = (1.0 - share) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
+        similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:
             similarity = min(similarity, jaccards[i])
         similarity = 1.0 if equal else similarity

@@ -74,7 +74,10 @@ def make_evidence(wording: Wording, bits: int = BITS) -> bytes:
     bits = _inputs.count(bits, "bits", 2, 16)
     if len(wording.values) > MOST:
         return b""
-    made: bytes = _fill(wording.order, wording.values, wording.sorts, wording.title, bits).tobytes()
+    order = wording.order
+    if len(order) > MOST:
+        order = np.unique(order)  # repeated ones take no room, so that more are kept
+    made: bytes = _fill(order, wording.values, wording.sorts, wording.title, bits).tobytes()
     return made
 
 

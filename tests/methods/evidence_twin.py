@@ -75,10 +75,8 @@ def weigh(
     # Words that are said again and again make a page no longer.
     words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
     similarity = similarity_of(found, words, method.measure)
-    if words < 60 or compared < len(wording.order):
-        least = 0.7
-        lacking = (1.0 - share) / (1.0 - least)
-        similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
+    lacking = (1.0 - share) / (1.0 - (0.8 if words < 60 else 0.7))
+    similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
     if method.measure == "jaccard":
         similarity = np.minimum(similarity, jaccard)
     similarity[exact] = 1.0

@@ -48,13 +48,16 @@ class PlainFilter:
 
     def __init__(self, page: Wording, bits: int = 6) -> None:
         self.level = 0
-        while len(page.order) >> self.level > kernels.MOST:
+        order = page.order.tolist()
+        if len(order) > kernels.MOST:
+            order = sorted(set(order))
+        while len(order) >> self.level > kernels.MOST:
             self.level += 1
         values = page.values.tolist()
         title = page.title.tolist()
-        entries = (len(page.order) >> self.level) + 2 * (len(page.values) + len(title))
+        entries = (len(order) >> self.level) + 2 * (len(page.values) + len(title))
         self.size = 8 * max(8, (entries * bits + 7) // 8)
-        wanted = [one for one in page.order.tolist() if self.is_sampled(one)]
+        wanted = [one for one in order if self.is_sampled(one)]
         wanted += [mix(one ^ salt) for one in values for salt in VALUE]
         wanted += [mix(one ^ salt) for one in title for salt in TITLE]
         self.bits = {bit for one in wanted for bit in probes(one, self.size)}
@@ -214,6 +217,15 @@ def test_sample_with_few_shingles_of_a_page_says_nothing() -> None:
     for first in range(0, 400, 8):
         found = examine(page_of(stored.order[first : first + 3]), raw)[0]
         assert (found[COMMON], found[NEW] + found[NEW_FRAME]) == (0, 5)
+
+
+def test_repeated_shingles_are_kept_once() -> None:
+    """All shingles of a long page that repeats a few are in its evidence, not only a sample."""
+    few, others = np.random.default_rng(1).integers(0, 1 << 64, (2, 300), np.uint64, endpoint=False)
+    raw = make_evidence(page_of(np.tile(few, 100)))
+    assert len(raw) < 1000
+    assert examine(page_of(few), [raw])[0, COMMON] == 300
+    assert examine(page_of(others), [raw])[0, COMMON] < 60
 
 
 def test_page_with_too_many_values_has_no_evidence() -> None:
