@@ -107,6 +107,14 @@ WORDS: Final = [
     ("zh", "委员会通过了预算。", "委员会否决了预算。"),
 ]  # fmt: skip
 
+NAMES: Final = [
+    ("en", "The delegation of the US signed it.", "The delegation of the UK signed it."),
+    ("en", "A court in the UN capital sat.", "A court in the UK capital sat."),
+    ("en", "The fund bought Microsoft shares.", "The fund bought Netscape shares."),
+    ("en", "The fund bought Shell shares.", "The fund bought Ford shares."),
+    ("en", "He trained in LA for a month.", "He trained in NY for a month."),
+]  # fmt: skip
+
 HARMLESS: Final = [
     ("en", "\n■ The quay is closed today.", "\n● The quay is closed today."),
     ("en", "The quay is closed today.", "★ The quay is closed today."),
@@ -170,6 +178,13 @@ async def test_a_word_that_turns_a_sentence_makes_another_page(
     """A clause that is denied, or says the opposite, in an otherwise equal text."""
     verdict = await second(language, one, other)
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(NAMES))
+async def test_another_short_name_makes_another_page(language: str, one: str, other: str) -> None:
+    """Codes of countries and names of companies are no stop words."""
+    verdict = await second(language, one, other)
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
 
 
 @pytest.mark.parametrize(("language", "one", "other"), both_ways(HARMLESS))

@@ -8,7 +8,8 @@ What a name is worth is the first letters of its words, and their number is part
 an edit of one letter or of one word makes no other name of it: the first letters stay, or it has
 another place. No letter is taken of words with several capitals (NATO), of one letter without a
 full stop, which still are such words when the first letter is missing, and of one that begins a
-sentence, since most are no names. A run of nothing else is passed over.
+sentence, since most are no names. A run of nothing else is passed over, but for one word of two or
+three capitals, which counts with all its letters: US or U.S. is not UK.
 
 Capitals say nothing where too many words have them: in headings in title case, in lists, and in
 German, which writes nouns so. If more than `MOST` of the tokens begin with one, the text has no
@@ -237,6 +238,17 @@ def _first_letter(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
 
 
 @subkernel
+def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
+    """A hash of the letters of a word of two or three capitals such as US or U.S.; 0 of others."""
+    letters, count = np.uint32(0), 0
+    for i in range(begin, end):
+        if codes[i] != _STOP:
+            letters = letters * np.uint32(_BASE) + codes[i]
+            count += 1
+    return letters if mark == SEVERAL and 1 < count <= 3 else np.uint32(0)
+
+
+@subkernel
 def read_run(
     codes: Codes,
     flags: Flags,
@@ -273,8 +285,12 @@ def read_run(
         if not _joined(codes, starts, ends, token):
             break
     end = np.int64(ends[token - 1])
-    if token - first == 1 and initial:
-        return token, False, -1
+    if token - first == 1:
+        if initial:
+            return token, False, -1
+        if says == 0:
+            letters = _short_form(codes, begin, end, marks[first])
+            says = letters
     # The end of a text may be cut.
     row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < codes.size else 0
     row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))

@@ -211,6 +211,14 @@ def first_letter(page: Folded, begin: int, end: int) -> int:
     return 0 if alone or any(page.capitals[begin + 1 : end]) else ord(page.text[begin])
 
 
+def short_form(page: Folded, begin: int, end: int) -> int:
+    """Twin: a hash of the letters of a word of two or three capitals; 0 of others."""
+    letters = [ord(one) for one in page.text[begin:end] if one != "."]
+    if not any(page.capitals[begin + 1 : end]) or not 1 < len(letters) <= 3:
+        return 0
+    return functools.reduce(lambda total, one: (total * 0x01000193 + one) % 2**32, letters, 0)
+
+
 def runs(page: Folded) -> list[Name]:
     """Twin: the names with capital letters."""
     text, tokens_ = page.text, page.tokens
@@ -244,6 +252,8 @@ def runs(page: Folded) -> list[Name]:
         letters = [first_letter(page, *token) for token in tokens_[first:i]]
         if initial:
             letters[0] = 0
+        if i == first + 1 and letters == [0]:
+            letters = [short_form(page, begin, end)]
         credit = is_byline(page, first, initial, credited)
         credited = i if credit else -1
         counts = not credit and any(letters) and end < len(text)

@@ -23,6 +23,7 @@ from scrapy.utils.test import get_crawler
 
 from dedup_middleware import DedupPipeline, NearDuplicate
 from dedup_middleware.base.options import Options
+from dedup_middleware.evaluation.edits import CHINESE, LATIN
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.plugin.items import to_document
@@ -38,7 +39,7 @@ GRAM = 4  # letters
 WORDS = 3
 HELD = 0.6  # share of a dropped page that the stored page must hold, see `held`
 _SAID = frozenset("Lu Ll Lt Lm Lo Nd Nl No So Sm Sc".split())
-_WORD = re.compile(r"[\u2e80-\u9fff]|[^\W\u2e80-\u9fff]+")
+_WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
 _FATES = ("stored",) * 8 + ("failed", "dropped")
 _WAIT = 5.0  # seconds for a like page to be stored, which here takes no time
 _MEMORY = 3_000_000_000  # bytes a process may take
@@ -74,28 +75,43 @@ def letters(text: str) -> str:
 
 
 def held(new: str, stored: str) -> float:
-    """Share of the letters of a new text, four in a row, that a stored one holds.
+    """Share of a new text that a stored one holds, adverts that were put into the new one or not.
 
-    By letters one long word outweighs a line of short ones. So the share of its words, three in a
-    row, counts as well, if four fifths of it are more: `HELD` in letters is .75 in words, which is
-    the rule's own bound less its standard error. The plugin shares no code with it.
+    The largest of three counts: distinct runs of four letters, letters within common runs, and
+    words within common runs of three. By letters one long word outweighs a line of short ones, by
+    words one new letter makes a new word, and where every fifth word is new few whole runs are
+    left. The plugin shares no code with it.
     """
+    without = new
+    for advert in (*CHINESE.adverts, *LATIN.adverts):
+        without = without.replace(advert.strip(), "")
+    return max(_held(text, stored) for text in {new, without})
+
+
+def _held(new: str, stored: str) -> float:
     ours, theirs = letters(new), letters(stored)
     if ours == theirs:
         return 1.0
     if len(ours) <= GRAM:
         return float(ours in theirs)
-    by_words = _share(_WORD.findall(new.lower()), _WORD.findall(stored.lower()), WORDS)
-    return max(_share(ours, theirs, GRAM), 0.8 * by_words)
-
-
-def _share(new: Sequence[str], stored: Sequence[str], width: int) -> float:
-    """Share of the runs of `width` in one sequence that are in another one too."""
     runs, known = (
-        {tuple(parts[i : i + width]) for i in range(len(parts) - width + 1)}
-        for parts in (new, stored)
+        {one[i : i + GRAM] for i in range(len(one) - GRAM + 1)} for one in (ours, theirs)
     )
-    return len(runs & known) / len(runs) if runs else 0.0
+    words = _WORD.findall(new.lower()), _WORD.findall(stored.lower())
+    return max(len(runs & known) / len(runs), _covered(ours, theirs, GRAM), _covered(*words, WORDS))
+
+
+def _covered(new: Sequence[str], stored: Sequence[str], width: int) -> float:
+    """Share of the parts of one sequence that lie in a run of `width` which another one has too.
+
+    What is repeated counts once: a part counts where the run that it begins stands first.
+    """
+    runs = [tuple(new[i : i + width]) for i in range(len(new) - width + 1)]
+    known = {tuple(stored[i : i + width]) for i in range(len(stored) - width + 1)}
+    first = dict(reversed([(run, i) for i, run in enumerate(runs)]))
+    counted = {*first.values(), *range(len(runs), len(new))}
+    within = {at for i, run in enumerate(runs) if run in known for at in range(i, i + width)}
+    return len(counted & within) / len(counted) if runs else 0.0
 
 
 class Run:
