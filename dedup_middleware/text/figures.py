@@ -21,7 +21,7 @@ Chinese numerals inside words and idioms are no figures (一些, 十分, 万一,
 these rules are narrow on purpose:
 
 - a numeral begins with a digit or 十; formal digits need a formal unit behind them;
-- one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES`;
+- one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES` and units;
   一 alone only before 月, 日 or 号 (一个 is an article); 十分 counts only as 十分钟 or 十分之;
 - digits without a unit count from four on, or three with a zero among them, or two before 年;
 - one character alone also counts in brackets: （一）;
@@ -45,8 +45,8 @@ from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import Codes, among, at
 from dedup_middleware.text.places import locate
+from dedup_middleware.text.signs import ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
-from dedup_middleware.text.signs import signs
 
 MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
@@ -179,7 +179,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
     code, after = np.int64(codes[i]), at(codes, i + 1)
     if numerals.is_formal(code):
         return False
-    counts = among(after, _AFTER)
+    counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
     if code == _ONE:
         counts = after in (_MONTH, _DAY, _NUMBER)
     elif code == _TEN and after == _PART:

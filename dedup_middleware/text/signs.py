@@ -8,7 +8,8 @@ number and
   the number (气温-5℃, but 歼-20);
 * its **comparison**: one of < > ≤ ≥ ≠ before it, alone;
 * its **unit**: a currency, before or behind it, as a symbol, a code or a word ($5 = US$5 = USD 5 =
-  5 dollars = 5美元), or °C and °F. The same unit is the same in all forms.
+  5 dollars = 5美元), °C and °F, or a measure behind it (3 days, 5 km = 5公里).
+  The same unit is the same in all forms. Years are no unit: 2020年 is a date.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -26,6 +27,7 @@ from dedup_middleware.text.numerals import (
     Codes,
     among,
     at,
+    chinese_digit,
     is_digit,
     is_letter,
     look_up,
@@ -64,28 +66,130 @@ UNITS: Final = (
     ("¢", "¢", "cent cents", ""),
 )
 CELSIUS, FAHRENHEIT, DEGREE = len(UNITS) + 1, len(UNITS) + 2, len(UNITS) + 3
-NAMES: Final = ("", *(unit[0] for unit in UNITS), "°C", "°F", "°")
+#: measures: for people, in Latin letters, in Cyrillic ones, and in ideographs
+MEASURES: Final = (
+    (
+        "s",
+        "second seconds sec secs sekunden secondes segundos secondi",
+        "секунда секунды секунду секунд сек",
+        "秒",
+    ),
+    (
+        "min",
+        "minute minutes min mins minuten minutos minuti",
+        "минута минуты минуту минут мин",
+        "分钟 分鐘",
+    ),
+    (
+        "h",
+        "hour hours hr hrs stunde stunden heure heures hora horas ore",
+        "час часа часов",
+        "小时 小時 个小时 钟头",
+    ),
+    (
+        "days",
+        "day days tag tage tagen jour jours dia dias giorni",
+        "день дня дней сутки суток",
+        "天",
+    ),
+    (
+        "weeks",
+        "week weeks woche wochen semaine semaines semana semanas settimane",
+        "неделя недели неделю недель",
+        "周 个星期",
+    ),
+    (
+        "months",
+        "month months monat monate monaten mois mes meses mesi",
+        "месяц месяца месяцев",
+        "个月 個月",
+    ),
+    ("mm", "mm millimetre millimetres millimeter millimeters", "мм", "毫米"),
+    ("cm", "cm centimetre centimetres centimeter centimeters", "см", "厘米 釐米"),
+    ("m", "metre metres meter meters metri metros", "метр метра метров", "米"),
+    (
+        "km",
+        "km kms kilometre kilometres kilometer kilometers kilometros",
+        "км километр километра километров",
+        "公里 千米",
+    ),
+    ("miles", "mile miles", "миля мили миль", "英里"),
+    ("ft", "foot feet ft", "фут фута футов", "英尺"),
+    ("in", "inch inches", "дюйм дюйма дюймов", "英寸"),
+    ("yd", "yard yards", "", ""),
+    ("mg", "mg milligram milligrams", "мг", "毫克"),
+    ("g", "gram grams gramme grammes", "грамм грамма граммов", "克"),
+    (
+        "kg",
+        "kg kgs kilo kilos kilogram kilograms",
+        "кг килограмм килограмма килограммов",
+        "公斤 千克",
+    ),
+    ("t", "ton tons tonne tonnes tonnen toneladas", "тонна тонны тонну тонн", "吨 噸"),
+    ("lb", "lb lbs", "", "磅"),
+    ("oz", "oz ounce ounces", "", "盎司"),
+    ("jin", "", "", "斤"),
+    ("ml", "ml millilitre millilitres milliliter milliliters", "мл", "毫升"),
+    ("l", "litre litres liter liters litros litri", "литр литра литров", "升"),
+    ("gal", "gallon gallons", "", "加仑"),
+    ("barrels", "barrel barrels bbl bpd", "баррель барреля баррелей", "桶"),
+    ("acres", "acre acres", "", "英亩 英畝"),
+    ("ha", "ha hectare hectares hektar", "га гектар гектара гектаров", "公顷 公頃"),
+    ("mu", "", "", "亩 畝"),
+    ("m²", "sqm", "", "平方米"),
+    ("km²", "", "", "平方公"),
+    ("m³", "", "", "立方米"),
+    ("kW", "kw kilowatt kilowatts", "квт", "千瓦"),
+    ("MW", "mw megawatt megawatts", "мвт", "兆瓦"),
+    ("GW", "gw gigawatt gigawatts", "гвт", ""),
+    ("kWh", "kwh", "", "度电"),
+    ("MB", "mb megabyte megabytes", "", ""),
+    ("GB", "gb gigabyte gigabytes", "", ""),
+    ("TB", "tb terabyte terabytes", "", ""),
+)
+NAMES: Final = (
+    *("", *(unit[0] for unit in UNITS), "°C", "°F", "°"),
+    *(measure[0] for measure in MEASURES),
+)
 # A kind of figure: 2 bits as in `figures`, one of the sign, three of the comparison, and the unit.
 SIGN: Final = 4
 COMPARISON_SHIFT: Final = 3
 UNIT_SHIFT: Final = 6
+_FIRST_CYRILLIC: Final = ord("а")
 _BEFORE_SYMBOL: Final = ("us", "hk", "nt", "a", "au", "c", "ca", "s", "sg")
 
 
 def _latin(*, before_symbol: bool) -> dict[int, int]:
+    """Currencies, and measures if they are not those before a symbol."""
+    units = [(number, unit[2]) for number, unit in enumerate(UNITS, 1)]
+    units += [(number, unit[1]) for number, unit in enumerate(MEASURES, DEGREE + 1)]
     return {
         pack(word): number
-        for number, unit in enumerate(UNITS, 1)
-        for word in unit[2].split()
+        for number, words in units
+        for word in words.split()
         if (word in _BEFORE_SYMBOL) == before_symbol
     }
 
 
+def _cyrillic() -> dict[int, int]:
+    """Words of up to 12 small Cyrillic letters, 5 bits each, behind a bit that is set."""
+    found = {}
+    for number, measure in enumerate(MEASURES, DEGREE + 1):
+        for word in measure[2].split():
+            value = 1
+            for letter in word:
+                value = value << 5 | ord(letter) - _FIRST_CYRILLIC
+            found[value] = number
+    return found
+
+
 def _ideographs(size: int) -> dict[int, int]:
     """Units of so many ideographs, 21 bits each."""
+    units = [(number, unit[3]) for number, unit in enumerate(UNITS, 1)]
+    units += [(number, unit[3]) for number, unit in enumerate(MEASURES, DEGREE + 1)]
     found = {}
-    for number, unit in enumerate(UNITS, 1):
-        for word in unit[3].split():
+    for number, words in units:
+        for word in words.split():
             value = 0
             for character in word:
                 value = value << 21 | ord(character)
@@ -94,10 +198,17 @@ def _ideographs(size: int) -> dict[int, int]:
     return found
 
 
+def _sorted(units: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keys in order, and the unit of each: a perfect hash of so many would be large."""
+    keys = np.array(sorted(units), np.int64)
+    return keys, np.array([units[int(key)] for key in keys], np.int64)
+
+
 _SYMBOL_M, _SYMBOL_KEYS, _SYMBOL_UNITS = perfect_hash(
     {ord(unit[1]): number for number, unit in enumerate(UNITS, 1) if unit[1]}
 )
-_WORD_M, _WORD_KEYS, _WORD_UNITS = perfect_hash(_latin(before_symbol=False))
+_WORD_KEYS, _WORD_UNITS = _sorted(_latin(before_symbol=False))
+_CYRILLIC_KEYS, _CYRILLIC_UNITS = _sorted(_cyrillic())
 _COUNTRY_M, _COUNTRY_KEYS, _COUNTRY_UNITS = perfect_hash(_latin(before_symbol=True))
 _ONE_M, _ONE_KEYS, _ONE_UNITS = perfect_hash(_ideographs(1))
 _TWO_M, _TWO_KEYS, _TWO_UNITS = perfect_hash(_ideographs(2))
@@ -113,12 +224,26 @@ _SPACE: Final = ord(" ")
 _DEGREE_SIGN: Final = ord("°")
 _C: Final = ord("c")
 _F: Final = ord("f")
+_METRIC: Final = pack("metric")
 _FIRST_WIDE: Final = 0x2E80
 
 
 @subkernel
+def _search(word: int, keys: NDArray[np.int64], units: NDArray[np.int64]) -> int:
+    """The unit of a word, found by bisection; 0 for none."""
+    low, high = 0, keys.size
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(units[low]) if low < keys.size and keys[low] == word else np.int64(0)
+
+
+@subkernel
 def _word_unit(word: int) -> int:
-    return look_up(word, _WORD_M, _WORD_KEYS, _WORD_UNITS, 0)
+    return _search(word, _WORD_KEYS, _WORD_UNITS)
 
 
 @subkernel
@@ -137,7 +262,7 @@ def _degree(codes: Codes, i: int) -> tuple[int, int]:
 
 
 @subkernel
-def _ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
+def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
     """The unit of one to three ideographs at i, and their number; 0 for none."""
     word, unit, size = 0, 0, 0
     while unit == 0 and size < 3:
@@ -153,18 +278,44 @@ def _ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
 
 
 @subkernel
+def _is_cyrillic(codes: Codes, i: int) -> bool:
+    """Whether there is one of the letters а to я at i (which may lie outside)."""
+    return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 32
+
+
+@subkernel
+def _cyrillic_unit(codes: Codes, i: int) -> tuple[int, int]:
+    """The unit that the Cyrillic word at i names, and where the word ends; 0 for none."""
+    word, first = 1, i
+    while _is_cyrillic(codes, i) and i - first < 12:
+        word = word << 5 | np.int64(at(codes, i) - _FIRST_CYRILLIC)
+        i += 1
+    if _is_cyrillic(codes, i):
+        return 0, i
+    return _search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS), i
+
+
+@subkernel
 def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
     """The unit behind a number that ends at `last`, and where it ends; 0 and `last` for none."""
-    i = last + 1 if at(codes, last) == _SPACE else last
+    i = last + 1 if at(codes, last) in (_SPACE, _HYPHEN) else last
+    if i > last and at(codes, last) == _HYPHEN and not is_letter(codes, i):
+        return 0, last
     code, unit, end = at(codes, i), 0, last
     if code == _DEGREE_SIGN:
         unit, end = _degree(codes, i)
     elif is_letter(codes, i):
         word, end = word_after(codes, i)
+        if word == _METRIC and at(codes, end) == _SPACE:
+            word, end = word_after(codes, end + 1)
         unit = _word_unit(word)
+    elif _is_cyrillic(codes, i):
+        unit, end = _cyrillic_unit(codes, i)
     elif code >= _FIRST_WIDE:
-        unit, size = _ideograph_unit(codes, i)
+        unit, size = ideograph_unit(codes, i)
         end = i + size
+        if i > last and unit > DEGREE and chinese_digit(codes[last - 1]) >= 0:  # 星期二 周四
+            unit = 0
     elif code and flags[i] & SYMBOL == SYMBOL and not is_digit(codes, i + 1):
         unit, end = _symbol_unit(code), i + 1
     return unit, end if unit else last
@@ -177,6 +328,7 @@ def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
     code = at(codes, i)
     if is_letter(codes, i):
         unit = _word_unit(word_before(codes, i + 1))
+        unit = unit if unit < CELSIUS else 0  # "day 3" is no length of time
         while unit and is_letter(codes, i - 1):
             i -= 1
         return unit, i if unit else first

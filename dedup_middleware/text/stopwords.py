@@ -1,9 +1,8 @@
 """Stop words: the lists of stopwords-iso for Chinese and English, or a set of the user's own.
 
-From the English list nouns, adjectives of quality and size, codes of countries and abbreviations
-(computer, great, uk, html) are left out, as they are what a page is about. Of both lists the words
-that turn a sentence round (not, before, 没有) are left out, see
-:mod:`dedup_middleware.text.polarity`.
+From the English list names, codes of countries, abbreviations and nouns such as computer and fire
+are left out, as they are what a page is about. Of both lists the words that turn a sentence round
+(not, before, 没有) are left out, see :mod:`dedup_middleware.text.polarity`.
 """
 
 from __future__ import annotations

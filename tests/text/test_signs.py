@@ -13,6 +13,7 @@ from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.signs import (
     COMPARISON_SHIFT,
     COMPARISONS,
+    MEASURES,
     NAMES,
     SIGN,
     UNIT_SHIFT,
@@ -30,7 +31,10 @@ _COUNTRIES = {
     "s": "SGD", "sg": "SGD",
 }  # fmt: skip
 _SYMBOLS = {symbol: name for name, symbol, _, _ in UNITS if symbol}
-_IDEOGRAPHS = {word: name for name, _, _, words in UNITS for word in words.split()}
+_IDEOGRAPHS = {word: name for name, _, _, words in (*UNITS, *MEASURES) for word in words.split()}
+_MEASURES = {
+    word: name for name, latin, cyrillic, _ in MEASURES for word in f"{latin} {cyrillic}".split()
+}
 _WIDE = "[\u2e80-\U0010ffff]"
 
 
@@ -39,9 +43,10 @@ def unit_behind(rest: str) -> tuple[str, int]:
     degree = re.match(" ?°(?: ?([cf])(?![a-z]))?", rest)
     if degree:
         return "°" + (degree[1] or "").upper(), degree.end()
-    word = re.match(" ?([a-z]+)", rest)
+    word = re.match("(?: |-(?=[a-z]))?(?:metric (?=[a-z]))?([a-z]+|[а-я]+)", rest)
     if word:
-        return (_LATIN[word[1]], word.end()) if word[1] in _LATIN else ("", 0)
+        found = {**_MEASURES, **_LATIN}.get(word[1])
+        return (found, word.end()) if found else ("", 0)
     begin = int(rest[:1] == " ")
     for size in (1, 2, 3):
         found = _IDEOGRAPHS.get(rest[begin : begin + size])
@@ -99,11 +104,27 @@ def plain_signs(before: str, behind: str) -> tuple[int, int, int]:
 
 
 _BEFORE = st.lists(
-    st.sampled_from([*"-–<>≤≥≠=$€¥£ ,(温元度%/", "us", "hk$", "eur ", "a", "yuan", "rmb"]),
+    st.sampled_from(
+        [*"-–<>≤≥≠=$€¥£ ,(温元度%/", "us", "hk$", "eur ", "a", "yuan", "rmb", "km ", "день "]
+    ),
     max_size=5,
 ).map("".join)
 _BEHIND = st.lists(
-    st.sampled_from([*" °cf$€%度元美日-,", "dollars", "euros", "美元", "新台币", "eur", "cents"]),
+    st.sampled_from(
+        [
+            *(
+                *" °cf$€%度元美日-,",
+                "dollars",
+                "euros",
+                "美元",
+                "新台币",
+                "eur",
+                "cents",
+                "metric ",
+            ),
+            *("tons", "km", "天", "个小时", "公里", "часа", "км", "килограммов", "分钟"),
+        ]
+    ),
     max_size=4,
 ).map("".join)
 
@@ -139,6 +160,10 @@ def test_signs_like_the_twin(before: str, behind: str) -> None:
         ("-> 40, >> 40, >= 40", ["40"]),
         ("3-5 COVID-19 2024-01-02 5% -10%", ["3", "5", "19", "2024", "1", "2", "5%", "-10%"]),
         ("气温-5℃ 歼-20 5元-10元", ["-5 °C", "20", "5 CNY", "10 CNY"]),
+        ("5 km, 5km, 5 kilometres, 5公里, 5 километров, a 5-km walk", ["5 km"]),
+        ("5 tonnes, 5 metric tons, 5吨 but 5 tons of 5 kilos", ["5 t", "5 kg"]),
+        ("3 days, 3天, 三天, 3 weeks, 三周, 三小时", ["3 days", "3 weeks", "3 h"]),
+        ("day 3, 5 министров, 2006 года, 一天", ["3", "5", "2006"]),
     ],
 )
 def test_known_signs(text: str, figures: list[str]) -> None:
