@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from resiliparse.parse import html as resiliparse
 from resiliparse.parse.html import HTMLTree
@@ -93,6 +93,8 @@ SCRIPT = [*("<!--", "-->", "<script>", "</script>", "<SCRIPT ", "</script/", "<s
 
 @settings(max_examples=1000, deadline=None)
 @given(st.lists(st.sampled_from([*SCRIPT, "-", "!", "<", "/", "a", "<!-->"]), max_size=16))
+@example(["</script>", "<!--", "!", ">", "-->"])
+@example(["</script>", "<!--", "-", "!", ">", "-->"])
 def test_a_script_ends_where_the_parser_ends_it(parts: list[str]) -> None:
     """Emptied of its scripts, the tree of a page is that of the page without them."""
     html = f"<body><script>{''.join(parts)}"

@@ -161,14 +161,18 @@ def _tag_end(data: Any, start: int, exhausted: Any) -> int:
 
 @subkernel
 def _comment_end(data: Any, start: int) -> int:
-    """Position behind the "-->" or "--!>" that comes next, or -1."""
+    """Position behind the "-->" or "--!>" that ends a comment, or -1.
+
+    The two hyphens that open it, at `start`, may be those of the first, but not of the second.
+    """
     position = start
     while position + 2 < data.size:
         if data[position + 1] == 45 and data[position] == 45:
             last = data[position + 2]
             if last == 62:
                 return position + 3
-            if last == 33 and position + 3 < data.size and data[position + 3] == 62:
+            mark = last == 33 and position >= start + 2
+            if mark and position + 3 < data.size and data[position + 3] == 62:
                 return position + 4
         position += 1
     return -1
