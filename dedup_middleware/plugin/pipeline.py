@@ -167,7 +167,12 @@ class DedupPipeline:
 
         if self.options.reset:
             await reset(index, self.options)
-        await tell_contents(index, self.options, self.crawler.settings)
+        try:
+            await tell_contents(index, self.options, self.crawler.settings)
+        except DedupError:
+            raise
+        except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
+            self._failure("reading what the index holds")
 
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)

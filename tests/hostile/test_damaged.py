@@ -9,10 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.scripts import RowLayout
@@ -20,6 +22,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import NEW, UNCHECKED, Document, Verdict
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
+from dedup_middleware.plugin.notices import tell_contents
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
@@ -84,6 +87,23 @@ async def test_damaged_parameters(change: str, named: str, tmp_path: Path) -> No
     assert named in str(caught.value)
     assert "damaged" in str(caught.value)
     assert "DEDUP_INDEX_URL" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [-(1 << 62), -1, 0, 1 << 40, (1 << 63) - 1])
+async def test_page_number_that_was_never_given(number: int, tmp_path: Path) -> None:
+    """What an index holds is said at the start of a crawl, whatever number a damaged row has."""
+    path = tmp_path / "index.db"
+    options = Options(index_url=f"sqlite:{path}")
+    index = open_index(options)
+    async with Deduplicator(options, index=index) as dedup:
+        for page in (1, 2):
+            verdict = await dedup.decide(Document(key=f"https://a/{page}", text=article(page)))
+            await dedup.commit(verdict)
+        with closing(sqlite3.connect(path, timeout=30)) as database, database:
+            database.execute("UPDATE page SET number = ? WHERE number = 2", (number,))
+        await tell_contents(index, options, Settings())
+        assert await index.numbers() == range(1, 2)
+        await index.verify()
 
 
 @pytest.mark.parametrize("stamp", [2, 77, 999_999_999])

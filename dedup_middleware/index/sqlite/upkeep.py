@@ -103,8 +103,9 @@ def addresses_after(db: sqlite3.Connection, number: int) -> tuple[NDArray[np.uin
 
 
 def numbers(db: sqlite3.Connection) -> range:
-    """Page numbers that may exist."""
-    first, last = db.execute("SELECT min(number), max(number) FROM page").fetchone()
+    """Page numbers that may exist. Those that no record can name are damage, and left out."""
+    query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"
+    first, last = db.execute(query, (int(NUMBER_MASK),)).fetchone()
     return range(first, last + 1) if last else range(1, 1)
 
 
