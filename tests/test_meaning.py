@@ -119,6 +119,20 @@ NAMES: Final = [
     ("en", "He trained in LA for a month.", "He trained in NY for a month."),
 ]  # fmt: skip
 
+ALTERNATIVES: Final = [
+    ("en", "The keeper wore a red coat there.", "The keeper wore a blue coat there."),
+    ("en", "A man was pulled out of the water.", "A woman was pulled out of the water."),
+    ("en", "He found rain in the north there.", "She found snow in the south there."),
+    ("en", "The council seeks a plumber for it.", "The council seeks a teacher for it."),
+    ("en", "The ship was laden with wheat.", "The ship was laden with corn."),
+    ("en", "It is a daily crossing to the isle.", "It is a weekly crossing to the isle."),
+    ("zh", "渡轮从武汉开来。", "渡轮从杭州开来。"),
+    ("zh", "渡轮从河北省开来。", "渡轮从河南省开来。"),
+    ("zh", "船员穿着红色外套。", "船员穿着蓝色外套。"),
+    ("zh", "一名男子落水。", "一名女子落水。"),
+    ("zh", "船上装着小麦。", "船上装着玉米。"),
+]  # fmt: skip
+
 HARMLESS: Final = [
     ("en", "\n■ The quay is closed today.", "\n● The quay is closed today."),
     ("en", "The quay is closed today.", "★ The quay is closed today."),
@@ -156,6 +170,8 @@ HARMLESS: Final = [
     ("zh", "码头今天关闭。", "码头今天关闭。目前没有开放的消息。"),
     ("zh", "码头今天关闭。", "码头今天关闭，渡轮中午之前不出发。"),
     ("zh", "船只停在港口以内。", "船只停在港口内。"),
+    ("zh", "新华社武汉三月三十日电。", "中新社武汉三月三十日电。"),
+    ("en", "The keeper wore a gray coat there.", "The keeper wore a grey coat there."),
 ]  # fmt: skip
 
 
@@ -182,6 +198,13 @@ async def test_a_word_that_turns_a_sentence_makes_another_page(
     language: str, one: str, other: str
 ) -> None:
     """A clause that is denied, or says the opposite, in an otherwise equal text."""
+    verdict = await second(language, one, other)
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(ALTERNATIVES))
+async def test_an_alternative_makes_another_page(language: str, one: str, other: str) -> None:
+    """Of two clauses that differ in words that exclude each other, each says something else."""
     verdict = await second(language, one, other)
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
 

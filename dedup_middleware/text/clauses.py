@@ -4,13 +4,15 @@ A page that denies what another one says has nearly all of its words. So of each
 are made:
 
 * its **words**: a hash that does not change when a word that turns it round is put in, left out, or
-  replaced by its opposite (see :mod:`dedup_middleware.text.polarity`);
-* its **turn**: the sum of a number for each such word; 0 without any.
+  replaced by an alternative (see :mod:`dedup_middleware.text.polarity`);
+* its **turn**: the sum of a number for each such word; 0 without any. A name (an occupation, a
+  place that jieba's dictionary tags as one) adds its hash.
 
-Two clauses with equal words and another turn say opposite things: guilty and not guilty, before the
-war and after the war. Negations, and what stands in their place (all, always, 有), are no part of
-the words; of two opposites that they stand there is, and which one only of the turn. So a clause to
-which "for" is added has other words, and is only another clause.
+Two clauses with equal words and another turn say different things: guilty and not guilty, before
+the war and after the war, a red coat and a blue one. Negations, and what stands in their place
+(all, always, 有), are no part of the words. That one of several alternatives (before, after) is
+there is part of the words, and which one only of the turn. So a clause to which "for" is added has
+other words, and is only another clause.
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
 
@@ -22,6 +24,7 @@ dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上�
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final
 
 import numpy as np
@@ -29,27 +32,29 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
-from dedup_middleware.text.hashing import hash_slice, kind_of
+from dedup_middleware.text.hashing import hash_slice, kind_of, mix_int
+from dedup_middleware.text.names import PLACE
 from dedup_middleware.text.numerals import Codes, is_wrap
-from dedup_middleware.text.polarity import MOST, NOT, OPPOSITES, polarity_of
+from dedup_middleware.text.polarity import ALTERNATIVES, MOST, NAME, NOT, polarity, polarity_of
 
 Hashes = NDArray[np.uint64]
 
-#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 128 for a numeral
+#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
 #: written as a word
 STOP: Final = 1
-NUMBER: Final = 128
+NUMBER: Final = 512
 _SPACE: Final = ord(" ")
 _HYPHEN: Final = ord("-")
-_WORD: Final = (1 << 64) - 1
 
 
 def _weights() -> tuple[Hashes, Hashes]:
     words, turns = [0] * MOST, [0] * MOST
     turns[NOT] = 0x9E3779B97F4A7C15
-    for value in range(OPPOSITES, MOST):
-        words[value] = (value // 2) * 0xD6E8FEB86659FD93 & _WORD
-        turns[value] = value * 0xA0761D6478BD642F & _WORD
+    words[NAME] = mix_int(MOST)
+    for value in range(ALTERNATIVES, MOST):
+        # Mixed, so that two other words in a clause do not add up to the same.
+        words[value] = mix_int(bisect_right(polarity().classes, value))
+        turns[value] = mix_int(MOST + value)
     return np.array(words, np.uint64), np.array(turns, np.uint64)
 
 
@@ -79,6 +84,21 @@ def ends_turn(polar: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bo
 
 
 @subkernel
+def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
+    """The kind of a word by its hash; that of a name if it is in no list, but `sort` says that the
+    dictionary tags it as a place."""
+    kind = kind_of(table, value)
+    placed = (kind == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
+    return np.uint64(2 * NAME) if placed else kind
+
+
+@subkernel
+def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
+    """What a word adds to the turn of its clause, from its polarity and its hash."""
+    return TURNS[polar] + (value if polar == np.uint64(NAME) else np.uint64(0))
+
+
+@subkernel
 def weigh_parts(
     codes: Codes,
     prefixes: Hashes,
@@ -95,15 +115,16 @@ def weigh_parts(
         start: of the hashes of tokens.
     """
     one, two, none = np.uint64(1), np.uint64(2), np.uint64(0)
-    polar = polarity_of(codes[first])
+    polar, part = polarity_of(codes[first]), none
     if polar:
         first += one
     else:
         if last - first > two:
-            polar = kind_of(table, hash_slice(prefixes, powers, last - two, last, start)) >> one
+            part = hash_slice(prefixes, powers, last - two, last, start)
+            polar = kind_of(table, part) >> one
         last -= two if polar else one
         polar = polar if polar else polarity_of(codes[last])
     rest = hash_slice(prefixes, powers, first, last, start)
     kind = kind_of(table, rest)
     words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
-    return words, TURNS[polar] + TURNS[kind >> one]
+    return words, turn_of(polar, part) + turn_of(kind >> one, rest)

@@ -21,7 +21,7 @@ import attrs
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
 _ALNUM: Final = re.compile(r"[a-zA-Z0-9]")
-_PROPER: Final = ("nr", "nz")  # tags of persons and of other proper nouns
+_PROPER: Final = ("nr", "ns", "nt", "nz")  # tags of persons, places, bodies, and other names
 
 
 @attrs.frozen(eq=False)

@@ -27,8 +27,8 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
-_KIND_BITS: Final = np.uint64(8)
-_KIND: Final = np.uint64(255)
+_KIND_BITS: Final = np.uint64(10)
+_KIND: Final = np.uint64(1023)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.
@@ -44,7 +44,8 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> _S31)
 
 
-def _mix_int(value: int) -> int:
+def mix_int(value: int) -> int:
+    """`mix` in Python."""
     mask = (1 << 64) - 1
     value = ((value ^ (value >> 30)) * int(_FIRST)) & mask
     value = ((value ^ (value >> 27)) * int(_SECOND)) & mask
@@ -54,7 +55,7 @@ def _mix_int(value: int) -> int:
 def constants(key: int, width: int) -> Hashes:
     """Starts and odd bases for the polynomials, from a 64-bit key; the places are named above."""
     mask = (1 << 64) - 1
-    drawn = [_mix_int((key + (place + 1) * _GOLDEN) & mask) for place in range(8)]
+    drawn = [mix_int((key + (place + 1) * _GOLDEN) & mask) for place in range(8)]
     for base in (TOKEN_BASE, SHINGLE_BASE, TEXT_BASE):
         drawn[base] |= 1
     drawn[SHINGLE_DROP] = pow(drawn[SHINGLE_BASE], width, 1 << 64)
@@ -137,11 +138,11 @@ def hash_word(word: str, keys: Hashes) -> int:
     value, base = int(keys[TOKEN_START]), int(keys[TOKEN_BASE])
     for character in word:
         value = (value * base + ord(character)) & mask
-    return max(_mix_int(value), 1)
+    return max(mix_int(value), 1)
 
 
 def make_table(kinds: Mapping[int, int]) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 255, which replace their lowest 8 bits:
+    """A hash table from hashes to kinds, 1 to 1023, which replace their lowest 10 bits:
     buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
     goes into the next one. Of hashes that differ in these bits alone the last one counts."""
     members = {value & ~int(_KIND): kind for value, kind in kinds.items()}

@@ -21,6 +21,9 @@ A name is left out where it says who made the page, which differs from one repri
 Text that is no prose has no such names: if more than three quarters of the tokens are one rare
 character each, what looks like a name there is chance.
 
+Places and bodies (`ns`, `nt`) are no such names, as copies leave them out or write them otherwise:
+they count only where a clause differs in nothing else, see :mod:`dedup_middleware.text.clauses`.
+
 Only the segmenter `jieba` finds names in Chinese. A user's dictionary adds some by the tag `nr`.
 Names with capital letters are those of :mod:`dedup_middleware.text.capitals`.
 """
@@ -39,9 +42,9 @@ from dedup_middleware.text.capitals import read_run
 from dedup_middleware.text.characters import HAN, NUMERAL, SEPARATES
 from dedup_middleware.text.numerals import among
 
-# What a word may be, together in three bits.
-NAME, SURNAME, GIVEN = 1, 2, 4
-KIND_BITS: Final = 3
+# What a word may be, together in four bits.
+NAME, SURNAME, GIVEN, PLACE = 1, 2, 4, 8
+KIND_BITS: Final = 4
 SURNAMES: Final = (
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘于蒋蔡余杜叶程"
     "苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝"
@@ -59,6 +62,7 @@ CREDITS: Final = (
     "习生", "供图", "图文", "文图", "整理", "编译", "制图", "策划", "统筹", "审校", "主播", "播音",
     "见习", "見習", "記者", "編輯", "攝影",
 )  # fmt: skip
+_MEDIA: Final = "社报報网網台臺"
 _VERBS: Final = "摄译绘撰"  # rare, but more often behind a name than in it
 _RARE_GIVEN: Final = 4000  # occurrences in jieba's dictionary from which a character is a word
 _RARE_NAME: Final = 1000
@@ -73,7 +77,7 @@ _REACH: Final = 4  # separators between a credit and its name
 
 
 def kind_of(word: str, frequency: int, tag: str) -> int:
-    """What a word of the dictionary may be: NAME, SURNAME and GIVEN, added up.
+    """What a word of the dictionary may be: NAME, SURNAME and GIVEN, added up, or PLACE.
 
     Args:
         frequency: as in jieba's dictionary.
@@ -86,6 +90,9 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
         usual = frequency < _RARE_GIVEN or word in GIVEN_NAMES
         given = GIVEN if usual and word not in _VERBS else 0
         return given | (SURNAME if word in SURNAMES else 0)
+    if tag.startswith(("ns", "nt")):
+        # Agencies and papers (新华社) say who made the page.
+        return 0 if word[-1] in _MEDIA and tag != "ns" else PLACE
     name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
     if len(word) == 2:
         name = name and tag != "nrt" and frequency < _RARE_NAME

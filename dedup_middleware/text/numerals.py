@@ -21,7 +21,7 @@ _NEW_LINE: Final = ord("\n")
 _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
-_LETTER_BITS: Final = 5
+LETTER_BITS: Final = 5
 _PLACE_BITS: Final = 40  # of a product, below the place
 
 
@@ -29,7 +29,7 @@ def pack(word: str) -> int:
     """A word of up to 12 small ASCII letters as one number, five bits a letter."""
     value = 0
     for letter in word:
-        value = value << _LETTER_BITS | (ord(letter) - 96)
+        value = value << LETTER_BITS | (ord(letter) - 96)
     return value
 
 
@@ -304,7 +304,7 @@ def word_after(codes: Codes, i: int) -> tuple[int, int]:
     """The English word that starts at i, packed, and where it ends; 0 if there is none."""
     packed, first = 0, i
     while is_letter(codes, i):
-        packed = packed << _LETTER_BITS | np.int64(codes[i] - 96)
+        packed = packed << LETTER_BITS | np.int64(codes[i] - 96)
         i += 1
         if i - first > 12:
             return 0, first
@@ -316,10 +316,10 @@ def word_before(codes: Codes, i: int) -> int:
     """The English word that ends at i, packed; 0 if there is none."""
     packed, shift = 0, 0
     while is_letter(codes, i - 1):
-        if shift >= 12 * _LETTER_BITS:
+        if shift >= 12 * LETTER_BITS:
             return 0
         packed |= np.int64(codes[i - 1] - 96) << shift
-        shift += _LETTER_BITS
+        shift += LETTER_BITS
         i -= 1
     return packed
 

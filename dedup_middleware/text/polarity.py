@@ -1,12 +1,14 @@
-"""Words that reverse a sentence's meaning: negations, and opposites such as before and after.
+"""Words that reverse a sentence's meaning: negations, and alternatives such as before and after.
 
 They are no stop words in any shipped list, and each has a **polarity**, a small number:
 
     0             none
     NOT           a negation
     SO            stands where a negation may, and says the contrary: all, always, 有
-    OPPOSITES + 2 * class + side
-                  one of two opposites, such as before and after
+    NAME          one of many words of which each excludes all others: occupations, goods
+    ALTERNATIVES and above
+                  one of several words that exclude each other: before and after, red and blue;
+                  those of a class follow one another
 
 What the numbers are for is said in :mod:`dedup_middleware.text.clauses`.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Final
 
 import attrs
@@ -26,10 +29,10 @@ import numpy as np
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.numerals import look_up, perfect_hash
 
-NOT, SO, OPPOSITES = 1, 2, 4
-MOST: Final = 128  # no polarity is as large
+NOT, SO, NAME, ALTERNATIVES = 1, 2, 3, 4
+MOST: Final = 256  # no polarity is as large
 _KEPT: Final = "kept"
-_SINGLE: Final = {"not": NOT, "so": SO, _KEPT: 0}
+_SINGLE: Final = {"not": NOT, "so": SO, "name": NAME, _KEPT: 0}
 
 
 @attrs.frozen
@@ -39,10 +42,12 @@ class Polarity:
     Attributes:
         words: the polarity of each word in normal form, without those that have none.
         kept: all words that are no stop words, those without a polarity included.
+        classes: the first polarity of each class of alternatives, ascending.
     """
 
     words: Mapping[str, int]
     kept: frozenset[str]
+    classes: tuple[int, ...]
 
 
 @cache
@@ -52,23 +57,28 @@ def polarity() -> Polarity:
     Raises:
         ValueError: a word is in two classes.
     """
-    words, kept, classes = dict[str, int](), set[str](), dict[str, int]()
     text = (files("dedup_middleware.text") / "data" / "polarity.txt").read_text("utf-8")
-    for line in text.splitlines():
-        if not line or line.startswith("#"):
-            continue
-        _, name, members = line.split(" ", 2)
+    lines = [line.split(" ", 2) for line in text.splitlines() if line and line[0] != "#"]
+    sides = dict[str, int]()
+    for _, name, members in lines:
         if name not in _SINGLE:
-            classes.setdefault(name, OPPOSITES + 2 * len(classes))
+            sides[name] = max(sides.get(name, 0), members.count(" | ") + 1)
+    firsts = dict(zip(sides, accumulate(sides.values(), initial=ALTERNATIVES), strict=False))
+    words, kept = dict[str, int](), set[str]()
+    for _, name, members in lines:
         for side, group in enumerate(members.split(" | ")):
-            value = _SINGLE[name] if name in _SINGLE else classes[name] + side
+            value = _SINGLE[name] if name in _SINGLE else firsts[name] + side
             for listed in group.split(" "):
                 word = listed.strip("()")
                 if words.setdefault(word, value) != value:
                     raise ValueError(f"{word} is in two classes, one of them {name}")
-                if word == listed:
+                if word == listed and name != "name":
                     kept.add(word)
-    return Polarity({word: value for word, value in words.items() if value}, frozenset(kept))
+    return Polarity(
+        {word: value for word, value in words.items() if value},
+        frozenset(kept),
+        tuple(firsts.values()),
+    )
 
 
 def _ideographs() -> dict[int, int]:

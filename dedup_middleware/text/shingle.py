@@ -22,10 +22,11 @@ from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.clauses import (
     NUMBER,
     STOP,
-    TURNS,
     WORDS,
     divides,
     ends_turn,
+    kind_or_place,
+    turn_of,
     weigh_parts,
 )
 from dedup_middleware.text.figures import hash_figures
@@ -41,7 +42,6 @@ from dedup_middleware.text.hashing import (
     hash_slice,
     hash_token,
     hash_word,
-    kind_of,
     make_table,
     mix,
 )
@@ -55,7 +55,7 @@ from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 # Of a text with fewer distinct shingles than this share of all, longer ones are tried,
@@ -107,6 +107,7 @@ def _keep(
     starts: NDArray[np.int32],
     ends: NDArray[np.int32],
     count: int,
+    sorts: NDArray[np.uint8],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
@@ -118,7 +119,7 @@ def _keep(
     the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
     to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
     of the whole text, and the number of clauses that are written to `clauses`, which has a row for
-    each token.
+    each token. `sorts` says which words the dictionary tags as places.
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
@@ -144,8 +145,8 @@ def _keep(
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
-            kind, says = kind_of(stops, value), i < last
-            numbers[kept] = np.uint8(kind >> np.uint64(7))
+            kind, says = kind_or_place(stops, value, sorts[token]), i < last
+            numbers[kept] = np.uint8(kind >> np.uint64(9))
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
             cut |= np.uint8(ends_clause)
@@ -168,7 +169,7 @@ def _keep(
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
-                turn += TURNS[known]
+                turn += turn_of(known, value)
         if count:
             clauses[written, 0], clauses[written, 1] = mix(words), turn
             written += np.uint64(words != 0)
@@ -281,7 +282,7 @@ def read_text(
         named = find_names(codes, flags, starts, ends, words, marks, count, names)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = _keep(
-            codes, flags, starts, ends, count, stops, keys, hashes, clauses, cuts, numbers
+            codes, flags, starts, ends, count, words, stops, keys, hashes, clauses, cuts, numbers
         )
     features, counts, order = _features(hashes, kept, width, keys)
     figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
@@ -464,7 +465,7 @@ class Shingler:
         count = cutting.tokenize(codes, flags, self._mode, *tables, starts, ends, named)
         clauses = np.empty((count, 2), np.uint64)
         rows = np.empty((2, codes.size), np.uint8)
-        places = (starts, ends, count, self._stops, self._keys, hashes, clauses)
+        places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = _keep(codes, flags, *places, rows[0], rows[1])
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 

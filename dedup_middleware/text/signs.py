@@ -8,8 +8,8 @@ number and
   the number (气温-5℃, but 歼-20);
 * its **comparison**: one of < > ≤ ≥ ≠ before it, alone;
 * its **unit**: a currency, before or behind it, as a symbol, a code or a word ($5 = US$5 = USD 5 =
-  5 dollars = 5美元), °C and °F, or a measure behind it (3 days, 5 km = 5公里).
-  The same unit is the same in all forms. Years are no unit: 2020年 is a date.
+  5 dollars = 5美元), °C and °F, or a measure behind it (3 days, 5 km = 5公里), or the half of the
+  day (8 am, 8 p.m.). The same unit is the same in all forms. Years are no unit: 2020年 is a date.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.numerals import (
+    LETTER_BITS,
     Codes,
     among,
     at,
@@ -146,6 +147,8 @@ MEASURES: Final = (
     ("MB", "mb megabyte megabytes", "", ""),
     ("GB", "gb gigabyte gigabytes", "", ""),
     ("TB", "tb terabyte terabytes", "", ""),
+    ("a.m.", "am", "", ""),
+    ("p.m.", "pm", "", ""),
 )
 NAMES: Final = (
     *("", *(unit[0] for unit in UNITS), "°C", "°F", "°"),
@@ -225,6 +228,8 @@ _DEGREE_SIGN: Final = ord("°")
 _C: Final = ord("c")
 _F: Final = ord("f")
 _METRIC: Final = pack("metric")
+_A, _P, _M = pack("a"), pack("p"), ord("m")
+_DOT: Final = ord(".")
 _FIRST_WIDE: Final = 0x2E80
 
 
@@ -296,6 +301,14 @@ def _cyrillic_unit(codes: Codes, i: int) -> tuple[int, int]:
 
 
 @subkernel
+def _half(codes: Codes, word: int, end: int) -> tuple[int, int]:
+    """am or pm where "a.m" or "p.m" is written, and where it ends; no word if it goes on."""
+    if is_letter(codes, end + 2):
+        return 0, end
+    return word << LETTER_BITS | np.int64(_M - 96), end + 2
+
+
+@subkernel
 def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
     """The unit behind a number that ends at `last`, and where it ends; 0 and `last` for none."""
     i = last + 1 if at(codes, last) in (_SPACE, _HYPHEN) else last
@@ -308,6 +321,8 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
         word, end = word_after(codes, i)
         if word == _METRIC and at(codes, end) == _SPACE:
             word, end = word_after(codes, end + 1)
+        if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
+            word, end = _half(codes, word, end)
         unit = _word_unit(word)
     elif _is_cyrillic(codes, i):
         unit, end = _cyrillic_unit(codes, i)

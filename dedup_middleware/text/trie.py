@@ -3,8 +3,8 @@
 What costs time when a text is cut is the memory that is touched, so a node is one uint64:
 
     bits  0-23  base: the child for label x is in slot base + x; 0 without children
-    bits 24-44  the label that leads to this node; NO_LABEL in a free slot
-    bits 45-47  whether the word that ends here is a name or a part of one, see `names`
+    bits 24-43  the label that leads to this node; NO_LABEL in a free slot
+    bits 44-47  whether the word that ends here is a name or a part of one, see `names`
     bits 48-63  the place in `values` of log(frequency) - log(total); 0 if no word ends here
 
 Labels number the characters by frequency, so frequent children lie close together. No two
@@ -32,9 +32,9 @@ from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 BASE_BITS: Final = 24
-LABEL_BITS: Final = 21
+LABEL_BITS: Final = 20
 LABEL_SHIFT: Final = BASE_BITS
 KIND_SHIFT: Final = BASE_BITS + LABEL_BITS
 VALUE_SHIFT: Final = KIND_SHIFT + KIND_BITS

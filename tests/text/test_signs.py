@@ -43,9 +43,9 @@ def unit_behind(rest: str) -> tuple[str, int]:
     degree = re.match(" ?°(?: ?([cf])(?![a-z]))?", rest)
     if degree:
         return "°" + (degree[1] or "").upper(), degree.end()
-    word = re.match("(?: |-(?=[a-z]))?(?:metric (?=[a-z]))?([a-z]+|[а-я]+)", rest)
+    word = re.match("(?: |-(?=[a-z]))?(?:metric (?=[a-z]))?([ap]\\.m(?![a-z])|[a-z]+|[а-я]+)", rest)
     if word:
-        found = {**_MEASURES, **_LATIN}.get(word[1])
+        found = {**_MEASURES, **_LATIN}.get(word[1].replace(".", ""))
         return (found, word.end()) if found else ("", 0)
     begin = int(rest[:1] == " ")
     for size in (1, 2, 3):
@@ -122,7 +122,22 @@ _BEHIND = st.lists(
                 "cents",
                 "metric ",
             ),
-            *("tons", "km", "天", "个小时", "公里", "часа", "км", "килограммов", "分钟"),
+            *(
+                "am",
+                "a.m.",
+                "p.m",
+                "p.",
+                "m.",
+                "tons",
+                "km",
+                "天",
+                "个小时",
+                "公里",
+                "часа",
+                "км",
+                "килограммов",
+                "分钟",
+            ),
         ]
     ),
     max_size=4,
@@ -163,6 +178,7 @@ def test_signs_like_the_twin(before: str, behind: str) -> None:
         ("5 km, 5km, 5 kilometres, 5公里, 5 километров, a 5-km walk", ["5 km"]),
         ("5 tonnes, 5 metric tons, 5吨 but 5 tons of 5 kilos", ["5 t", "5 kg"]),
         ("3 days, 3天, 三天, 3 weeks, 三周, 三小时", ["3 days", "3 weeks", "3 h"]),
+        ("8 am, 8 a.m., 8am, 8 a.m, 8 p.m. and 8 p.more", ["8 a.m.", "8 p.m.", "8"]),
         ("day 3, 5 министров, 2006 года, 一天", ["3", "5", "2006"]),
     ],
 )
