@@ -34,7 +34,7 @@ from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
-from dedup_middleware.text.numerals import Codes, is_wrap
+from dedup_middleware.text.numerals import Codes, among, is_wrap
 from dedup_middleware.text.polarity import ALTERNATIVES, MOST, NAME, NOT, polarity, polarity_of
 
 Hashes = NDArray[np.uint64]
@@ -61,6 +61,7 @@ def _weights() -> tuple[Hashes, Hashes]:
 #: what each polarity adds to the words and to the turn of its clause
 WORDS, TURNS = _weights()
 _LONGEST: Final = 8  # ideographs of a word that is looked into
+_LEVELS: Final = np.array(sorted(map(ord, "省市县縣区區州镇鎮乡鄉村")), np.int64)
 
 
 @subkernel
@@ -96,6 +97,20 @@ def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
 def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
     """What a word adds to the turn of its clause, from its polarity and its hash."""
     return TURNS[polar] + (value if polar == np.uint64(NAME) else np.uint64(0))
+
+
+@subkernel
+def name_hash(
+    codes: Codes,
+    prefixes: Hashes,
+    powers: Hashes,
+    start: np.uint64,
+    first: np.uint64,
+    last: np.uint64,
+) -> np.uint64:
+    """The hash of a name; 河北省 and 河北 are one."""
+    last -= np.uint64((last - first > np.uint64(2)) & among(codes[last - np.uint64(1)], _LEVELS))
+    return hash_slice(prefixes, powers, first, last, start)
 
 
 @subkernel

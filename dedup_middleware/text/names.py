@@ -62,7 +62,8 @@ CREDITS: Final = (
     "习生", "供图", "图文", "文图", "整理", "编译", "制图", "策划", "统筹", "审校", "主播", "播音",
     "见习", "見習", "記者", "編輯", "攝影",
 )  # fmt: skip
-_MEDIA: Final = "社报報网網台臺"
+_BODIES: Final = "学學院队隊司厂廠行"
+_PLACE: Final = 4  # characters of a place at most
 _VERBS: Final = "摄译绘撰"  # rare, but more often behind a name than in it
 _RARE_GIVEN: Final = 4000  # occurrences in jieba's dictionary from which a character is a word
 _RARE_NAME: Final = 1000
@@ -90,9 +91,9 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
         usual = frequency < _RARE_GIVEN or word in GIVEN_NAMES
         given = GIVEN if usual and word not in _VERBS else 0
         return given | (SURNAME if word in SURNAMES else 0)
-    if tag.startswith(("ns", "nt")):
-        # Agencies and papers (新华社) say who made the page.
-        return 0 if word[-1] in _MEDIA and tag != "ns" else PLACE
+    if tag.startswith("nt") or (tag.startswith("ns") and len(word) <= _PLACE):
+        # Other bodies have short forms (人大常委会), and agencies say who made the page.
+        return PLACE if word[-1] in _BODIES or tag.startswith("ns") else 0
     name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
     if len(word) == 2:
         name = name and tag != "nrt" and frequency < _RARE_NAME

@@ -22,11 +22,12 @@ from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.clauses import (
     NUMBER,
     STOP,
+    TURNS,
     WORDS,
     divides,
     ends_turn,
     kind_or_place,
-    turn_of,
+    name_hash,
     weigh_parts,
 )
 from dedup_middleware.text.figures import hash_figures
@@ -46,7 +47,7 @@ from dedup_middleware.text.hashing import (
     mix,
 )
 from dedup_middleware.text.names import find_names, places_of_names
-from dedup_middleware.text.polarity import polarity
+from dedup_middleware.text.polarity import NAME, polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
@@ -169,7 +170,11 @@ def _keep(
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
-                turn += turn_of(known, value)
+                turn += (
+                    name_hash(codes, prefixes, powers, keys[TOKEN_START], first, last)
+                    if known == np.uint64(NAME)
+                    else TURNS[known]
+                )
         if count:
             clauses[written, 0], clauses[written, 1] = mix(words), turn
             written += np.uint64(words != 0)

@@ -32,7 +32,7 @@ from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 BASE_BITS: Final = 24
 LABEL_BITS: Final = 20
 LABEL_SHIFT: Final = BASE_BITS

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.signature.figures import figure_sketch
-from dedup_middleware.text.names import GIVEN, NAME, SURNAME, kind_of
+from dedup_middleware.text.names import GIVEN, NAME, PLACE, SURNAME, kind_of
 from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler
 from tests.signature.differing import differing_figures
@@ -157,6 +157,10 @@ def test_users_add_names(tmp_path: Path) -> None:
         ("邓小平", 9000, "nr", NAME),
         ("托马斯", 10, "nrt", NAME),
         ("黑社会", 10, "nr", 0),
+        ("武汉", 10, "ns", PLACE),
+        ("联合王国的一部", 10, "ns", 0),
+        ("武汉大学", 10, "nt", PLACE),
+        ("新华社", 10, "nt", 0),
         ("贝克汉姆", 10, "nr", NAME),
         ("tom", 10, "nr", 0),
     ],
