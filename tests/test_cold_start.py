@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SPIDER = """
 import scrapy
 
@@ -59,6 +61,7 @@ def test_without_items_nothing_is_compiled(tmp_path: Path) -> None:
     assert compiled(tmp_path) == set()
 
 
+@pytest.mark.empty_cache
 def test_the_first_item_compiles_and_one_line_says_so(tmp_path: Path) -> None:
     """The line names the cache; the next crawl finds it filled and does not repeat the line."""
     (tmp_path / "pages.py").write_text(SPIDER)
@@ -72,6 +75,7 @@ def test_the_first_item_compiles_and_one_line_says_so(tmp_path: Path) -> None:
     assert compiled(tmp_path) == kept
 
 
+@pytest.mark.empty_cache
 def test_warmup_fills_the_cache(tmp_path: Path) -> None:
     """A crawl after `scrapy dedup warmup` compiles nothing; the command opens no index."""
     (tmp_path / "pages.py").write_text(SPIDER)

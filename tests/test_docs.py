@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
 from scrapy.utils.misc import load_object
@@ -93,6 +94,13 @@ def test_settings_are_usable(block: Block) -> None:
         assert len(settings["ITEM_PIPELINES"]) == 1
 
 
+def scripts() -> Iterator[Block | ParameterSet]:
+    """The scripts; those of docs/spark.md start Java."""
+    for block in of_kind("script"):
+        java = block.page == "spark.md"
+        yield pytest.param(block, marks=pytest.mark.services) if java else block
+
+
 # The table that a script of docs/spark.md is given.
 TABLE = """
 from dedup_middleware.spark.job_settings import local_session
@@ -105,7 +113,7 @@ df = local_session("local[1]").createDataFrame(
 """
 
 
-@pytest.mark.parametrize("block", of_kind("script"), ids=str)
+@pytest.mark.parametrize("block", scripts(), ids=str)
 def test_scripts_run(block: Block, tmp_path: Path) -> None:
     """Each runs as it stands, in an empty folder, and prints what is shown below it."""
     code = (TABLE if block.page == "spark.md" else "") + block.code
@@ -306,6 +314,7 @@ def test_evaluations_run(command: Command, desk: Path, capsys: pytest.CaptureFix
     assert "content" in capsys.readouterr().out
 
 
+@pytest.mark.services
 def test_spark_submit(desk: Path) -> None:
     """The command of docs/spark.md runs, here with files of this machine and no cluster."""
     (text,) = (text for text in RUN_BY if text.startswith("spark-submit "))

@@ -81,6 +81,7 @@ def test_extractors(extractor: str) -> None:
     check(probe({"index_url": "memory:", "extractor": extractor}))
 
 
+@pytest.mark.empty_cache
 def test_empty_cache(tmp_path: Path) -> None:
     """With an empty cache ``open`` compiles all that decisions of texts and of HTML need."""
     found = probe({"index_url": "memory:"}, DEDUP_CACHE_DIR=str(tmp_path))

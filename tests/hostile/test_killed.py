@@ -14,14 +14,14 @@ from tests.torture.start import SCRAPY, WORKERS
 @pytest.mark.parametrize(
     ("name", "kind", "place", "kills"),
     [
-        ("kills", WORKERS, "aof", 12),
+        pytest.param("kills", WORKERS, "aof", 12, marks=pytest.mark.services),
         ("kills", SCRAPY, "sqlite", 6),
-        ("rollback", WORKERS, "redis", 4),
-        ("proxy", WORKERS, "redis", 6),
-        ("damage", WORKERS, "redis", 4),
+        pytest.param("rollback", WORKERS, "redis", 4, marks=pytest.mark.services),
+        pytest.param("proxy", WORKERS, "redis", 6, marks=pytest.mark.services),
+        pytest.param("damage", WORKERS, "redis", 4, marks=pytest.mark.services),
         ("damage", SCRAPY, "sqlite", 4),
         ("stops", WORKERS, "sqlite", 4),
-        ("storage", SCRAPY, "redis", 4),
+        pytest.param("storage", SCRAPY, "redis", 4, marks=pytest.mark.services),
     ],
 )
 def test_nothing_is_lost(name: str, kind: str, place: str, kills: int, tmp_path: Path) -> None:

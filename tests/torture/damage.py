@@ -47,7 +47,7 @@ class RedisDamage:
                 self._heal(client)
             self._remember(client)
             name = client.randomkey()
-            if name is None or not name.startswith(self._prefix):
+            if name is None or not name.startswith(self._prefix) or self._is_unknown(name):
                 return
             kinds: list[Callable[[redis.Redis, bytes, random.Random], None]]
             kinds = [self.flip, self.flip, self.flip, self.flip, self.cut, self.lose, self.mistype]
@@ -55,6 +55,11 @@ class RedisDamage:
             with contextlib.suppress(redis.ResponseError):  # it has become another type meanwhile
                 kind(client, name, rng)
                 self.done[kind.__name__] += 1
+
+    def _is_unknown(self, name: bytes) -> bool:
+        """Whether a key tells which index this is and was made after the last `_remember`."""
+        parts = {self._prefix + part.encode() for part in _IDENTITY}
+        return name in parts and name not in self._identity
 
     def heal(self) -> None:
         """Take out what has a wrong type, and give back what tells which index this is."""
