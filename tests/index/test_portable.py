@@ -38,7 +38,7 @@ from tests.index.bulk import (
 )
 from tests.index.claiming import entered
 from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
-from tests.index.load_workers import import_file, loaded_article
+from tests.index.load_workers import import_file, loaded_article, options_of
 from tests.servers import RedisServer
 
 KINDS = ("memory", "sqlite", "redis")
@@ -287,13 +287,14 @@ def test_import_killed_and_repeated(kind: str, tmp_path: Path, workers_server: R
         writer.write(pages)
         writer.finish()
     url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
-    options = Options(index_url=url, timeout=30)
+    options = options_of(url)
     context = multiprocessing.get_context("spawn")
     for delay in (0.0, 0.1, 0.3):
         process = context.Process(target=import_file, args=(url, path))
         process.start()
         deadline = time.monotonic() + 30
-        while not asyncio.run(issued(options)) and time.monotonic() < deadline:
+        while not asyncio.run(issued(options)):
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         time.sleep(delay)
         process.kill()
