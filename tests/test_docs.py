@@ -94,11 +94,12 @@ def test_settings_are_usable(block: Block) -> None:
         assert len(settings["ITEM_PIPELINES"]) == 1
 
 
-def scripts() -> Iterator[Block | ParameterSet]:
+def scripts() -> list[Block | ParameterSet]:
     """The scripts; those of docs/spark.md start Java."""
-    for block in of_kind("script"):
-        java = block.page == "spark.md"
-        yield pytest.param(block, marks=pytest.mark.services) if java else block
+    return [
+        pytest.param(block, marks=pytest.mark.services) if block.page == "spark.md" else block
+        for block in of_kind("script")
+    ]
 
 
 # The table that a script of docs/spark.md is given.
