@@ -35,7 +35,7 @@ of the pipeline among others in [Priority](items.md#priority).
 
 
 def _shown(value: Any) -> str:
-    return f"`{value!r}`"
+    return "`{}`" if value == () else f"`{value!r}`"  # a dict, which the options keep frozen
 
 
 def render() -> str:

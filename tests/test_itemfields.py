@@ -15,7 +15,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.plugin.items import fill, is_skipped, mark, read_fields, to_document
 
-OPTIONS = Options()
+OPTIONS = Options().field_names
 
 
 class ScrapyItem(scrapy.Item):
@@ -166,7 +166,9 @@ def test_description_beside_a_text() -> None:
     document = to_document(ItemAdapter(item), OPTIONS)
     assert document is not None
     assert (document.text, document.description) == ("t", "d")
-    renamed = to_document(ItemAdapter(item | {"about": "a"}), Options(description_field="about"))
+    renamed = to_document(
+        ItemAdapter(item | {"about": "a"}), Options(description_field="about").field_names
+    )
     assert renamed is not None
     assert renamed.description == "a"
     fields = [read_fields(ItemAdapter(item | {"description": d}), OPTIONS) for d in ("d", "x", 7)]
@@ -176,7 +178,7 @@ def test_description_beside_a_text() -> None:
 
 def test_field_names_are_settings() -> None:
     """Other names of fields are followed."""
-    options = Options(key_field="id", text_field="body", title_field="headline")
+    options = Options(key_field="id", text_field="body", title_field="headline").field_names
     document = to_document(ItemAdapter({"id": 7, "body": "b", "headline": "h"}), options)
     assert document is not None
     assert (document.key, document.text, document.title) == ("7", "b", "h")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_classes
 from dedup_middleware.base.settingfields import (
     between,
     hexadecimal,
@@ -271,6 +272,21 @@ class Options:
     )
 
     # Items
+    items: tuple[ItemClass, ...] = option(
+        (),
+        "items",
+        "Classes of items that are pages, by import path, each with the fields that are not named "
+        "as below; `None` for a class of items that are no pages. See "
+        "[Items of several classes](items.md#items-of-several-classes).",
+        converter=to_item_classes,
+    )
+    other_items: str = option(
+        "check",
+        "str",
+        "Items of classes that `DEDUP_ITEMS` does not name: `check` them, or `skip` them, so that "
+        "they pass without a check.",
+        one_of("check", "skip"),
+    )
     text_field: str = option("text", "str", "Item field that holds the body text.", not_blank)
     html_field: str = option(
         "html",
@@ -340,6 +356,20 @@ class Options:
         """The index's address without its password."""
         return hide_password(self.index_url)
 
+    @property
+    def field_names(self) -> FieldNames:
+        """The fields of an item of a class that ``DEDUP_ITEMS`` does not name."""
+        return FieldNames(
+            key=self.key_field,
+            title=self.title_field,
+            text=self.text_field,
+            html=self.html_field,
+            charset=self.charset_field,
+            description=self.description_field,
+            skip=self.skip_field,
+            mark=self.mark_field,
+        )
+
     def __attrs_post_init__(self) -> None:
         if self.threshold is not None and self.method in SIMHASH_METHODS:
             raise OptionsError(
@@ -396,9 +426,12 @@ def _convert(name: str, kind: str, value: Any) -> Any:
         "int": (to_int, "use a whole number"),
         "float": (float, "use a number"),
         "bool": (to_bool, "use True or False"),
+        "items": (to_item_classes, "use a dict"),
     }
     convert, fix = converters[kind]
     try:
         return convert(value)
+    except OptionsError:
+        raise
     except (TypeError, ValueError):
         raise OptionsError(name, value, fix) from None

@@ -218,13 +218,16 @@ def option(
     help_text: str,
     *validators: Callable[[Any, attrs.Attribute[Any], Any], None],
     shown: Callable[[Any], str] = repr,
+    converter: Callable[[Any], Any] | None = None,
 ) -> _T:
     """A field with what the settings reference says of it.
 
     :param shown: how its value looks where all options are printed
+    :param converter: from a value as users write it to that of the field
     """
     field: _T = attrs.field(
         default=default,
+        converter=converter,
         validator=list(validators),
         repr=shown,
         metadata={"kind": kind, "help": help_text},

@@ -234,12 +234,12 @@ class Recorder:
         if self._writer is not None:
             self._writer.start()
 
-    def dropped(self, verdict: Verdict, document: Document, item: Any) -> None:
+    def dropped(
+        self, verdict: Verdict, document: Document, item: Any, html_field: str | None
+    ) -> None:
         """An item was dropped; all of it but the raw HTML is kept."""
         if self._writer is not None:
-            self._writer.drop(
-                make_drop(verdict, document, item, self._options, self._writer.clock())
-            )
+            self._writer.drop(make_drop(verdict, document, item, html_field, self._writer.clock()))
 
     def passed(self, verdict: Verdict, document: Document) -> None:
         """An item was looked at and goes on."""
@@ -267,14 +267,17 @@ class Recorder:
 
 
 def make_drop(
-    verdict: Verdict, document: Document, item: Any, options: Options, time: float
+    verdict: Verdict, document: Document, item: Any, html_field: str | None, time: float
 ) -> Drop:
     """The entry of a dropped page.
 
     :param item: the item, None if there is none
+    :param html_field: its field with the raw HTML, which is not kept
     """
     match = verdict.match
-    fields, left_out = (None, ()) if item is None else plain_item(item, {options.html_field})
+    fields, left_out = (
+        (None, ()) if item is None else plain_item(item, [html_field] if html_field else [])
+    )
     return Drop(
         time=time,
         key=verdict.key,
@@ -306,7 +309,7 @@ def make_near(verdict: Verdict, document: Document, options: Options, time: floa
         return None
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
-    return make_drop(attrs.evolve(verdict, match=near), document, None, options, time)
+    return make_drop(attrs.evolve(verdict, match=near), document, None, None, time)
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:

@@ -7,12 +7,14 @@ from typing import Any
 import attrs
 from itemadapter import ItemAdapter
 
-from dedup_middleware.base.options import Options
+from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.model.keys import content_key
 
 
-def _value(adapter: ItemAdapter, field: str) -> Any:
+def _value(adapter: ItemAdapter, field: str | None) -> Any:
+    if field is None:
+        return None
     try:
         return adapter[field]
     except (KeyError, AttributeError):
@@ -20,9 +22,9 @@ def _value(adapter: ItemAdapter, field: str) -> Any:
         return None
 
 
-def is_skipped(adapter: ItemAdapter, options: Options) -> bool:
+def is_skipped(adapter: ItemAdapter, names: FieldNames) -> bool:
     """Whether the item asks not to be looked at."""
-    return bool(_value(adapter, options.skip_field))
+    return bool(_value(adapter, names.skip))
 
 
 @attrs.frozen
@@ -42,14 +44,14 @@ class PageFields:
     description: str = attrs.field(default="", repr=False, eq=False)
 
 
-def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
+def read_fields(adapter: ItemAdapter, names: FieldNames) -> PageFields:
     """The page in an item; values of types that a field can't have count as none."""
-    key = _value(adapter, options.key_field)
-    title = _value(adapter, options.title_field)
-    text = _value(adapter, options.text_field)
-    html = _value(adapter, options.html_field)
-    charset = _value(adapter, options.charset_field)
-    description = _value(adapter, options.description_field)
+    key = _value(adapter, names.key)
+    title = _value(adapter, names.title)
+    text = _value(adapter, names.text)
+    html = _value(adapter, names.html)
+    charset = _value(adapter, names.charset)
+    description = _value(adapter, names.description)
     if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
         text = "\n".join(text)
     return PageFields(
@@ -62,9 +64,9 @@ def read_fields(adapter: ItemAdapter, options: Options) -> PageFields:
     )
 
 
-def to_document(adapter: ItemAdapter, options: Options) -> Document | None:
+def to_document(adapter: ItemAdapter, names: FieldNames) -> Document | None:
     """The page in an item, or None if it has neither a key nor any content."""
-    return document_of(read_fields(adapter, options))
+    return document_of(read_fields(adapter, names))
 
 
 def document_of(fields: PageFields) -> Document | None:
@@ -84,23 +86,25 @@ def document_of(fields: PageFields) -> Document | None:
     )
 
 
-def fill(adapter: ItemAdapter, document: Document, options: Options) -> None:
+def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into fields the item has and that are empty."""
     for field, value in (
-        (options.text_field, document.text),
-        (options.title_field, document.title),
+        (names.text, document.text),
+        (names.title, document.title),
     ):
-        if value and _has_field(adapter, field) and not _value(adapter, field):
+        if value and field and _has_field(adapter, field) and not _value(adapter, field):
             _put(adapter, field, value)
 
 
-def mark(adapter: ItemAdapter, verdict: Verdict, options: Options) -> bool:
+def mark(adapter: ItemAdapter, verdict: Verdict, names: FieldNames) -> bool:
     """Put the verdict into the item; False if it has no such field."""
-    return _put(adapter, options.mark_field, as_dict(verdict))
+    return _put(adapter, names.mark, as_dict(verdict))
 
 
-def _put(adapter: ItemAdapter, field: str, value: Any) -> bool:
+def _put(adapter: ItemAdapter, field: str | None, value: Any) -> bool:
     """False if the item can't take it: it has no such field, or is frozen."""
+    if field is None:
+        return False
     try:
         adapter[field] = value
     except (KeyError, AttributeError, TypeError, ValueError):
@@ -110,3 +114,16 @@ def _put(adapter: ItemAdapter, field: str, value: Any) -> bool:
 
 def _has_field(adapter: ItemAdapter, field: str) -> bool:
     return field in adapter or field in adapter.field_names()
+
+
+@attrs.frozen(eq=False)
+class PageItem:
+    """An item that may hold a page, and the names of its fields."""
+
+    item: Any
+    names: FieldNames
+    adapter: ItemAdapter
+
+    def read(self) -> PageFields:
+        """The page in it now."""
+        return read_fields(self.adapter, self.names)

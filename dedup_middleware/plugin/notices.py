@@ -11,10 +11,9 @@ import numpy as np
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.records import State
-from dedup_middleware.plugin.items import PageFields
+from dedup_middleware.plugin.items import PageFields, PageItem
 
 if TYPE_CHECKING:
-    from itemadapter import ItemAdapter
     from scrapy.settings import BaseSettings
 
     from dedup_middleware.index.base import Index
@@ -82,54 +81,51 @@ def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
 class FieldCheck:
     """Warnings about the fields of items, each once a crawl.
 
-    :param options: the names of the fields
     :param settings: where the feeds are
     """
 
-    def __init__(self, options: Options, settings: BaseSettings) -> None:
-        self._options = options
+    def __init__(self, settings: BaseSettings) -> None:
         self._unread = 0
         self._was_read = False
         self._bytes_seen = False
-        self._feeds = [
-            str(place)
+        self._feeds = {
+            str(place): feed.get("fields")
             for place, feed in settings.getdict("FEEDS").items()
-            if isinstance(feed, Mapping)
-            and feed.get("format") in _TEXT_FORMATS
-            and (not feed.get("fields") or options.html_field in feed["fields"])
-        ]
+            if isinstance(feed, Mapping) and feed.get("format") in _TEXT_FORMATS
+        }
 
-    def look(self, fields: PageFields, adapter: ItemAdapter) -> None:
+    def look(self, fields: PageFields, page: PageItem) -> None:
         """Look at the fields of an item that is to be checked."""
         html = fields.html
         if html is None and fields.text is None:
-            self._unread_item(adapter)
+            self._unread_item(page)
             return
         self._was_read = True
         if self._bytes_seen or not isinstance(html, bytes):
             return
         self._bytes_seen = True
-        if self._feeds:
+        name = page.names.html
+        feeds = [place for place, only in self._feeds.items() if not only or name in only]
+        if feeds:
             logger.warning(
                 "The field %r holds bytes, which JSON can't hold: the feed %s loses these items, "
                 "and later crawls would drop their pages. Leave the field out of the feed (its "
                 "'fields' option), remove it in a later pipeline, or export to another format",
-                self._options.html_field,
-                ", ".join(self._feeds),
+                name,
+                ", ".join(feeds),
             )
 
-    def _unread_item(self, adapter: ItemAdapter) -> None:
+    def _unread_item(self, page: PageItem) -> None:
         self._unread += 1
         if self._was_read or self._unread != UNREAD:
             return
-        options = self._options
         logger.warning(
             "The first %d items have neither text nor HTML, so nothing is compared. Their fields: "
             "%s. Name those that hold the page: DEDUP_TEXT_FIELD (now %r) or DEDUP_HTML_FIELD "
-            "(now %r), and DEDUP_KEY_FIELD (now %r)",
+            "(now %r), and DEDUP_KEY_FIELD (now %r); of a single class of items in DEDUP_ITEMS",
             UNREAD,
-            ", ".join(map(str, adapter)) or "none",
-            options.text_field,
-            options.html_field,
-            options.key_field,
+            ", ".join(map(str, page.adapter)) or "none",
+            page.names.text,
+            page.names.html,
+            page.names.key,
         )

@@ -18,8 +18,10 @@ from dedup_middleware.model.documents import DUPLICATE, EMPTY, REVISIT, UNCHECKE
 from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
+from dedup_middleware.plugin.itemclasses import ItemClasses, load_item_classes
 from dedup_middleware.plugin.items import (
     PageFields,
+    PageItem,
     document_of,
     fill,
     is_skipped,
@@ -88,6 +90,7 @@ class DedupPipeline:
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._is_opening = False
+        self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
         self._stats = crawler.stats  # read once: Scrapy checks every access
         self._warned: set[object] = set()
@@ -132,6 +135,7 @@ class DedupPipeline:
 
         self._is_opening = True
         try:
+            self._classes = load_item_classes(self.options)
             self._exporter = self._make_exporter()
             make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._count)
@@ -153,7 +157,7 @@ class DedupPipeline:
             raise self._not_started(error, "dedup_index_refused") from None
         finally:
             self._is_opening = False
-        self._field_check = FieldCheck(self.options, self.crawler.settings)
+        self._field_check = FieldCheck(self.crawler.settings)
         self._recorder = Recorder(self.options, self._count)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
@@ -222,52 +226,61 @@ class DedupPipeline:
             return item
         for ending in self._inflight.overdue():
             await self._settle(ending)
-        adapter = fields = None
-        if ItemAdapter.is_item(item):
-            adapter = ItemAdapter(item)
-            try:
-                fields = read_fields(adapter, self.options)
-            except Exception:
-                self._failure(f"reading {type(item).__name__}")
-        else:
-            self._count("skipped/no-item", 1)
+        page, fields = self._page(item)
         flying = self._inflight.enter(item, fields)
         try:
-            if adapter is not None and fields is not None:
-                flying.verdict = await self._check(flying, adapter, fields)
+            if page is not None and fields is not None:
+                flying.verdict = await self._check(flying, page, fields)
         finally:
             # Only now: tasks that the plugin itself starts must not hold the item.
             self._inflight.send_on(flying)
         return item
 
+    def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
+        """An item that comes, None if it is not to be checked, and its fields."""
+        if not ItemAdapter.is_item(item):
+            self._count("skipped/no-item", 1)
+            return None, None
+        names = self._classes.of(type(item))
+        if names is None:
+            self._count("skipped/item-class", 1)
+            return None, self._read(item)
+        page = PageItem(item, names, ItemAdapter(item))
+        try:
+            return page, page.read()
+        except Exception:
+            self._failure(f"reading {type(item).__name__}")
+            return page, None
+
     def _read(self, item: Any) -> PageFields | None:
         """The page in an item, None for an object that is no item."""
         if not ItemAdapter.is_item(item):
             return None
+        names = self._classes.of(type(item)) or self._classes.general
         try:
-            return read_fields(ItemAdapter(item), self.options)
+            return read_fields(ItemAdapter(item), names)
         except Exception:
             # Of an object that a later pipeline has made, it is no error that it can't be read.
             return _UNREADABLE
 
     async def _check(
-        self, flying: ItemInFlight, adapter: ItemAdapter, fields: PageFields
+        self, flying: ItemInFlight, page: PageItem, fields: PageFields
     ) -> Verdict | None:
         """The verdict on an item that goes on; None if nothing is to be settled.
 
         :raises Dropped: the item goes no further
         """
-        if is_skipped(adapter, self.options):
+        if is_skipped(page.adapter, page.names):
             self._count("skipped/opt-out", 1)
             return None
         if self._field_check is not None:
-            self._field_check.look(fields, adapter)
+            self._field_check.look(fields, page)
         document = document_of(fields)
         if document is None:
             self._count("skipped/no-content", 1)
             return None
         try:
-            document, verdict = await self._decide(flying, adapter, document)
+            document, verdict = await self._decide(flying, page, document)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -276,31 +289,27 @@ class DedupPipeline:
             return None
         if verdict is None:
             return None
-        self._record(verdict, document, flying.item, adapter)
+        self._record(verdict, document, page)
         return await self._supersede(verdict)
 
     async def _decide(
-        self, flying: ItemInFlight, adapter: ItemAdapter, document: Document
+        self, flying: ItemInFlight, page: PageItem, document: Document
     ) -> tuple[Document, Verdict | None]:
         """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
         assert self._deduplicator is not None
         read = await self._deduplicator.read(document)
-        if (
-            read is not document
-            and self.options.fill_text
-            and not self._is_changed(flying, adapter)
-        ):
-            fill(adapter, read, self.options)
-            flying.fields = read_fields(adapter, self.options)
+        if read is not document and self.options.fill_text and not self._is_changed(flying, page):
+            fill(page.adapter, read, page.names)
+            flying.fields = page.read()
         verdict = await self._deduplicator.decide(read)
-        if not self._is_changed(flying, adapter):
+        if not self._is_changed(flying, page):
             return read, verdict
         await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
         return read, None
 
-    def _is_changed(self, flying: ItemInFlight, adapter: ItemAdapter) -> bool:
+    def _is_changed(self, flying: ItemInFlight, page: PageItem) -> bool:
         """Whether another page is in the item than when it entered."""
-        return flying.is_reused or read_fields(adapter, self.options) != flying.fields
+        return flying.is_reused or page.read() != flying.fields
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
         """Have the index forget what an item that goes on to storage will replace there."""
@@ -311,14 +320,12 @@ class DedupPipeline:
             self._failure(f"forgetting earlier versions of {verdict.key}")
             return verdict
 
-    def _record(
-        self, verdict: Verdict, document: Document, item: Any, adapter: ItemAdapter
-    ) -> None:
+    def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
         """Do what the verdict asks for, and write it down."""
         try:
-            self._apply(item, adapter, verdict)
+            self._apply(page, verdict)
         except Dropped:
-            self._write(lambda recorder: recorder.dropped(verdict, document, item))
+            self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
             raise
         self._write(lambda recorder: recorder.passed(verdict, document))
 
@@ -330,15 +337,15 @@ class DedupPipeline:
         except Exception:
             self._failure("writing the journal")
 
-    def _apply(self, item: Any, adapter: ItemAdapter, verdict: Verdict) -> None:
+    def _apply(self, page: PageItem, verdict: Verdict) -> None:
         """Drop or mark the item as the settings want it, or let it be."""
         if self.options.action == "mark":
-            if not mark(adapter, verdict, self.options):
+            if not mark(page.adapter, verdict, page.names):
                 self._warn_once(
                     "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
                     "DEDUP_MARK_FIELD",
-                    type(item).__name__,
-                    self.options.mark_field,
+                    type(page.item).__name__,
+                    page.names.mark,
                 )
         elif verdict.outcome == DUPLICATE or (
             verdict.outcome == REVISIT and self.options.revisit == "drop"

@@ -164,7 +164,7 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
         source.identity,
         stored,
         attrs.asdict(telling),
-        attrs.asdict(attrs.evolve(options, index_url="memory:")),
+        attrs.asdict(attrs.evolve(options, index_url="memory:", items=())),
         Fingerprinter(options, 0).parameters,
     )
 

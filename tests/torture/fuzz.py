@@ -165,7 +165,7 @@ class Run:
 
     async def _one(self, number: int, item: Any) -> None:
         rng = random.Random(number)
-        document = to_document(ItemAdapter(item), self._options)
+        document = to_document(ItemAdapter(item), self._options.field_names)
         began = time.perf_counter()
         try:
             out = await self._pipeline.process_item(item)

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.entries import DROPS, Drop, Query
@@ -102,15 +103,26 @@ def item_of(drop: Drop, options: Options) -> dict[str, Any]:
     body = drop.body
     if body is not None and body.item is not None:
         item = dict(body.item)
-        if options.html_field in body.left_out and not item.get(options.text_field):
+        names = names_of(drop.item_type, options)
+        if names.html in body.left_out and names.text and not item.get(names.text):
             # The page's words came from the HTML, which is not kept.
-            item[options.text_field] = body.text
+            item[names.text] = body.text
         return item
     return {
         options.key_field: drop.key,
         options.title_field: drop.title,
         options.text_field: "" if body is None else body.text,
     }
+
+
+def names_of(item_type: str, options: Options) -> FieldNames:
+    """The fields of an item by the name of its class, which is all that the journal knows of it."""
+    for one in options.items:
+        name = one.path if isinstance(one.path, str) else one.path.__name__
+        names = one.names(options.field_names)
+        if names is not None and name.rpartition(".")[2] == item_type:
+            return names
+    return options.field_names
 
 
 def write_new(path: Path, text: str) -> None:

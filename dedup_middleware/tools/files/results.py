@@ -90,7 +90,9 @@ class JournalOutput:
     def dropped(self, row: Row, signed: Signed, verdict: Verdict, time: float) -> None:
         """A row was dropped."""
         document = _document(signed)
-        self._drops.append(make_drop(verdict, document, fields_of(row), self._options, time))
+        self._drops.append(
+            make_drop(verdict, document, fields_of(row), self._options.html_field, time)
+        )
         self._count(signed.key, time, f"{DROPPED}{verdict.reason}")
 
     def kept(self, signed: Signed, verdict: Verdict, time: float) -> None:

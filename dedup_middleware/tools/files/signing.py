@@ -63,7 +63,7 @@ class Signer:
             return Signed(error=f"no field {options.text_field!r} or {options.html_field!r}")
         if not isinstance(content[0], (str, list, type(None))):
             return Signed(error=f"field {options.text_field!r} is no text")
-        document = to_document(ItemAdapter(fields), options)
+        document = to_document(ItemAdapter(fields), options.field_names)
         if document is None:
             return Signed(error="neither a key nor any content")
         read = read_document(document, options.extractor)
