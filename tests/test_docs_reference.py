@@ -14,6 +14,7 @@ from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.methods import content, simhash
 from dedup_middleware.model.documents import Verdict, as_dict
+from dedup_middleware.plugin import signals
 from docs.picture import VIEWS
 from docs.reference import render
 from research import __main__ as research
@@ -92,6 +93,23 @@ def test_request_meta_is_left_alone() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             assert not (isinstance(node, ast.Attribute) and node.attr == "meta"), path
+
+
+def test_signals_are_documented() -> None:
+    """docs/signals.md lists each signal with the arguments that it is sent with, and no other."""
+    rows = re.findall(r"^\| `(dedup_\w+)` \|[^|]*\| (.*) \|$", text_of("signals.md"), re.M)
+    listed = {name: set(re.findall(r"`(\w+)`", arguments)) for name, arguments in rows}
+    sent: dict[str, set[str | None]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                "send_catch_log_async"
+            ):
+                sent[ast.unparse(node.args[0])] = {word.arg for word in node.keywords}
+    assert listed == sent
+    assert set(sent) == {name for name in vars(signals) if name.startswith("dedup_")}
+    explained = set(re.findall(r"^\| `(\w+)` \| [^|]*\|$", text_of("signals.md"), re.M))
+    assert explained == set.union(*listed.values())
 
 
 def test_methods_are_documented() -> None:

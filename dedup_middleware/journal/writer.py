@@ -26,7 +26,7 @@ from dedup_middleware.journal.entries import (
     plain_item,
 )
 from dedup_middleware.journal.opening import choose_journal
-from dedup_middleware.model.documents import NEW, Document, Verdict
+from dedup_middleware.model.documents import NEW, Document, Match, Verdict
 from dedup_middleware.model.keys import is_content_key
 
 logger = logging.getLogger(__name__)
@@ -297,16 +297,24 @@ def make_drop(
     )
 
 
+def near_match(verdict: Verdict) -> Match | None:
+    """The stored page that a new one is much like, or holds; None if there is none."""
+    if verdict.supersedes:
+        return verdict.supersedes[0]
+    near = verdict.nearest
+    return near if verdict.outcome == NEW and near and near.similarity >= NEAR else None
+
+
 def make_near(verdict: Verdict, document: Document, options: Options, time: float) -> Drop | None:
     """The entry of a page that is new and much like a stored one or holds it, None if neither.
 
     It shows where the threshold lies. Its item is stored, so only its text is written.
     """
-    near = verdict.nearest
-    if verdict.supersedes:
-        near, verdict = verdict.supersedes[0], attrs.evolve(verdict, reason=SUPERSEDES)
-    elif verdict.outcome != NEW or near is None or near.similarity < NEAR:
+    near = near_match(verdict)
+    if near is None:
         return None
+    if verdict.supersedes:
+        verdict = attrs.evolve(verdict, reason=SUPERSEDES)
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
     return make_drop(attrs.evolve(verdict, match=near), document, None, None, time)

@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, REVISIT, UNCHECKED
+from dedup_middleware.plugin.announcing import Announcer
 from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
@@ -92,6 +93,7 @@ class DedupPipeline:
         self._is_opening = False
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
+        self._announcer = Announcer(crawler)
         self._stats = crawler.stats  # read once: Scrapy checks every access
         self._warned: set[object] = set()
         self._closing: asyncio.Future[None] | None = None
@@ -199,6 +201,7 @@ class DedupPipeline:
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
         self._inflight.clear()
+        await self._announcer.close()
         try:
             if self._deduplicator is not None:
                 await self._deduplicator.close()
@@ -289,7 +292,7 @@ class DedupPipeline:
             return None
         if verdict is None:
             return None
-        self._record(verdict, document, page)
+        await self._record(verdict, document, page)
         return await self._supersede(verdict)
 
     async def _decide(
@@ -320,14 +323,16 @@ class DedupPipeline:
             self._failure(f"forgetting earlier versions of {verdict.key}")
             return verdict
 
-    def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Do what the verdict asks for, and write it down."""
+    async def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
+        """Do what the verdict asks for, write it down and announce it."""
         try:
             self._apply(page, verdict)
         except Dropped:
             self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
+            await self._announcer.send(page.item, verdict, dropped=True)
             raise
         self._write(lambda recorder: recorder.passed(verdict, document))
+        await self._announcer.send(page.item, verdict, dropped=False)
 
     def _write(self, write: Callable[[Recorder], None]) -> None:
         if self._recorder is None:

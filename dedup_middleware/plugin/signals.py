@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+#: An item is like a stored page. Receivers get ``item``, its ``verdict``, the ``kind``
+#: (``"duplicate"``, ``"revisit"`` or ``"near"``), the stored page (``match``), whether the item is
+#: ``dropped``, and ``spider``. They are called after the decision, in a task of their own.
+dedup_duplicate: Final = object()
+
 #: A stored item holds all words of pages that were stored before, and the index has forgotten these
 #: (``DEDUP_ON_FULLER = "replace"``). Receivers get ``item``, its ``verdict``, the ``keys`` of these
 #: pages, and ``spider``.
