@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
@@ -20,6 +21,7 @@ from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.itemclasses import ItemClasses, load_item_classes
+from dedup_middleware.plugin.itemnotes import Note, Notes
 from dedup_middleware.plugin.items import (
     PageFields,
     PageItem,
@@ -52,6 +54,11 @@ _UNSURE = (
     "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
     "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
 )
+_LOST_NOTES = (
+    "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
+    "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
+    "set the item's own fields (see 'Request meta' in docs/items.md)"
+)
 _WHY_UNSURE = {
     Doubt.NO_LINK: (
         "its process_item ran in a task or Deferred of its own and a later pipeline returned "
@@ -77,6 +84,8 @@ class DedupPipeline:
     Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML
     field; see ``docs/settings.md`` for the names. An error of the plugin is never raised as an item
     error.
+
+    :ivar notes: what requests say of items that are on their way to the pipeline
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class DedupPipeline:
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
         self._announcer = Announcer(crawler)
+        self.notes = Notes()
         self._stats = crawler.stats  # read once: Scrapy checks every access
         self._warned: set[object] = set()
         self._closing: asyncio.Future[None] | None = None
@@ -201,6 +211,9 @@ class DedupPipeline:
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
         self._inflight.clear()
+        if len(self.notes):
+            self._count("meta/lost", len(self.notes))
+            logger.warning(_LOST_NOTES, len(self.notes))
         await self._announcer.close()
         try:
             if self._deduplicator is not None:
@@ -227,13 +240,14 @@ class DedupPipeline:
         if self._deduplicator is None:
             self._count("skipped/no-item", 1)
             return item
+        note = self.notes.take(item)
         for ending in self._inflight.overdue():
             await self._settle(ending)
         page, fields = self._page(item)
         flying = self._inflight.enter(item, fields)
         try:
             if page is not None and fields is not None:
-                flying.verdict = await self._check(flying, page, fields)
+                flying.verdict = await self._check(flying, page, fields, note)
         finally:
             # Only now: tasks that the plugin itself starts must not hold the item.
             self._inflight.send_on(flying)
@@ -267,13 +281,13 @@ class DedupPipeline:
             return _UNREADABLE
 
     async def _check(
-        self, flying: ItemInFlight, page: PageItem, fields: PageFields
+        self, flying: ItemInFlight, page: PageItem, fields: PageFields, note: Note
     ) -> Verdict | None:
         """The verdict on an item that goes on; None if nothing is to be settled.
 
         :raises Dropped: the item goes no further
         """
-        if is_skipped(page.adapter, page.names):
+        if note.skip or is_skipped(page.adapter, page.names):
             self._count("skipped/opt-out", 1)
             return None
         if self._field_check is not None:
@@ -282,6 +296,8 @@ class DedupPipeline:
         if document is None:
             self._count("skipped/no-content", 1)
             return None
+        if note.key is not None:
+            document = attrs.evolve(document, key=note.key)
         try:
             document, verdict = await self._decide(flying, page, document)
         except asyncio.CancelledError:

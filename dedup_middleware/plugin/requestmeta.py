@@ -1,0 +1,85 @@
+"""Carries ``dedup_skip`` and ``dedup_key`` from the meta of a request to the items of its page.
+
+A pipeline does not see the response of an item. So a spider middleware notes what the request says
+of each item that a callback yields, and the pipeline takes the note when the very object arrives.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+
+from dedup_middleware.plugin.itemnotes import NOTHING, Note, Notes
+from dedup_middleware.plugin.pipeline import DedupPipeline
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+SKIP, KEY = "dedup_skip", "dedup_key"
+
+
+class RequestMeta:
+    """Spider middleware that reads ``dedup_skip`` and ``dedup_key``."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._notes: Notes | None = None
+        self._is_looked_up = False
+        self._has_warned = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy."""
+        return cls(crawler)
+
+    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
+        """Called by Scrapy with what a callback yields."""
+        for one in result:
+            # A callback may set the key itself, before it yields the item.
+            self._add(one, response)
+            yield one
+
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Called by Scrapy with what an asynchronous callback yields."""
+        async for one in result:
+            self._add(one, response)
+            yield one
+
+    def _add(self, one: Any, response: Response) -> None:
+        note = NOTHING if isinstance(one, Request) else self._read(response)
+        if note is NOTHING:
+            return
+        if not self._is_looked_up:
+            self._is_looked_up = True
+            pipeline = self._crawler.get_item_pipeline(DedupPipeline)
+            self._notes = None if pipeline is None else pipeline.notes
+        if self._notes is not None:
+            self._notes.add(one, note)
+
+    def _read(self, response: Response) -> Note:
+        request = response.request
+        meta = {} if request is None else request.meta
+        if SKIP not in meta and KEY not in meta:
+            return NOTHING
+        key = meta.get(KEY)
+        if key is not None and not (isinstance(key, str) and key.strip()):
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "request.meta[%r]=%r of %s can't be used: use a text that is not empty, or "
+                    "None. The items of such pages keep their own keys",
+                    KEY,
+                    key,
+                    response.url,
+                )
+            key = None
+        return Note(bool(meta.get(SKIP)), key)
