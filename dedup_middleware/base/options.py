@@ -332,6 +332,12 @@ class Options:
         "Keep the texts of stored pages too, in half of the journal's bytes at the most, so that "
         "a dropped page can be compared with them.",
     )
+    crawl_id: str = option(
+        "",
+        "str",
+        "Id of the crawl in the journal, in reports and in filters; empty: that of the job "
+        "(`SCRAPY_JOB` in the environment, as scrapyd sets it), or else the time of the start.",
+    )
     metrics_port: int = option(
         0,
         "int",

@@ -18,7 +18,7 @@ class JournalError(DedupError):
     """The journal can't be read or written; the message names it and the way out."""
 
 
-class Journal(ABC):
+class JournalStore(ABC):
     """Drops, texts of stored pages, and counters by the hour, under a cap on their bytes.
 
     Calls block, so a crawl makes them through :class:`.writer.JournalWriter`. All may raise

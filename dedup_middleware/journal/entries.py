@@ -111,7 +111,8 @@ class Drop:
     seconds since 1970. ``match`` is the key of the stored page and ``number`` its number in the
     index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
     (shingles) and ``figures`` (places) are as in :class:`~dedup_middleware.model.documents.Match`,
-    None without a match. ``item_type`` names the class of the item.
+    None without a match. ``item_type`` names the class of the item. ``spider`` and ``crawl`` (an
+    id) say which crawl decided, empty in journals of earlier versions and of batch runs.
     """
 
     id: str = ""
@@ -129,6 +130,8 @@ class Drop:
     figures: int | None = None
     tables: tuple[str, ...] = ()
     item_type: str = ""
+    spider: str = ""
+    crawl: str = ""
     body: Body | None = attrs.field(default=None, repr=False)
 
     @property
@@ -185,8 +188,8 @@ class Query:
     """Which drops are wanted: those that fit every part that is given.
 
     ``keys`` are those of dropped pages, ``matches`` those of stored ones and ``numbers`` their
-    numbers in the index; ``since`` and ``until``
-    are seconds since 1970, the end not included; ``limit`` takes the newest.
+    numbers in the index; ``spiders`` and ``crawls`` say who decided; ``since`` and ``until`` are
+    seconds since 1970, the end not included; ``limit`` takes the newest.
     """
 
     keys: frozenset[str] = frozenset()
@@ -195,6 +198,8 @@ class Query:
     hosts: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
     outcomes: frozenset[str] = frozenset()
+    spiders: frozenset[str] = frozenset()
+    crawls: frozenset[str] = frozenset()
     since: float | None = None
     until: float | None = None
     limit: int | None = None
@@ -208,6 +213,8 @@ class Query:
             and (not self.hosts or drop.host in self.hosts)
             and (not self.reasons or drop.reason in self.reasons)
             and (not self.outcomes or drop.outcome in self.outcomes)
+            and (not self.spiders or drop.spider in self.spiders)
+            and (not self.crawls or drop.crawl in self.crawls)
             and (self.since is None or drop.time >= self.since)
             and (self.until is None or drop.time < self.until)
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.base import Journal, JournalError
+from dedup_middleware.journal.base import JournalError, JournalStore
 
 _OFF = {"off", "false", "no", "0", "none", ""}
 _ON = {"on", "true", "yes", "1"}
 
 
-def choose_journal(options: Options) -> Journal | None:
+def choose_journal(options: Options) -> JournalStore | None:
     """The journal that ``DEDUP_JOURNAL`` names, not open yet; None if there is none.
 
     An index in memory has none unless a file is named: with it everything ends anyway.
@@ -31,7 +31,7 @@ def choose_journal(options: Options) -> Journal | None:
     return RedisJournal(options, max_bytes=options.journal_max_bytes)
 
 
-def _file(path: Path, options: Options) -> Journal:
+def _file(path: Path, options: Options) -> JournalStore:
     from dedup_middleware.journal.sqlite import SQLiteJournal
 
     return SQLiteJournal(path, max_bytes=options.journal_max_bytes)
@@ -46,7 +46,7 @@ def path_next_to(index: Path) -> Path:
     return index.with_name(f"{index.stem}.journal{index.suffix}")
 
 
-def open_journal(options: Options) -> Journal:
+def open_journal(options: Options) -> JournalStore:
     """The journal that ``DEDUP_JOURNAL`` names, open for reading; nothing is created.
 
     :raises JournalError: there is none, or it can't be read

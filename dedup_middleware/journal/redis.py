@@ -18,7 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.link import Call, RedisLink
 from dedup_middleware.index.redis.scripts import Script
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.journal.base import Journal, JournalError, kept_name
+from dedup_middleware.journal.base import JournalError, JournalStore, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
@@ -109,10 +109,15 @@ _DAYS = 31
 _DAY = 24 * HOUR
 _ENTRY = 60  # bytes of an entry without its payload
 _POINTER = b"@"  # before a page's number: names the field in which the page itself is
-_FIELDS = tuple(field.name for field in attrs.fields(Drop) if field.name not in {"id", "body"})
+# An entry has the field m with these values in this order, b with the body, and o with _ORIGIN,
+# which entries of earlier versions lack and which those versions do not read.
+_ORIGIN = ("spider", "crawl")
+_FIELDS = tuple(
+    field.name for field in attrs.fields(Drop) if field.name not in {"id", "body", *_ORIGIN}
+)
 
 
-class RedisJournal(Journal):
+class RedisJournal(JournalStore):
     """Drops in a stream inside the index's namespace.
 
     :param options: address, namespace, time-out and retries
@@ -130,7 +135,7 @@ class RedisJournal(Journal):
         self._line: Line | None = None
 
     def open(self, *, create: bool) -> None:
-        """See :meth:`.Journal.open`."""
+        """See :meth:`.JournalStore.open`."""
         self._line = Line(self._options, self.where, self._prefix.decode())
         try:
             if not create and not any(self._ask(*([b"EXISTS", key] for key in self._all_keys()))):
@@ -140,7 +145,7 @@ class RedisJournal(Journal):
             raise
 
     def close(self) -> None:
-        """See :meth:`.Journal.close`."""
+        """See :meth:`.JournalStore.close`."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -160,11 +165,14 @@ class RedisJournal(Journal):
         return self._line
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """See :meth:`.Journal.append`."""
+        """See :meth:`.JournalStore.append`."""
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
-            commands.append([b"XADD", stream, b"*", b"m", _meta(drop), b"b", _packed(drop)])
+            entry = [b"XADD", stream, b"*", b"m", _meta(drop), b"b", _packed(drop)]
+            if drop.spider or drop.crawl:
+                entry += [b"o", _json(drop, _ORIGIN)]
+            commands.append(entry)
         commands += self._keep(kept)
         for (hour, host, name), number in activity.items():
             day = self._key(f"day/{hour // _DAY}")
@@ -238,7 +246,7 @@ class RedisJournal(Journal):
         return int(length), int(used or 0)
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
-        """See :meth:`.Journal.drops`."""
+        """See :meth:`.JournalStore.drops`."""
         first = self._start(query)
         for number, fields in self._entries(first):
             drop = _drop(number, fields, bodies=bodies)
@@ -270,13 +278,13 @@ class RedisJournal(Journal):
             first = b"(" + part[-1][0]
 
     def body(self, drop_id: str) -> Body | None:
-        """See :meth:`.Journal.body`."""
+        """See :meth:`.JournalStore.body`."""
         number = drop_id.encode()
         (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
         return _drop(*found[0], bodies=True).body if found else None
 
     def kept(self, drop: Drop) -> Kept | None:
-        """See :meth:`.Journal.kept`."""
+        """See :meth:`.JournalStore.kept`."""
         name = kept_name(drop.match, drop.number).encode("utf-8", "replace")
         found = self._field(name)
         if found is None and drop.match is None:
@@ -300,7 +308,7 @@ class RedisJournal(Journal):
         return [self._key(f"day/{day}") for day in range(today - _DAYS, today + 2)]
 
     def hours(self) -> list[Hour]:
-        """See :meth:`.Journal.hours`."""
+        """See :meth:`.JournalStore.hours`."""
         activity: dict[tuple[int, str, str], int] = {}
         for reply in self._ask(*([b"HGETALL", key] for key in self._day_keys())):
             for field, number in _pairs(reply):
@@ -310,7 +318,7 @@ class RedisJournal(Journal):
         return to_hours(activity)
 
     def size(self) -> JournalSize:
-        """See :meth:`.Journal.size`."""
+        """See :meth:`.JournalStore.size`."""
         length, used = self._stream_size()
         chunks = self._chunks()
         names = self._ask(*([b"HKEYS", self._key(f"kept/{chunk}")] for chunk in chunks))
@@ -324,7 +332,11 @@ def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
 
 
 def _meta(drop: Drop) -> bytes:
-    return json.dumps([getattr(drop, name) for name in _FIELDS]).encode()
+    return _json(drop, _FIELDS)
+
+
+def _json(drop: Drop, names: Sequence[str]) -> bytes:
+    return json.dumps([getattr(drop, name) for name in names]).encode()
 
 
 def _packed(drop: Drop) -> bytes:
@@ -334,6 +346,8 @@ def _packed(drop: Drop) -> bytes:
 def _drop(number: bytes, fields: Any, *, bodies: bool) -> Drop:
     found = dict(_pairs(fields))
     values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
+    if b"o" in found:
+        values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
     values["tables"] = tuple(values["tables"])
     body = unpack_body(found[b"b"]) if bodies else None
     return Drop(id=number.decode(), **values, body=body)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dedup_middleware.base.newfiles import make_private
 from dedup_middleware.base.sqlitefile import Transaction, use_wal
-from dedup_middleware.journal.base import Journal, JournalError, kept_name
+from dedup_middleware.journal.base import JournalError, JournalStore, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
@@ -51,10 +51,18 @@ CREATE TABLE activity (
 CREATE TABLE total (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO total VALUES ('dropped', 0), ('kept', 0)
 """
+# Which crawl decided. A table of its own, so that earlier versions can use the same file.
+ORIGIN_SQL = """
+CREATE TABLE IF NOT EXISTS origin (
+    id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
+)
+"""
 _COLUMNS = (
     "id, time, key, title, outcome, reason, match, number, similarity, jaccard, distance, shared, "
-    "figures, tables, item_type"
+    "figures, spider, crawl, tables, item_type"
 )
+_DROPS = "dropped LEFT JOIN origin USING (id)"
+_DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
 # Bytes of a row without its texts: other columns, indexes, free space of the file's pages.
 _ROW = 120
 _PART = 500  # rows in one step
@@ -62,7 +70,7 @@ _ACTIVITY_HOURS = 400 * 24
 _BUSY = 5.0  # seconds to wait for other processes
 
 
-class SQLiteJournal(Journal):
+class SQLiteJournal(JournalStore):
     """Drops and kept texts in tables; each table loses its oldest rows when it is too large.
 
     :param path: the file; its folder is made if missing
@@ -74,9 +82,10 @@ class SQLiteJournal(Journal):
         self.where = str(path)
         self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
         self._db: sqlite3.Connection | None = None
+        self._drops = _DROPS
 
     def open(self, *, create: bool) -> None:
-        """See :meth:`.Journal.open`."""
+        """See :meth:`.JournalStore.open`."""
         try:
             if not create and not self.path.exists():
                 raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
@@ -115,13 +124,17 @@ class SQLiteJournal(Journal):
                 f"knows {SCHEMA}: name another file by DEDUP_JOURNAL"
             )
         use_wal(db, _BUSY)
+        if create:
+            db.execute(ORIGIN_SQL)
+        elif not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'origin'").fetchone():
+            self._drops = _DROPS_ALONE
         db.execute("PRAGMA synchronous = NORMAL")
 
     def _foreign(self) -> JournalError:
         return JournalError(f"{self.where} is no journal: name another file by DEDUP_JOURNAL")
 
     def close(self) -> None:
-        """See :meth:`.Journal.close`."""
+        """See :meth:`.JournalStore.close`."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -132,13 +145,14 @@ class SQLiteJournal(Journal):
         return self._db
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """See :meth:`.Journal.append`."""
+        """See :meth:`.JournalStore.append`."""
         # Packed before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
         try:
             with Transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)
+                _insert_origins(db, drops)
                 _replace(db, kept_rows)
                 db.executemany(
                     "INSERT INTO activity VALUES (?, ?, ?, ?) ON CONFLICT (hour, host, name) "
@@ -147,6 +161,7 @@ class SQLiteJournal(Journal):
                 )
                 for table, limit in self._limits.items():
                     _trim(db, table, limit)
+                db.execute("DELETE FROM origin WHERE id < (SELECT min(id) FROM dropped)")
                 if activity:
                     newest = max(hour for hour, _, _ in activity)
                     oldest = newest - _ACTIVITY_HOURS * HOUR
@@ -155,13 +170,14 @@ class SQLiteJournal(Journal):
             raise JournalError(f"the journal {self.where} can't be written: {error}") from error
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
-        """See :meth:`.Journal.drops`."""
+        """See :meth:`.JournalStore.drops`."""
         condition, values = _condition(query)
         columns = f"{_COLUMNS}, body" if bodies else f"{_COLUMNS}, NULL"
         last = self._start(query, condition, values)
         while True:
             rows = self._rows(
-                f"SELECT {columns} FROM dropped WHERE {condition} AND id > ? ORDER BY id LIMIT ?",
+                f"SELECT {columns} FROM {self._drops} WHERE {condition} AND id > ? "
+                "ORDER BY id LIMIT ?",
                 (*values, last, _PART),
             )
             for row in rows:
@@ -175,18 +191,18 @@ class SQLiteJournal(Journal):
         if query.limit is None:
             return 0
         rows = self._rows(
-            f"SELECT id FROM dropped WHERE {condition} ORDER BY id DESC LIMIT 1 OFFSET ?",
+            f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC LIMIT 1 OFFSET ?",
             (*values, query.limit),
         )
         return int(rows[0][0]) if rows else 0
 
     def body(self, drop_id: str) -> Body | None:
-        """See :meth:`.Journal.body`."""
+        """See :meth:`.JournalStore.body`."""
         rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
         return unpack_body(rows[0][0]) if rows else None
 
     def kept(self, drop: Drop) -> Kept | None:
-        """See :meth:`.Journal.kept`."""
+        """See :meth:`.JournalStore.kept`."""
         # A near page is known by its number alone, whatever name the index keeps of it.
         place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
         rows = self._rows(
@@ -200,12 +216,12 @@ class SQLiteJournal(Journal):
         return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
 
     def hours(self) -> list[Hour]:
-        """See :meth:`.Journal.hours`."""
+        """See :meth:`.JournalStore.hours`."""
         rows = self._rows("SELECT hour, host, name, value FROM activity", ())
         return to_hours({(hour, host, name): value for hour, host, name, value in rows})
 
     def size(self) -> JournalSize:
-        """See :meth:`.Journal.size`."""
+        """See :meth:`.JournalStore.size`."""
         (drops,), (kept,) = self._rows(
             "SELECT count(*) FROM dropped UNION ALL SELECT count(*) FROM kept", ()
         )
@@ -234,6 +250,7 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
     texts = [_text(value) for value in (drop.key, drop.host, drop.title)]
     match = None if drop.match is None else _text(drop.match)
     used = _ROW + len(body) + sum(len(text.encode()) for text in (*texts, match or "")) * 2
+    used += sum(len(text.encode()) for text in _origin(drop))
     return (
         drop.time, *texts, drop.outcome, drop.reason, match, drop.number, drop.similarity,
         drop.jaccard, drop.distance, drop.shared, drop.figures, " ".join(drop.tables),
@@ -242,7 +259,7 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
 
 
 def _drop(row: tuple[Any, ...]) -> Drop:
-    (number, *values, tables, item_type, body) = row
+    (number, *values, spider, crawl, tables, item_type, body) = row
     names = (
         "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
         "distance", "shared", "figures",
@@ -252,8 +269,25 @@ def _drop(row: tuple[Any, ...]) -> Drop:
         **dict(zip(names, values, strict=True)),
         tables=tuple(tables.split()),
         item_type=item_type,
+        spider=spider or "",
+        crawl=crawl or "",
         body=None if body is None else unpack_body(body),
     )
+
+
+def _origin(drop: Drop) -> tuple[str, str]:
+    return _text(drop.spider), _text(drop.crawl)
+
+
+def _insert_origins(db: sqlite3.Connection, drops: Sequence[Drop]) -> None:
+    """Write which crawl made the drops that were inserted last in this transaction."""
+    if not any(drop.spider or drop.crawl for drop in drops):
+        return
+    # Their ids are consecutive: the transaction is the only one that writes.
+    (last,) = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'dropped'").fetchone()
+    numbered = enumerate(drops, last - len(drops) + 1)
+    rows = ((number, *_origin(drop)) for number, drop in numbered if drop.spider or drop.crawl)
+    db.executemany("INSERT OR REPLACE INTO origin VALUES (?, ?, ?)", rows)
 
 
 def _kept_row(page: Kept) -> tuple[Any, ...]:
@@ -319,6 +353,8 @@ def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
         ("host", query.hosts),
         ("reason", query.reasons),
         ("outcome", query.outcomes),
+        ("spider", query.spiders),
+        ("crawl", query.crawls),
     ):
         if wanted:
             parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")

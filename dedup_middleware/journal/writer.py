@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.base import Journal, JournalError
+from dedup_middleware.journal.base import JournalError, JournalStore
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -61,7 +61,7 @@ class JournalWriter:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: JournalStore,
         count: Count,
         *,
         max_chars: int = 50_000_000,
@@ -225,10 +225,17 @@ NEAR = 0.5  # similarity from which a page that was let through is worth a look
 
 
 class Recorder:
-    """Writes down what becomes of pages; does nothing with ``DEDUP_JOURNAL=off``."""
+    """Writes down what becomes of pages; does nothing with ``DEDUP_JOURNAL=off``.
 
-    def __init__(self, options: Options, count: Count) -> None:
+    :param spider: name of the spider
+    :param crawl: id of the crawl
+    """
+
+    def __init__(
+        self, options: Options, count: Count, *, spider: str = "", crawl: str = ""
+    ) -> None:
         self._options = options
+        self._spider, self._crawl = spider, crawl
         journal = choose_journal(options)
         self._writer = None if journal is None else JournalWriter(journal, count)
         if self._writer is not None:
@@ -239,13 +246,17 @@ class Recorder:
     ) -> None:
         """An item was dropped; all of it but the raw HTML is kept."""
         if self._writer is not None:
-            self._writer.drop(make_drop(verdict, document, item, html_field, self._writer.clock()))
+            drop = make_drop(verdict, document, item, html_field, self._writer.clock())
+            self._writer.drop(self._signed(drop))
 
     def passed(self, verdict: Verdict, document: Document) -> None:
         """An item was looked at and goes on."""
         if self._writer is not None:
             near = make_near(verdict, document, self._options, self._writer.clock())
-            self._writer.passed(verdict.key, near)
+            self._writer.passed(verdict.key, None if near is None else self._signed(near))
+
+    def _signed(self, drop: Drop) -> Drop:
+        return attrs.evolve(drop, spider=self._spider, crawl=self._crawl)
 
     def stored(self, verdict: Verdict) -> None:
         """Record that an item that was checked is stored."""

@@ -31,7 +31,7 @@ from dedup_middleware.plugin.items import (
     mark,
     read_fields,
 )
-from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
+from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 from dedup_middleware.plugin.summary import Summary
 
@@ -145,6 +145,8 @@ class DedupPipeline:
         from dedup_middleware.plugin.counting import counted
         from dedup_middleware.plugin.notices import FieldCheck
 
+        spider = "" if self.crawler.spider is None else self.crawler.spider.name
+        crawl = crawl_id(self.options)
         self._is_opening = True
         try:
             self._classes = load_item_classes(self.options)
@@ -170,7 +172,7 @@ class DedupPipeline:
         finally:
             self._is_opening = False
         self._field_check = FieldCheck(self.crawler.settings)
-        self._recorder = Recorder(self.options, self._count)
+        self._recorder = Recorder(self.options, self._count, spider=spider, crawl=crawl)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
             self._summary = Summary(self.crawler.stats, interval, self._report_counts)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,13 @@ def options_from_settings(settings: BaseSettings) -> Options:
 
 def _default_url() -> str:
     return f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
+
+
+def crawl_id(options: Options) -> str:
+    """The id of the crawl that begins: the one given, that of the job, or one made of the time."""
+    # Two crawls may begin within a second.
+    made = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
+    return options.crawl_id or os.environ.get("SCRAPY_JOB", "") or made
 
 
 def make_data_folder(settings: BaseSettings, options: Options) -> None:

@@ -52,13 +52,16 @@ def lines(path: Path) -> list[dict[str, Any]]:
         (["--reason", "exact-copy"], ["two/1", "three/1"]),
         (["--host", "two.example", "--reason", "exact-copy"], ["two/1"]),
         (["--since", "1h", "--until", "2999-01-01"], ["two/1", "two/2", "three/1"]),
+        (["--crawl", "today"], ["two/1", "two/2", "three/1"]),
+        (["--spider", "other"], None),
+        (["--crawl", "never"], None),
         (["--host", "one.example"], None),
         (["--until", "1h"], None),
     ],
 )
 def test_choice_of_pages(tmp_path: Path, arguments: list[str], expected: list[str] | None) -> None:
-    """By key, host, reason and time; the newest drop of each key; nothing found is exit code 1."""
-    made = settings_for(tmp_path)
+    """By key, host, reason, crawl and time; the newest drop of each key; nothing found: code 1."""
+    made = {**settings_for(tmp_path), "DEDUP_CRAWL_ID": "today"}
     crawl(
         made, item("one.example", 1), item("one.example", 2), item("two.example", 1),
         item("two.example", 2, text=article(2)[8:]), item("three.example", 1),

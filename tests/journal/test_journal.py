@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from dedup_middleware import Options
-from dedup_middleware.journal.base import Journal, JournalError
+from dedup_middleware.journal.base import JournalError, JournalStore
 from dedup_middleware.journal.entries import Body, Drop, Hour, Kept, Query
 from dedup_middleware.journal.opening import choose_journal, open_journal
 from dedup_middleware.journal.redis import RedisJournal
@@ -59,7 +59,7 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> Options:
 
 
 @pytest.fixture
-def journal(options: Options) -> Iterator[Journal]:
+def journal(options: Options) -> Iterator[JournalStore]:
     """An empty journal."""
     made = choose_journal(options)
     assert made is not None
@@ -68,7 +68,7 @@ def journal(options: Options) -> Iterator[Journal]:
         yield made
 
 
-def test_what_is_written_is_read(journal: Journal, options: Options) -> None:
+def test_what_is_written_is_read(journal: JournalStore, options: Options) -> None:
     """A drop comes back whole, with its item, by whoever opens the journal later."""
     written = make_drop(1, body=Body("正文", {"url": "u", "n": 1, "body": "正文"}, ("html",)))
     journal.append([written], [], {})
@@ -83,7 +83,7 @@ def test_what_is_written_is_read(journal: Journal, options: Options) -> None:
         assert reader.body("999999") is None
 
 
-def test_queries(journal: Journal) -> None:
+def test_queries(journal: JournalStore) -> None:
     """Drops are found by key, stored page, host, reason, outcome and time; oldest first."""
     journal.append(
         [
@@ -111,7 +111,70 @@ def test_queries(journal: Journal) -> None:
     assert numbers(limit=1, hosts=frozenset({"copy.example"}), until=NOW + 4) == [3]
 
 
-def test_many_drops_are_read_in_parts(journal: Journal) -> None:
+def test_spider_and_crawl(journal: JournalStore) -> None:
+    """Both come back and can be asked for; drops without them are there as before."""
+    journal.append(
+        [
+            make_drop(1),
+            make_drop(2, spider="news", crawl="c1"),
+            make_drop(3, spider="shop", crawl="c1"),
+        ],
+        [],
+        {},
+    )
+    journal.append([make_drop(4, spider="news", crawl="c2")], [], {})
+    found = [(drop.number, drop.spider, drop.crawl) for drop in journal.drops()]
+    assert found == [(1, "", ""), (2, "news", "c1"), (3, "shop", "c1"), (4, "news", "c2")]
+    for query, numbers in (
+        (Query(spiders=frozenset({"news"})), [2, 4]),
+        (Query(crawls=frozenset({"c1"})), [2, 3]),
+        (Query(spiders=frozenset({"news"}), crawls=frozenset({"c1", "c2"}), limit=1), [4]),
+        (Query(spiders=frozenset({"none"})), []),
+    ):
+        assert [drop.number for drop in journal.drops(query)] == numbers
+
+
+def test_file_of_an_earlier_version(tmp_path: Path) -> None:
+    """It has no table of spiders: it is read as it is, and gets one when it is written."""
+    path = tmp_path / "journal.db"
+    journal = SQLiteJournal(path, max_bytes=10**6)
+    journal.open(create=True)
+    with journal:
+        journal.append([make_drop(1)], [], {})
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE origin")
+    db.close()
+    journal = SQLiteJournal(path, max_bytes=10**6)
+    journal.open(create=False)
+    with journal:
+        (old,) = journal.drops(bodies=True)
+        assert (old.key, old.spider, old.crawl) == ("https://copy.example/1", "", "")
+        assert list(journal.drops(Query(spiders=frozenset({"news"})))) == []
+    journal = SQLiteJournal(path, max_bytes=10**6)
+    journal.open(create=True)
+    with journal:
+        journal.append([make_drop(2, spider="news", crawl="c")], [], {})
+        assert [drop.spider for drop in journal.drops()] == ["", "news"]
+
+
+def test_origins_go_with_their_drops(tmp_path: Path) -> None:
+    """The names of crawls do not outlive the drops that they belong to."""
+    path = tmp_path / "journal.db"
+    journal = SQLiteJournal(path, max_bytes=100_000)
+    journal.open(create=True)
+    with journal:
+        for start in range(0, 400, 50):
+            several = range(start, start + 50)
+            journal.append([make_drop(n, spider="s", crawl=str(n)) for n in several], [], {})
+        left = list(journal.drops())
+    assert 0 < len(left) < 400
+    assert all(drop.crawl == str(drop.number) for drop in left)
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM origin").fetchone() == (len(left),)
+    db.close()
+
+
+def test_many_drops_are_read_in_parts(journal: JournalStore) -> None:
     """More drops than one step reads come in order, each once."""
     journal.append([make_drop(n, body=Body("")) for n in range(1100)], [], {})
     times = [drop.time for drop in journal.drops()]
@@ -119,7 +182,7 @@ def test_many_drops_are_read_in_parts(journal: Journal) -> None:
     assert [drop.time for drop in journal.drops(Query(limit=700))] == times[-700:]
 
 
-def test_text_of_the_stored_page(journal: Journal) -> None:
+def test_text_of_the_stored_page(journal: JournalStore) -> None:
     """It is found by key, or by number if the index keeps no name; its last text counts."""
     unnamed = make_kept(7, key="text:0123")
     journal.append([], [make_kept(1), unnamed], {})
@@ -159,7 +222,7 @@ def test_text_of_a_page_that_is_stored_anew(tmp_path: Path) -> None:
     assert sizes[1][0] == 700
 
 
-def test_counters_by_hour(journal: Journal) -> None:
+def test_counters_by_hour(journal: JournalStore) -> None:
     """Counts of several writers add up, by hour and host."""
     hour = int(NOW) // 3600 * 3600
     journal.append([], [], {(hour, "a.example", "seen"): 3, (hour, "b.example", "seen"): 1})

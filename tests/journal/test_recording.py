@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
+from tests.itemcrawl import Crawled, crawl
 from tests.test_pipeline import Crawl, make_crawler
 from tests.texts import article
 
@@ -252,3 +253,28 @@ def _until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+async def test_spider_and_id_of_the_crawl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each decision names them; the id is the one set, that of the job, or one for each crawl."""
+    path = tmp_path / "j.db"
+
+    async def source(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for host in ("a", "b"):
+            yield {"url": f"https://{host}.example/1", "text": article(1)}
+
+    async def run(**settings: Any) -> None:
+        await crawl(source, {}, **{"DEDUP_JOURNAL": str(path), **settings})
+
+    monkeypatch.setenv("SCRAPY_JOB", "job-7")
+    await run()
+    await run(DEDUP_CRAWL_ID="mine")
+    monkeypatch.delenv("SCRAPY_JOB")
+    await run()
+    await run()
+    with open_journal(Options(journal=str(path))) as journal:
+        drops = list(journal.drops())
+    assert {drop.spider for drop in drops} == {"items"}
+    crawls = [drop.crawl for drop in drops]
+    assert crawls[:2] == ["job-7", "mine"]
+    assert len(crawls) == len(set(crawls)) == 4

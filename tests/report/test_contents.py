@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import Limits, collect
 from dedup_middleware.tools.report.page import ReportError, render, write
@@ -56,6 +57,23 @@ def test_the_newest_decisions_are_shown(journal: SQLiteJournal) -> None:
     made = contents(journal, Limits(decisions=3))
     assert made["pages"]["key"] == [drop.key for drop in DROPS[-3:]]
     assert made["total"] == len(DROPS)
+
+
+def test_chosen_decisions(journal: SQLiteJournal) -> None:
+    """By any filter; counters by hour are left out where they do not tell apart what it does."""
+    whole = contents(journal)
+    host = whole["hosts"][whole["pages"]["host"][0]]
+    chosen = collect(
+        journal, query=Query(hosts=frozenset({host})), threshold=0.8, about={}, now=0.0
+    )
+    places = [number for number in whole["pages"]["host"] if whole["hosts"][number] == host]
+    assert len(chosen["pages"]["key"]) == len(places)
+    assert 0 < len(places) < len(whole["pages"]["key"])
+    assert {chosen["hosts"][hour[1]] for hour in chosen["hours"]} <= {host}
+    none = collect(
+        journal, query=Query(spiders=frozenset({"none"})), threshold=0.8, about={}, now=0.0
+    )
+    assert (none["pages"]["key"], none["hours"]) == ([], [])
 
 
 def test_similarity_is_rounded_down(journal: SQLiteJournal) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dedup_middleware.journal.base import Journal
+from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.tools.commands.context import (
@@ -61,7 +61,7 @@ class Command(Subcommand):
         return OK
 
 
-def _cluster(journal: Journal, dropped: list[Drop]) -> dict[str, Any]:
+def _cluster(journal: JournalStore, dropped: list[Drop]) -> dict[str, Any]:
     """The stored page of drops that all name the same one."""
     kept = journal.kept(dropped[0])
     name = dropped[0].match if kept is None else kept.key

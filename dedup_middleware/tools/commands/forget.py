@@ -26,7 +26,7 @@ class Command(Subcommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of the command."""
-        add_selection(parser, reasons=False)
+        add_selection(parser, journal=False)
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:

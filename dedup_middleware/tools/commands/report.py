@@ -14,8 +14,10 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     add_row,
+    moment,
     plain_table,
 )
+from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,6 +42,7 @@ class Command(Subcommand):
         parser.add_argument(
             "--texts", type=float, default=24, metavar="MB", help="texts for the side-by-side view"
         )
+        add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
@@ -56,16 +59,19 @@ class Command(Subcommand):
         options = context.options
         method = choose_method(options)
         threshold = method.threshold
+        query = to_query(arguments)
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
         with open_journal(options) as journal, context.progress("decisions") as progress:
             contents = collect(
                 journal,
+                query=query,
                 threshold=threshold,
                 about={
                     "DEDUP_JOURNAL": journal.where,
                     "DEDUP_NAMESPACE": options.namespace,
                     "DEDUP_METHOD": options.method,
                     "DEDUP_THRESHOLD": f"{threshold:g}",
+                    **_choice(arguments),
                 },
                 now=time.time(),
                 limits=limits,
@@ -82,6 +88,17 @@ class Command(Subcommand):
 
         context.say(state, lambda: _show(state))
         return OK
+
+
+def _choice(arguments: argparse.Namespace) -> dict[str, str]:
+    """The filters of the report, as its reader sees them."""
+    chosen = {
+        f"--{name}": ", ".join(getattr(arguments, name))
+        for name in ("key", "host", "reason", "spider", "crawl")
+    }
+    times = {"--since": arguments.since, "--until": arguments.until}
+    chosen |= {name: moment(value) for name, value in times.items() if value is not None}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def _show(state: dict[str, Any]) -> Table:

@@ -45,7 +45,7 @@ class Command(Subcommand):
         parser.add_argument(
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
-        add_selection(parser, reasons=True)
+        add_selection(parser, journal=True)
         parser.add_argument("--all", action="store_true", help="everything that the journal holds")
         parser.add_argument(
             "--no-index", action="store_true", help="do not enter them into the index as stored"
@@ -54,7 +54,10 @@ class Command(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
         if is_everything(arguments) and not arguments.all:
-            raise CommandError("choose pages: --key, --host, --since, --until, --reason or --all")
+            raise CommandError(
+                "choose pages: --key, --host, --since, --until, --reason, --spider, --crawl "
+                "or --all"
+            )
         query = attrs.evolve(to_query(arguments), outcomes=DROPS)
         drops = newest(context.options, query)
         if not drops:

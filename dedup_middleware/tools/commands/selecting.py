@@ -72,10 +72,10 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-def add_selection(parser: argparse.ArgumentParser, *, reasons: bool) -> None:
+def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
     """Arguments that choose pages.
 
-    :param reasons: with ``--reason``, which only a journal holds
+    :param journal: with ``--reason``, ``--spider`` and ``--crawl``, which only a journal holds
     """
     group = parser.add_argument_group("which pages (all that are given must fit)")
     group.add_argument("--key", action="append", default=[], help="a page; repeat for more")
@@ -87,8 +87,10 @@ def add_selection(parser: argparse.ArgumentParser, *, reasons: bool) -> None:
         help="from this time on: 2026-05-31T08:00, or 2h",
     )
     group.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
-    if reasons:
+    if journal:
         group.add_argument("--reason", action="append", default=[], help="dropped for it; repeat")
+        group.add_argument("--spider", action="append", default=[], help="by this spider; repeat")
+        group.add_argument("--crawl", action="append", default=[], help="in the crawl of this id")
 
 
 def parse_time(text: str) -> float:
@@ -116,6 +118,8 @@ def to_query(arguments: argparse.Namespace) -> Query:
         keys=frozenset(arguments.key),
         hosts=frozenset(host.lower() for host in arguments.host),
         reasons=frozenset(getattr(arguments, "reason", [])),
+        spiders=frozenset(getattr(arguments, "spider", [])),
+        crawls=frozenset(getattr(arguments, "crawl", [])),
         since=arguments.since,
         until=arguments.until,
     )

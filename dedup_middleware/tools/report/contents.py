@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.journal.base import Journal
-from dedup_middleware.journal.entries import Drop, Hour, Query, host_of
+from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.entries import HOUR, Drop, Hour, Query, host_of
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, required
 from dedup_middleware.methods.content_evidence import ContentByEvidence
@@ -93,8 +93,9 @@ class _Names:
 
 
 def collect(
-    journal: Journal,
+    journal: JournalStore,
     *,
+    query: Query = Query(),  # noqa: B008
     threshold: float,
     about: dict[str, str],
     now: float,
@@ -104,6 +105,7 @@ def collect(
 ) -> dict[str, Any]:
     """Everything that the report shows, as values of JSON.
 
+    :param query: which decisions; counters by hour are shown only where it chooses by host and time
     :param threshold: similarity from which on a page was dropped
     :param about: names and values of the settings that are shown
     :param now: seconds since 1970 at which the report was made
@@ -113,7 +115,7 @@ def collect(
     """
     report = progress or (lambda _: None)
     drops: list[Drop] = []
-    for drop in journal.drops(Query(limit=limits.decisions)):
+    for drop in journal.drops(attrs.evolve(query, limit=limits.decisions)):
         drops.append(drop)
         if len(drops) % 1000 == 0:
             report(len(drops))
@@ -151,12 +153,25 @@ def collect(
             "text": _stored_texts(chosen, match, len(stored)),
         },
         "texts": texts.all,
-        "hours": [_hour(hour, hosts, reasons) for hour in journal.hours()],
+        "hours": [_hour(hour, hosts, reasons) for hour in _hours(journal, query)],
         "hosts": hosts.all(),
         "outcomes": outcomes.all(),
         "reasons": reasons.all(),
         "tables": tables.all(),
     }
+
+
+def _hours(journal: JournalStore, query: Query) -> Iterator[Hour]:
+    """The counters of the hours that a query chooses; they do not say more than hour and host."""
+    if attrs.evolve(query, hosts=frozenset(), since=None, until=None) != Query():
+        return
+    for hour in journal.hours():
+        if (
+            (not query.hosts or hour.host in query.hosts)
+            and (query.since is None or hour.hour + HOUR > query.since)
+            and (query.until is None or hour.hour < query.until)
+        ):
+            yield hour
 
 
 def _rounded(value: float | None) -> float | None:
@@ -208,7 +223,7 @@ class _Pair:
 
 
 def _texts_of(
-    journal: Journal, drops: Sequence[Drop], threshold: float, texts: _Texts
+    journal: JournalStore, drops: Sequence[Drop], threshold: float, texts: _Texts
 ) -> Iterator[tuple[int, _Pair]]:
     """Texts of pairs, in the order of :func:`_order`, up to the limit."""
     for i in _order(drops, threshold):
