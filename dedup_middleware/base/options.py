@@ -17,6 +17,7 @@ from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_classes
 from dedup_middleware.base.settingfields import (
     between,
+    clusters_check,
     hexadecimal,
     hide_password,
     index_url_check,
@@ -337,6 +338,17 @@ class Options:
         "str",
         "Id of the crawl in the journal, in reports and in filters; empty: that of the job "
         "(`SCRAPY_JOB` in the environment, as scrapyd sets it), or else the time of the start.",
+    )
+    clusters: str = option(
+        "",
+        "str",
+        "File that gets, at the end of a crawl, the stored pages with the mirrors that the crawl "
+        "found: JSON lines, CSV or Parquet, by its suffix; `%(name)s`, `%(time)s` and `%(crawl)s` "
+        "in it stand for the spider, the time of the start and the crawl's id. Empty: none.",
+        clusters_check,
+    )
+    clusters_near: bool = option(
+        False, "bool", "Write near misses into that file too: new pages that a stored one is like."
     )
     metrics_port: int = option(
         0,

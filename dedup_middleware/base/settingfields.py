@@ -21,6 +21,9 @@ SCHEMES = (
     "unix://",
 )
 
+#: of files of clusters, by which their format is chosen
+CLUSTER_SUFFIXES = (".jsonl", ".jl", ".csv", ".parquet")
+
 _T = TypeVar("_T")
 
 
@@ -137,6 +140,14 @@ _NO_CREDENTIALS: Final = re.compile(
     r"(?!redis|unix)[a-z][a-z+]*://[a-z][\w.-]*(?:/[\w.-]*)*", re.ASCII
 )
 _SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?username|ssl_\w+)=.*")
+
+
+def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: the path of a file of clusters, or empty."""
+    if "\0" in value:
+        raise fail(attribute, value, "take the NUL character out of the path")
+    if value and not value.lower().endswith(CLUSTER_SUFFIXES):
+        raise fail(attribute, value, f"name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
 
 
 def hide_password(url: str) -> str:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dedup_middleware.index.base import Index
     from dedup_middleware.journal.writer import Recorder
     from dedup_middleware.model.documents import Document, Verdict
+    from dedup_middleware.plugin.clusterfeed import ClusterFeed
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -96,6 +97,7 @@ class DedupPipeline:
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._recorder: Recorder | None = None
+        self._clusters: ClusterFeed | None = None
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
@@ -142,6 +144,7 @@ class DedupPipeline:
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
         from dedup_middleware.journal.writer import Recorder
+        from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.counting import counted
         from dedup_middleware.plugin.notices import FieldCheck
 
@@ -150,6 +153,8 @@ class DedupPipeline:
         self._is_opening = True
         try:
             self._classes = load_item_classes(self.options)
+            if self.options.clusters:
+                self._clusters = ClusterFeed(self.options, spider, crawl, self._count)
             self._exporter = self._make_exporter()
             make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._count)
@@ -224,6 +229,8 @@ class DedupPipeline:
             self._failure("closing the index")
         if self._recorder is not None:
             await self._recorder.close()
+        if self._clusters is not None:
+            await asyncio.to_thread(self._clusters.write)
         if self._summary is not None:
             self._summary.stop()
         if self._exporter is not None:
