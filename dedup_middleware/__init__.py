@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dedup_middleware.base.options import Options
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.core.fingerprinter import Fingerprinter
+    from dedup_middleware.journal.access import Journal
+    from dedup_middleware.journal.base import JournalError
+    from dedup_middleware.journal.clusters import Cluster, Mirror
+    from dedup_middleware.journal.entries import Drop
     from dedup_middleware.model.documents import Document, Match, Verdict
     from dedup_middleware.model.fingerprint import Fingerprint
     from dedup_middleware.plugin.addon import Addon
@@ -27,15 +31,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Addon",
+    "Cluster",
     "DedupError",
     "DedupPipeline",
     "Deduplicator",
     "Document",
+    "Drop",
     "Fingerprint",
     "Fingerprinter",
     "IndexRefusedError",
     "IndexUnavailableError",
+    "Journal",
+    "JournalError",
     "Match",
+    "Mirror",
     "NearDuplicate",
     "Options",
     "OptionsError",
@@ -44,15 +53,20 @@ __all__ = [
 
 _HOMES = {
     "Addon": "plugin.addon",
+    "Cluster": "journal.clusters",
     "DedupError": "base.errors",
     "DedupPipeline": "plugin.pipeline",
     "Deduplicator": "core.deduplicator",
     "Document": "model.documents",
+    "Drop": "journal.entries",
     "Fingerprint": "model.fingerprint",
     "Fingerprinter": "core.fingerprinter",
     "IndexRefusedError": "base.errors",
     "IndexUnavailableError": "base.errors",
+    "Journal": "journal.access",
+    "JournalError": "journal.base",
     "Match": "model.documents",
+    "Mirror": "journal.clusters",
     "NearDuplicate": "plugin.exceptions",
     "Options": "base.options",
     "OptionsError": "base.errors",

@@ -12,6 +12,7 @@ import dedup_middleware
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.evaluation import __main__ as evaluation
+from dedup_middleware.journal import access
 from dedup_middleware.methods import content, simhash
 from dedup_middleware.model.documents import Verdict, as_dict
 from dedup_middleware.plugin import requestmeta, signals
@@ -113,6 +114,26 @@ def test_signals_are_documented() -> None:
     assert set(sent) == {name for name in vars(signals) if name.startswith("dedup_")}
     explained = set(re.findall(r"^\| `(\w+)` \| [^|]*\|$", text_of("signals.md"), re.M))
     assert explained == set.union(*listed.values())
+
+
+def test_journal_is_documented() -> None:
+    """docs/journal.md lists methods, filters and the attributes of what they give."""
+    page = text_of("journal.md")
+
+    def listed(head: str) -> set[str]:
+        section = page.split(head)[1].split("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \|", section, re.M)
+        return {name for row in rows for name in re.findall(r"`(\w+)", row)}
+
+    methods = {name for name in vars(dedup_middleware.Journal) if not name.startswith("_")}
+    assert listed("# The journal in Python") == methods
+    assert listed("## Filters") == set(access.Filters.__annotations__)
+    for name in ("Drop", "Cluster"):
+        one = getattr(dedup_middleware, name)
+        assert listed(f"## {name}\n") == {f.name for f in attrs.fields(one)} | {"host"}
+    last = page.split("A mirror has")[1]
+    for field in attrs.fields(dedup_middleware.Mirror):
+        assert f"`{field.name}`" in last
 
 
 def test_methods_are_documented() -> None:

@@ -1,0 +1,180 @@
+"""Reading a journal from Python, with or without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import SCHEMES
+from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.clusters import Cluster, collect_clusters, is_near_miss
+from dedup_middleware.journal.entries import DROPS, Drop, Kept, Query
+from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.model.documents import NEW
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+_PART = 500  # entries that a thread reads before the event loop goes on
+
+
+class Filters(TypedDict, total=False):
+    """Which pages are wanted: those that fit every filter that is given.
+
+    ``keys``, ``hosts``, ``reasons``, ``spiders`` and ``crawls`` are one text or several, those of
+    the page that was decided. ``since`` and ``until`` (not included) are seconds since 1970 or
+    datetimes; a datetime without a zone is one of this machine's.
+    """
+
+    keys: str | Iterable[str]
+    hosts: str | Iterable[str]
+    reasons: str | Iterable[str]
+    spiders: str | Iterable[str]
+    crawls: str | Iterable[str]
+    since: float | datetime.datetime
+    until: float | datetime.datetime
+
+
+class Reading(Generic[T]):
+    """Entries of a journal, for ``for`` and for ``async for``; each loop reads them anew.
+
+    ``async for`` reads in a thread, some hundred entries at a time.
+    """
+
+    def __init__(self, start: Callable[[], Iterator[T]]) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[T]:
+        return self._start()
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        entries = self._start()
+        while part := await asyncio.to_thread(_part, entries):
+            for one in part:
+                yield one
+
+
+def _part(entries: Iterator[T]) -> list[T]:
+    return list(itertools.islice(entries, _PART))
+
+
+class Journal:
+    """The journal of an index, read only.
+
+    It is opened when it is first read, and nothing is created. Use it as a context manager, plain
+    or asynchronous, or call :meth:`close`.
+
+    :param place: the index, as in ``DEDUP_INDEX_URL`` (``sqlite:...``, ``redis://...``), or the
+        path of a journal's file
+    :param namespace: that of an index in Redis (``DEDUP_NAMESPACE``)
+    :raises OptionsError: the address can't be used
+    """
+
+    def __init__(self, place: str | Path, *, namespace: str = "dedup") -> None:
+        if isinstance(place, str) and (place.startswith(SCHEMES) or "://" in place):
+            self._options = Options(index_url=place, namespace=namespace)
+        else:
+            # An absolute path, because a file may be named `on`.
+            self._options = Options(journal=str(Path(place).absolute()))
+        self._store: JournalStore | None = None
+
+    def open(self) -> JournalStore:
+        """Connect, unless that is done; other methods do so themselves.
+
+        :raises JournalError: there is no journal, or it can't be read
+        """
+        if self._store is None:
+            self._store = open_journal(self._options)
+        return self._store
+
+    def close(self) -> None:
+        """Give back files and connections; further reading opens the journal again."""
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def drops(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
+        """Pages that were dropped, the oldest first.
+
+        :param texts: fill ``body`` with the text and the item of each; else it is None
+        """
+        query = _query(filters, DROPS)
+        return Reading(lambda: self.open().drops(query, bodies=texts))
+
+    def near_misses(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
+        """Pages that were stored although a stored one (``match``, ``number``) is much like them.
+
+        :param texts: fill ``body`` with the text of each; else it is None
+        """
+        query = _query(filters, frozenset({NEW}))
+        return Reading(lambda: filter(is_near_miss, self.open().drops(query, bodies=texts)))
+
+    def clusters(self, *, near: bool = False, **filters: Unpack[Filters]) -> Reading[Cluster]:
+        """Stored pages, each with those that were dropped for it.
+
+        The filters choose dropped pages; a cluster without any of them is left out.
+
+        :param near: with near misses
+        """
+        query = _query(filters, frozenset())
+        return Reading(lambda: collect_clusters(self.open(), query, near=near))
+
+    def stored(self, drop: Drop) -> Kept | None:
+        """The stored page that an entry names, with its text; None if the journal lacks it."""
+        return self.open().kept(drop)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.open)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def _query(filters: Filters, outcomes: frozenset[str]) -> Query:
+    unknown = filters.keys() - Filters.__annotations__.keys()
+    if unknown:
+        known = ", ".join(Filters.__annotations__)
+        raise TypeError(f"no such filter: {', '.join(sorted(unknown))}; use {known}")
+    return Query(
+        keys=_texts(filters.get("keys", ())),
+        hosts=frozenset(host.lower() for host in _texts(filters.get("hosts", ()))),
+        reasons=_texts(filters.get("reasons", ())),
+        spiders=_texts(filters.get("spiders", ())),
+        crawls=_texts(filters.get("crawls", ())),
+        since=_seconds(filters.get("since")),
+        until=_seconds(filters.get("until")),
+        outcomes=outcomes,
+    )
+
+
+def _texts(value: str | Iterable[str]) -> frozenset[str]:
+    return frozenset([value] if isinstance(value, str) else value)
+
+
+def _seconds(value: float | datetime.datetime | None) -> float | None:
+    return value.timestamp() if isinstance(value, datetime.datetime) else value
