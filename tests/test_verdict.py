@@ -185,6 +185,7 @@ async def test_a_verdict_explains_itself() -> None:
         "rule": "near-duplicate",
         "nearest": None,
         "earlier": [],
+        "previous": None,
         "supersedes": [],
     }
     assert match.tables

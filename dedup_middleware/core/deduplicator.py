@@ -255,6 +255,8 @@ class Deduplicator:
         self._count("pages", 1)
         self._count(verdict.outcome, 1)
         self._count(f"reason/{verdict.reason}", 1)
+        if verdict.previous is not None and verdict.previous.figures:
+            self._count("changed/figures", 1)
         return verdict
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
@@ -339,6 +341,7 @@ class Deduplicator:
                 document=document,
                 nearest=ruling.nearest,
                 earlier=ruling.earlier,
+                previous=ruling.previous,
                 supersedes=ruling.supersedes,
             )
         if ruling.match is None:

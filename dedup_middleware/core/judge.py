@@ -25,7 +25,8 @@ class Ruling:
     itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:
     the most similar stored page that does not make a new page a duplicate. Both are named if their
     address is at hand. ``earlier``: ids of stored pages with the same key that say something else.
-    ``supersedes``: stored pages all of whose words a new page holds.
+    ``previous``: the newest of these, compared with the page. ``supersedes``: stored pages all of
+    whose words a new page holds.
     """
 
     reason: str
@@ -34,6 +35,7 @@ class Ruling:
     pending: frozenset[int] = frozenset()
     nearest: Match | None = None
     earlier: tuple[int, ...] = ()
+    previous: Match | None = None
     supersedes: tuple[Match, ...] = ()
 
 
@@ -74,7 +76,18 @@ def judge(
     supersedes = tuple(
         [_match(method, page, row, near, records, judged, addresses) for row in ranking.supersedes]
     )
-    return Ruling(ranking.reason, nearest=match, earlier=earlier, supersedes=supersedes)
+    previous = None
+    if ranking.earlier:
+        last = max(ranking.earlier, key=records.numbers.__getitem__)
+        previous = _match(method, page, last, near, records, judged, addresses)
+        previous = attrs.evolve(previous, key=page.key)
+    return Ruling(
+        ranking.reason,
+        nearest=match,
+        earlier=earlier,
+        previous=previous,
+        supersedes=supersedes,
+    )
 
 
 def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list[bool]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.journal.base import JournalStore
-from dedup_middleware.journal.clusters import Cluster, collect_clusters, is_near_miss
-from dedup_middleware.journal.entries import DROPS, Drop, Kept, Query
+from dedup_middleware.journal.clusters import Cluster, collect_clusters
+from dedup_middleware.journal.entries import DROPS, Drop, Kept, Query, is_change, is_near_miss
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.model.documents import NEW
 
@@ -125,6 +125,15 @@ class Journal:
         """
         query = _query(filters, frozenset())
         return Reading(lambda: collect_clusters(self.open(), query, near=near))
+
+    def changes(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
+        """Pages that had changed since they were stored, compared with their last version.
+
+        :param texts: fill ``body`` with the new text of each, and with the ``change`` if the
+            journal still had the last version
+        """
+        query = _query(filters, frozenset({NEW}))
+        return Reading(lambda: filter(is_change, self.open().drops(query, bodies=texts)))
 
     def stored(self, drop: Drop) -> Kept | None:
         """The stored page that an entry names, with its text; None if the journal lacks it."""

@@ -8,7 +8,7 @@ from operator import attrgetter
 import attrs
 
 from dedup_middleware.journal.base import JournalStore, kept_name
-from dedup_middleware.journal.entries import Drop, Query, host_of
+from dedup_middleware.journal.entries import Drop, Query, host_of, is_near_miss
 from dedup_middleware.model.documents import DUPLICATE, NEW
 
 
@@ -58,11 +58,6 @@ class Cluster:
 class _Found:
     mirrors: dict[str, Mirror] = attrs.field(factory=dict)
     near: dict[str, Mirror] = attrs.field(factory=dict)
-
-
-def is_near_miss(drop: Drop) -> bool:
-    """Whether an entry is a page that was stored although another one is much like it."""
-    return drop.outcome == NEW and drop.match != drop.key
 
 
 def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iterator[Cluster]:

@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 import attrs
 from itemadapter import ItemAdapter
 
+from dedup_middleware.journal.changes import Change
+from dedup_middleware.model.documents import NEW
+
 
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of those that are left out.
@@ -92,12 +95,14 @@ class Body:
     """What a dropped page said.
 
     ``item`` holds the fields of the dropped item as JSON values, None if there was no item or it
-    was too large; ``left_out`` names its fields that are not in it.
+    was too large; ``left_out`` names its fields that are not in it. ``change`` says how a page that
+    had changed differs from its last version.
     """
 
     text: str = attrs.field(repr=False)
     item: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     left_out: tuple[str, ...] = ()
+    change: Change | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +110,8 @@ class Drop:
     """A page that was not stored, and why; or one that nearly was not.
 
     With the outcome ``new`` the page was let through although a stored page is much like it, which
-    is then the ``match``: it lies near the threshold, on its other side.
+    is then the ``match``: it lies near the threshold, on its other side. Or the ``match`` has the
+    page's own key, and the page had changed.
 
     ``id`` orders the drops of one journal and is empty before the drop is written; ``time`` is in
     seconds since 1970. ``match`` is the key of the stored page and ``number`` its number in the
@@ -138,6 +144,16 @@ class Drop:
     def host(self) -> str:
         """Host of the dropped page."""
         return host_of(self.key)
+
+
+def is_near_miss(drop: Drop) -> bool:
+    """Whether an entry is a page that was stored although another one is much like it."""
+    return drop.outcome == NEW and drop.match != drop.key
+
+
+def is_change(drop: Drop) -> bool:
+    """Whether an entry is a page that had changed since it was stored."""
+    return drop.outcome == NEW and drop.match == drop.key
 
 
 @attrs.frozen(kw_only=True)
@@ -287,6 +303,8 @@ def pack_body(body: Body) -> bytes:
         parts.update(item=rest, same=same, order=list(item))
     if body.left_out:
         parts["left_out"] = body.left_out
+    if body.change is not None:
+        parts["change"] = attrs.astuple(body.change)
     return pack(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -300,4 +318,8 @@ def unpack_body(raw: bytes) -> Body:
     if "item" in parts:
         whole = {**parts["item"], **dict.fromkeys(parts["same"], parts["text"])}
         item = {name: whole[name] for name in parts["order"]}
-    return Body(parts["text"], item, tuple(parts.get("left_out", ())))
+    change = None
+    if "change" in parts:
+        added, removed, *figures = parts["change"]
+        change = Change(added, removed, *map(tuple, figures))
+    return Body(parts["text"], item, tuple(parts.get("left_out", ())), change)

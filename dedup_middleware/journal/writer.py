@@ -7,13 +7,14 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.base import JournalError, JournalStore
+from dedup_middleware.journal.changes import compare_versions
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -23,6 +24,7 @@ from dedup_middleware.journal.entries import (
     Drop,
     Kept,
     host_of,
+    is_change,
     plain_item,
 )
 from dedup_middleware.journal.opening import choose_journal
@@ -92,13 +94,14 @@ class JournalWriter:
                 self._waiting.drops.append(drop)
         self._wake.set()
 
-    def passed(self, key: str, near: Drop | None = None) -> None:
-        """A page was looked at and let through; ``near``: although a stored one is much like it."""
+    def passed(self, key: str, entries: Sequence[Drop] = ()) -> None:
+        """A page was looked at and let through; ``entries`` are those of :func:`make_notes`."""
         with self._lock:
             self._seen(key, None)
-            if near is not None and self._has_room(near.body.text if near.body else ""):
-                self._waiting.drops.append(near)
-        if near is not None:
+            for entry in entries:
+                if self._has_room(entry.body.text if entry.body else ""):
+                    self._waiting.drops.append(entry)
+        if entries:
             self._wake.set()
 
     def stored(self, key: str, kept: Kept | None) -> None:
@@ -116,6 +119,7 @@ class JournalWriter:
         self._count("journal/written", counts["written"])
         self._count("journal/lost", counts["lost"])
         self._count("journal/error", counts["error"])
+        self._count("changed/words", counts["changed-words"])
 
     def close(self) -> None:
         """Write what waits, for some seconds at the most, and close the journal. Blocks."""
@@ -192,7 +196,8 @@ class JournalWriter:
             return False
         lost = 0
         try:
-            self._journal.append(drops, kept, activity)
+            written = [self._with_change(drop, kept) for drop in drops]
+            self._journal.append(written, kept, activity)
         except JournalError:
             with self._lock:
                 waiting.activity.update(activity)
@@ -210,6 +215,22 @@ class JournalWriter:
             self._counts["written"] += len(drops) - lost
             self._counts["lost"] += lost
         return True
+
+    def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
+        """A page that had changed, with the difference from its last version if that is kept.
+
+        :param kept: stored pages that are not written yet
+        """
+        if not is_change(drop) or drop.body is None or not drop.body.text:
+            return drop
+        versions = [page for page in kept if page.key == drop.key and page.time <= drop.time]
+        old = versions[-1] if versions else self._journal.kept(drop)
+        if old is None or old.time > drop.time:
+            return drop
+        change = compare_versions(old.text, drop.body.text)
+        with self._lock:
+            self._counts["changed-words"] += change.added + change.removed
+        return attrs.evolve(drop, body=attrs.evolve(drop.body, change=change))
 
     def _failure(self, error: JournalError) -> None:
         with self._lock:
@@ -252,8 +273,8 @@ class Recorder:
     def passed(self, verdict: Verdict, document: Document) -> None:
         """An item was looked at and goes on."""
         if self._writer is not None:
-            near = make_near(verdict, document, self._options, self._writer.clock())
-            self._writer.passed(verdict.key, None if near is None else self._signed(near))
+            notes = make_notes(verdict, document, self._options, self._writer.clock())
+            self._writer.passed(verdict.key, [self._signed(note) for note in notes])
 
     def _signed(self, drop: Drop) -> Drop:
         return attrs.evolve(drop, spider=self._spider, crawl=self._crawl)
@@ -316,19 +337,22 @@ def near_match(verdict: Verdict) -> Match | None:
     return near if verdict.outcome == NEW and near and near.similarity >= NEAR else None
 
 
-def make_near(verdict: Verdict, document: Document, options: Options, time: float) -> Drop | None:
-    """The entry of a page that is new and much like a stored one or holds it, None if neither.
+def make_notes(verdict: Verdict, document: Document, options: Options, time: float) -> list[Drop]:
+    """The entries of a page that is let through.
 
-    It shows where the threshold lies. Its item is stored, so only its text is written.
+    One if it is new and much like a stored page or holds it, which shows where the threshold lies;
+    one if it had changed. Its item is stored, so only its text is written.
     """
-    near = near_match(verdict)
-    if near is None:
-        return None
-    if verdict.supersedes:
-        verdict = attrs.evolve(verdict, reason=SUPERSEDES)
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
-    return make_drop(attrs.evolve(verdict, match=near), document, None, None, time)
+    notes = []
+    near = near_match(verdict)
+    if near is not None:
+        reason = SUPERSEDES if verdict.supersedes else verdict.reason
+        notes.append(attrs.evolve(verdict, match=near, reason=reason))
+    if verdict.previous is not None:
+        notes.append(attrs.evolve(verdict, match=verdict.previous))
+    return [make_drop(note, document, None, None, time) for note in notes]
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:

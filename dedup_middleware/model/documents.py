@@ -84,6 +84,8 @@ class Verdict:
     compared with a new one and did not make it a duplicate, its key None where that would take
     another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
     ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them.
+    ``previous`` is the newest of them, compared with the page: how much of the page it holds, and
+    at how many places their figures differ.
     ``supersedes`` names the stored pages all of whose words a new page holds, as a report holds the
     flash before it; see ``DEDUP_ON_FULLER``.
     """
@@ -97,6 +99,7 @@ class Verdict:
     document: Document | None = attrs.field(default=None, repr=False, eq=False)
     nearest: Match | None = attrs.field(default=None, repr=False)
     earlier: tuple[int, ...] = ()
+    previous: Match | None = attrs.field(default=None, repr=False)
     supersedes: tuple[Match, ...] = attrs.field(default=(), repr=False)
 
     @property
@@ -127,6 +130,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         **_explained(verdict.match),
         "nearest": None if nearest is None else _explained(nearest),
         "earlier": list(verdict.earlier),
+        "previous": None if verdict.previous is None else _explained(verdict.previous),
         "supersedes": [match.key or f"page {match.number}" for match in verdict.supersedes],
     }
 

@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "check": ("check", "Command"),
     "compare": ("compare", "Command"),
     "explain": ("explain", "Command"),
+    "history": ("history", "Command"),
     "clusters": ("mirrors", "Command"),
     "report": ("report", "Command"),
     "restore": ("restore", "Command"),

@@ -20,7 +20,7 @@ from dedup_middleware.journal.entries import (
     plain_item,
 )
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.journal.writer import make_drop, make_kept, make_near
+from dedup_middleware.journal.writer import make_drop, make_kept, make_notes
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
@@ -100,9 +100,7 @@ class JournalOutput:
         page = make_kept(verdict, self._options, time) if self._options.journal_keep_texts else None
         if page is not None:
             self._kept.append(page)
-        near = make_near(verdict, _document(signed), self._options, time)
-        if near is not None:
-            self._drops.append(near)
+        self._drops += make_notes(verdict, _document(signed), self._options, time)
         self._count(signed.key, time, STORED)
 
     def _count(self, key: str, time: float, name: str) -> None:

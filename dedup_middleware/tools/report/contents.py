@@ -11,7 +11,7 @@ import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.journal.base import JournalStore
-from dedup_middleware.journal.entries import HOUR, Drop, Hour, Query, host_of
+from dedup_middleware.journal.entries import HOUR, Drop, Hour, Query, host_of, is_near_miss
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, required
 from dedup_middleware.methods.content_evidence import ContentByEvidence
@@ -116,6 +116,8 @@ def collect(
     report = progress or (lambda _: None)
     drops: list[Drop] = []
     for drop in journal.drops(attrs.evolve(query, limit=limits.decisions)):
+        if drop.outcome == NEW and not is_near_miss(drop):
+            continue  # a new version of a page was never near the threshold
         drops.append(drop)
         if len(drops) % 1000 == 0:
             report(len(drops))

@@ -1,0 +1,113 @@
+"""``scrapy dedup history``: what became of a page over time."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.entries import Drop, Query
+from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.model.documents import REVISIT
+from dedup_middleware.tools.commands.context import (
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    block,
+    moment,
+    shown,
+)
+
+
+class Command(Subcommand):
+    """``scrapy dedup history``."""
+
+    name = "history"
+    summary = "Show when a page was seen again, and what had changed"
+    description = (
+        "Reads the journal; the index is not needed.\n"
+        "Exit codes: 0; 1: the journal has no entry of the page, or can't be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("key", metavar="URL", help="key of the page, usually its address")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        key = arguments.key
+        with open_journal(context.options) as journal:
+            drops = journal.drops(Query(keys=frozenset({key})), bodies=True)
+            entries = grouped(_state(drop) for drop in drops)
+            stored = _stored(journal, key)
+            if not entries and stored is None:
+                raise CommandError(
+                    f"the journal {journal.where} has no entry of {key}: it was not seen, or that "
+                    "has aged out"
+                )
+        state = {"key": key, "stored": stored, "entries": entries}
+        context.say(state, lambda: _show(state))
+        return OK
+
+
+def _stored(journal: JournalStore, key: str) -> dict[str, Any] | None:
+    """The version that is stored, as far as the journal has it."""
+    kept = journal.kept(Drop(time=0.0, key=key, outcome="", reason="", match=key))
+    if kept is None:
+        return None
+    return {"time": kept.time, "title": kept.title, "characters": len(kept.text)}
+
+
+def _state(drop: Drop) -> dict[str, Any]:
+    change = None if drop.body is None else drop.body.change
+    return {
+        "time": drop.time,
+        "until": drop.time,
+        "times": 1,
+        "outcome": drop.outcome,
+        "reason": drop.reason,
+        "match": drop.match,
+        "similarity": drop.similarity,
+        "figures": drop.figures,
+        "change": None if change is None else attrs.asdict(change),
+        "spider": drop.spider,
+        "crawl": drop.crawl,
+    }
+
+
+def grouped(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries with those put together that say one after the other that nothing had changed."""
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        last = found[-1] if found else None
+        if last and entry["outcome"] == last["outcome"] == REVISIT:
+            last["until"], last["times"] = entry["time"], last["times"] + 1
+        else:
+            found.append(entry)
+    return found
+
+
+def _show(state: dict[str, Any]) -> str:
+    lines = [shown(state["key"])]
+    for entry in state["entries"]:
+        facts = [("reason", entry["reason"]), ("similarity", entry["similarity"])]
+        if entry["match"] not in (None, state["key"]):
+            facts.append(("stored page", entry["match"]))
+        if entry["times"] > 1:
+            facts.append((f"{entry['times']} times until", moment(entry["until"])))
+        change = entry["change"]
+        if change is not None:
+            facts.append(("words", f"+{change['added']} -{change['removed']}"))
+            figures = (", ".join(change[name]) for name in ("old_figures", "new_figures"))
+            facts.append(("figures", " -> ".join(part or "none" for part in figures)))
+        facts.append(("spider", entry["spider"] or None))
+        lines.append(block(f"{moment(entry['time'])}  {entry['outcome']}", *facts))
+    stored = state["stored"]
+    if stored is not None:
+        facts = [("title", stored["title"]), ("characters", stored["characters"])]
+        lines.append(block(f"{moment(stored['time'])}  the version that is stored", *facts))
+    return "\n".join(lines)
