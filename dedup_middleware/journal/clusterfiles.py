@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
@@ -20,6 +18,7 @@ from dedup_middleware.journal.clusters import Cluster, Mirror
 
 COLUMNS = ("stored", "stored_host", "kind", "key", "host", "title", "time", "similarity",
            "reason", "spider", "crawl", "seen")  # fmt: skip
+_OF_PAGE = COLUMNS[3:]
 MIRROR, NEAR = "mirror", "near"  # kinds
 
 
@@ -80,7 +79,7 @@ def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
 
 
 def _state(page: Mirror) -> dict[str, Any]:
-    return {**attrs.asdict(page), "host": page.host, "time": _moment(page).isoformat()}
+    return {**{name: getattr(page, name) for name in _OF_PAGE}, "time": _moment(page).isoformat()}
 
 
 def to_csv(clusters: Iterable[Cluster]) -> bytes:
@@ -118,8 +117,8 @@ def rows(clusters: Iterable[Cluster]) -> Iterator[dict[str, Any]]:
         for kind, pages in ((MIRROR, cluster.mirrors), (NEAR, cluster.near)):
             for page in pages:
                 head = {"stored": cluster.stored, "stored_host": cluster.host, "kind": kind}
-                own = {**attrs.asdict(page), "host": page.host, "time": _moment(page)}
-                yield {name: {**own, **head}[name] for name in COLUMNS}
+                own = {name: getattr(page, name) for name in _OF_PAGE}
+                yield {**head, **own, "time": _moment(page)}
 
 
 def _moment(page: Mirror) -> datetime.datetime:

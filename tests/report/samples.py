@@ -28,6 +28,8 @@ def drop(name: str, similarity: float | None, **values: Any) -> Drop:
         "jaccard": similarity,
         "distance": 7,
         "tables": ("simhash-0", "band-3"),
+        "spider": "news",
+        "crawl": "monday",
         "body": Body(COPY_TEXT),
         **values,
     }

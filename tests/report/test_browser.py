@@ -135,6 +135,7 @@ def test_pair_marks_chinese_words(page: Chrome) -> None:
     assert texts(page, "ins") == ["傍晚"]
     assert texts(page, ".sheet .text") == [STORED_TEXT, COPY_TEXT]
     assert find(page, "#places").text == "Places that differ: 1"
+    assert texts(page, "dl.figures dd")[-2:] == ["news", "monday"]
 
 
 def test_words_of_pages_are_text_only(page: Chrome) -> None:

@@ -32,6 +32,8 @@ def test_all_decisions_are_there_in_order(journal: SQLiteJournal) -> None:
     keys = [made["stored"]["key"][i] if i >= 0 else None for i in pages["match"]]
     assert keys == [drop.match for drop in DROPS]
     assert made["total"] == len(DROPS)
+    assert [made["spiders"][i] for i in pages["spider"]] == [drop.spider for drop in DROPS]
+    assert [made["crawls"][i] for i in pages["crawl"]] == [drop.crawl for drop in DROPS]
 
 
 def test_texts_stand_once(journal: SQLiteJournal) -> None:

@@ -123,6 +123,7 @@ def collect(
             report(len(drops))
     report(len(drops))
     hosts, reasons, outcomes, tables = _Names(), _Names(), _Names(), _Names()
+    spiders, crawls = _Names(), _Names()
     stored, match = _stored(drops)
     texts = _Texts(limits.text_bytes)
     chosen = dict(_texts_of(journal, drops, threshold, texts))
@@ -146,6 +147,8 @@ def collect(
             "shared": [drop.shared for drop in drops],
             "figures": [drop.figures for drop in drops],
             "tables": [[tables.number(name) for name in drop.tables] for drop in drops],
+            "spider": [spiders.number(drop.spider) for drop in drops],
+            "crawl": [crawls.number(drop.crawl) for drop in drops],
             "text": [chosen[i].dropped if i in chosen else -1 for i in range(len(drops))],
         },
         "stored": {
@@ -160,6 +163,8 @@ def collect(
         "outcomes": outcomes.all(),
         "reasons": reasons.all(),
         "tables": tables.all(),
+        "spiders": spiders.all(),
+        "crawls": crawls.all(),
     }
 
 

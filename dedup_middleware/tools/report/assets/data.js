@@ -25,6 +25,8 @@ class Data {
 
   outcome(i) { return this.outcomes[this.pages.outcome[i]]; }
   reason(i) { return this.reasons[this.pages.reason[i]]; }
+  spider(i) { return this.spiders[this.pages.spider[i]]; }
+  crawl(i) { return this.crawls[this.pages.crawl[i]]; }
   isDropped(i) { return this.outcome(i) !== "new"; }
   key(i) { return this.pages.key[i]; }
   title(i) { return this.pages.title[i]; }

@@ -15,7 +15,8 @@ function facts(data, i) {
     ["shared", pages.shared[i] === null ? "–" : number(pages.shared[i])],
     ["figures", pages.figures[i] === null ? "–" : number(pages.figures[i])],
     ["tables", pages.tables[i].map((at) => data.tables[at]).join(", ") || "–"], ["time", moment(pages.time[i])],
-  ];
+    ["spider", data.spider(i)], ["crawl", data.crawl(i)],
+  ].filter(([, value]) => value !== "");
   return make("dl", { class: "figures small" }, ...rows.map(([name, value]) =>
     make("div", {}, make("dt", {}, word(name)), make("dd", { class: "small" }, value))));
 }
