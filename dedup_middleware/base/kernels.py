@@ -31,6 +31,7 @@ import numba
 from numba.np import linalg
 
 from dedup_middleware.base.kernelcache import folder_name, keep_in
+from dedup_middleware.base.parts import KernelCompiler, PartCompiler
 from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
 
 try:
@@ -39,6 +40,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
+# numba writes whole functions at the level DEBUG, which is Scrapy's default.
+if (_numba_logger := logging.getLogger("numba")).level == logging.NOTSET:
+    _numba_logger.setLevel(logging.INFO)
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PART: Final[dict[str, Any]] = {
@@ -46,6 +50,7 @@ _PART: Final[dict[str, Any]] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
 }
 _LONGEST_TURN: Final = 120.0  # seconds
 #: folders whose functions and constants are compiled into kernels of others
@@ -186,7 +191,11 @@ def kernel(function: _F) -> _F:
     a package directory or a home that is read-only is no error. A kernel may use functions and
     constants of its own folder and of `SOURCES`: the cache is versioned by the sources there.
     """
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = _called_as_part(
+        numba.njit(
+            nogil=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=KernelCompiler
+        )(function)
+    )
     folder = _kernel_folder(function.__code__.co_filename)
     if folder is not None:
         keep_in(dispatcher, folder)
@@ -201,6 +210,14 @@ def _kernel_folder(source: str) -> Path | None:
     if directory is None or not Path(source).exists():
         return None
     return directory / f"kernels-{_source_digest(Path(source).parent)}" / folder_name(source)
+
+
+def _called_as_part(dispatcher: Any) -> Any:
+    """The same kernel; other kernels that call it link it as they do a subkernel."""
+    part = allocating_subkernel(dispatcher.py_func)
+    dispatcher.get_call_template = part.get_call_template
+    dispatcher.get_overload = part.get_overload
+    return dispatcher
 
 
 def _widened(dispatcher: Any) -> Any:
