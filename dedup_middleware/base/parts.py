@@ -5,7 +5,7 @@ calls it, and in each that calls that. Subkernels are called by kernels only. So
 to LLVM code without optimisation; a kernel links the code of all that it calls, and all of it is
 optimised and translated there, once.
 
-These are internals of numba, found alike in 0.61 and 0.68.
+These are internals of numba: after an upgrade run the kernel tests.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         )
         state["cr"] = lowered._replace(cfunc=entry_point)
         state.targetctx.insert_user_function(entry_point, description, [state.library])
-        state.reload_init.extend(state.library._reload_init)
+        # numba 0.61 has none
+        state.reload_init.extend(getattr(state.library, "_reload_init", ()))
         return True
 
 

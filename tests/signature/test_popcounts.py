@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numba import types
 
 from dedup_middleware.base import jit as _jit
+from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import arrays
 from dedup_middleware.model.records import NUMBER_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
@@ -37,7 +38,7 @@ SCALAR = r"\tpopcnt[wlq]?\t"
 
 def compiled(kernel: Any) -> Any:
     """The same function fresh from the compiler: cached code can't be looked at."""
-    options = {"nogil": True, "error_model": "numpy"}
+    options = {"nogil": True, "error_model": "numpy", "pipeline_class": KernelCompiler}
     return numba.njit(kernel.declared, **options)(kernel.py_func)
 
 
