@@ -10,14 +10,20 @@ These are internals of numba: after an upgrade run the kernel tests.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from numba import _dynfunc, types
-from numba.core import codegen, typed_passes, untyped_passes
+from numba.core import codegen, targetconfig, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.datamodel.models import OpaqueModel
+from numba.core.datamodel.registry import register_default
 
-#: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types.
+#: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types,
+#: expressions of whole arrays, listings of types.
 _NOT_NEEDED: Final = frozenset(
     {
         untyped_passes.WithLifting,
@@ -28,6 +34,8 @@ _NOT_NEEDED: Final = frozenset(
         untyped_passes.LiteralUnroll,
         untyped_passes.LiteralPropagationSubPipelinePass,
         typed_passes.InlineOverloads,
+        typed_passes.NopythonRewrites,
+        typed_passes.AnnotateTypes,
     }
 )
 
@@ -56,6 +64,10 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     _linking_libraries: list[Any]
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Left to :meth:`finalize`."""
+        module.data_layout = self._codegen._data_layout
+
     def finalize(self) -> None:
         """Take in the code of subkernels, then optimise and translate all of it."""
         libraries: dict[Any, None] = {}
@@ -65,8 +77,12 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         """Optimise once: numba's cheap passes before it would inline loops not yet vectorised."""
-        manager, builder = self._codegen._module_pass_manager()
-        manager.run(self._final_module, builder)
+        passes = self._codegen._module_pass_manager()
+        if isinstance(passes, tuple):
+            manager, builder = passes
+            manager.run(self._final_module, builder)
+        else:  # numba 0.61
+            passes.run(self._final_module)
 
 
 def _collect(libraries: list[Any], seen: dict[Any, None]) -> None:
@@ -90,7 +106,8 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         library = _KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         library.enable_object_caching()
         state.library = library
-        return bool(super().run_pass(state))
+        with _lowering(state):
+            return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -103,7 +120,8 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         """Lower, and register the code."""
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        super().run_pass(state)
+        with _lowering(state):
+            super().run_pass(state)
         lowered = state["cr"]
         description = lowered.fndesc
         # numba keeps functions by their entry point; this one is never called, it has no code.
@@ -134,18 +152,91 @@ class _CachedTyping:
 
     def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
         """The signature of a call, None if there is none."""
+        return self._resolved(function, args, keywords, self._context.resolve_function_type)
+
+    def _resolved(self, function: Any, args: Any, keywords: Any, resolve: Any) -> Any:
         if type(function) is not types.Function:
-            return self._context.resolve_function_type(function, args, keywords)
+            return resolve(function, args, keywords)
         call = (function, tuple(args), tuple(sorted(keywords.items())), self._flags)
         found = _signatures.get(call)
         if found is None:
-            found = self._context.resolve_function_type(function, args, keywords)
-            if found is not None:
-                _signatures[call] = found
-        return found
+            signature = resolve(function, args, keywords)
+            if signature is None or signature.args not in function._impl_keys:
+                return signature
+            found = _signatures[call] = (signature, function._impl_keys[signature.args])
+        # the implementation that the function uses next
+        signature, function._impl_keys[signature.args] = found
+        return signature
 
 
+class _LoweringTyping(_CachedTyping):
+    """The same for lowering, which resolves operators once more, without the context."""
+
+    def resolve_value_type(self, value: Any) -> Any:
+        """The type of a global."""
+        found = self._context.resolve_value_type(value)
+        return _CachedFunction(found) if type(found) is types.Function else found
+
+    def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, None if there is none."""
+        original = getattr(function, "original", function)
+        return super().resolve_function_type(original, args, keywords)
+
+    def call_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, which exists."""
+
+        def resolve(function: Any, args: Any, keywords: Any) -> Any:
+            return function.get_call_type(self._context, args, keywords)
+
+        return self._resolved(function, args, keywords, resolve)
+
+
+class _CachedFunction(types.Function):  # type: ignore[misc]
+    """One of numba's functions, whose calls are resolved once."""
+
+    def __init__(self, original: Any) -> None:
+        self.__dict__.update(original.__dict__)
+        self.original = original
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call."""
+        if isinstance(context, _LoweringTyping):
+            return context.call_type(self.original, args, kws)
+        return self.original.get_call_type(context, args, kws)
+
+
+register_default(_CachedFunction)(OpaqueModel)
 _signatures: dict[Any, Any] = {}
+_common: dict[str, Any] = {}
+
+
+def _common_flags(flags: Any) -> Any:
+    """Flags that kernels and subkernels share.
+
+    numba compiles its own functions once for all flags that differ in nothing, be it in wrappers.
+    """
+    summary = flags.summary()
+    if summary not in _common:
+        common = flags.copy()
+        common.no_cpython_wrapper = common.no_cfunc_wrapper = True
+        _common[summary] = _common.setdefault(common.summary(), common)
+    return _common[summary]
+
+
+@contextlib.contextmanager
+def _lowering(state: Any) -> Iterator[None]:
+    """Let lowering reuse what was computed before."""
+    target = state.targetctx  # a copy for this compilation
+    typing, flags = target.typing_context, _common_flags(state.flags)
+    target.typing_context = _LoweringTyping(typing, flags.summary())
+    # numba parses LLVM code for each size.
+    target.get_abi_sizeof = functools.cache(target.get_abi_sizeof)
+    try:
+        with targetconfig.ConfigStack().enter(flags):
+            yield
+    finally:
+        target.typing_context = typing
+        del target.get_abi_sizeof
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -156,10 +247,11 @@ class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         """Infer types."""
-        context = state.typingctx
-        state.typingctx = _CachedTyping(context, state.flags.summary())
+        context, flags = state.typingctx, _common_flags(state.flags)
+        state.typingctx = _CachedTyping(context, flags.summary())
         try:
-            return bool(super().run_pass(state))
+            with targetconfig.ConfigStack().enter(flags):
+                return bool(super().run_pass(state))
         finally:
             state.typingctx = context
 
