@@ -173,6 +173,9 @@ def garbage_kept() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # what was made counts as old: it is not searched now
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
