@@ -107,6 +107,7 @@ _PART = 200  # entries in one answer
 _CHUNKS = 16  # of kept texts; the oldest goes as a whole
 _DAYS = 31
 _DAY = 24 * HOUR
+_CLOCKS = 3600  # seconds by which the clocks of two machines may differ
 _ENTRY = 60  # bytes of an entry without its payload
 _POINTER = b"@"  # before a page's number: names the field in which the page itself is
 # An entry has the field m with these values in this order, b with the body, and o with _ORIGIN,
@@ -256,7 +257,8 @@ class RedisJournal(JournalStore):
     def _start(self, query: Query) -> bytes:
         """The id of the first entry to look at."""
         if query.limit is None:
-            return b"-"
+            # Ids begin with the server's time of writing, which is after the decision.
+            return b"%d" % max(0, int(((query.since or 0) - _CLOCKS) * 1000))
         left, first = query.limit, b"+"
         end = b"+"
         while left > 0:

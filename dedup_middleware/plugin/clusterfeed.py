@@ -29,6 +29,7 @@ class ClusterFeed:
         self, options: Options, spider: str, crawl: str, count: Callable[[str, float], None]
     ) -> None:
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        self._since = now.timestamp()
         self._path = Path(
             options.clusters.replace("%(name)s", spider)
             .replace("%(time)s", now.isoformat().replace(":", "-"))
@@ -50,7 +51,8 @@ class ClusterFeed:
         """Write the file, or log why not. Blocks; the journal has to be written before."""
         journal = choose_journal(self._options)
         assert journal is not None
-        query = Query(crawls=frozenset({self._crawl}))
+        # A journal of months is not read from its beginning.
+        query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             journal.open(create=True)

@@ -106,6 +106,8 @@ def test_queries(journal: JournalStore) -> None:
     assert numbers(reasons=frozenset({"exact-copy"})) == [2]
     assert numbers(outcomes=frozenset({"empty"})) == [3]
     assert numbers(since=NOW + 2, until=NOW + 4) == [2, 3]
+    assert numbers(since=NOW - 1) == [1, 2, 3, 4]
+    assert numbers(since=NOW + 9000) == []
     assert numbers(limit=2) == [3, 4]
     assert numbers(limit=0) == []
     assert numbers(limit=1, hosts=frozenset({"copy.example"}), until=NOW + 4) == [3]
