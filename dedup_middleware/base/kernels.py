@@ -31,7 +31,6 @@ import numba
 from numba.np import linalg
 
 from dedup_middleware.base.kernelcache import folder_name, keep_in
-from dedup_middleware.base.parts import KernelCompiler, PartCompiler
 from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
 
 try:
@@ -50,8 +49,17 @@ _PART: Final[dict[str, Any]] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-    "pipeline_class": PartCompiler,
 }
+_KERNEL: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy"}
+#: the versions of numba, first and last, whose compiler :mod:`.parts` is tested with; another one
+#: compiles as it does by itself, which takes twice as long
+_TESTED: Final = ((0, 61), (0, 68))
+_HAS_PARTS: Final = _TESTED[0] <= numba.version_info.short <= _TESTED[1]
+if _HAS_PARTS:
+    from dedup_middleware.base.parts import KernelCompiler, PartCompiler
+
+    _PART["pipeline_class"] = PartCompiler
+    _KERNEL.update(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)
 _LONGEST_TURN: Final = 120.0  # seconds
 #: folders whose functions and constants are compiled into kernels of others
 SOURCES: Final = ("base", "index", "model", "signature", "text")
@@ -194,11 +202,9 @@ def kernel(function: _F) -> _F:
     a package directory or a home that is read-only is no error. A kernel may use functions and
     constants of its own folder and of `SOURCES`: the cache is versioned by the sources there.
     """
-    dispatcher = _called_as_part(
-        numba.njit(
-            nogil=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=KernelCompiler
-        )(function)
-    )
+    dispatcher = numba.njit(**_KERNEL)(function)
+    if _HAS_PARTS:
+        dispatcher = _called_as_part(dispatcher)
     folder = _kernel_folder(function.__code__.co_filename)
     if folder is not None:
         keep_in(dispatcher, folder)

@@ -5,7 +5,7 @@ calls it, and in each that calls that. Subkernels are called by kernels only. So
 to LLVM code without optimisation; a kernel links the code of all that it calls, and all of it is
 optimised and translated there, once.
 
-These are internals of numba: after an upgrade run the kernel tests.
+These are internals of numba: before `kernels` uses them with another version, run all tests.
 """
 
 from __future__ import annotations
