@@ -144,7 +144,8 @@ def _source_digest(folder: Path) -> str:
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=4)
     for part in sorted({folder, *(package / name for name in SOURCES)}):
-        for path in sorted(part.glob("*.py")):
+        # Arrays made of data files are constants in kernels.
+        for path in sorted([*part.glob("*.py"), *part.glob("data/*.txt")]):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -282,6 +282,16 @@ def results(script: str, **environment: str) -> str:
     return done.stdout
 
 
+def test_kernels_are_made_anew_when_data_change(tmp_path: Path) -> None:
+    """Arrays that are read from a file are constants in kernels, so its text counts as a source."""
+    digest = kernels._source_digest.__wrapped__
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "words.txt").write_text("one")
+    before = digest(tmp_path)
+    (tmp_path / "data" / "words.txt").write_text("two")
+    assert digest(tmp_path) != before
+
+
 def test_another_numba_compiles_in_its_own_way(tmp_path: Path) -> None:
     """A version whose compiler is not known to the package gives the same results."""
     folder = str(tmp_path / "cache")
