@@ -43,7 +43,7 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def import_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports, in functions too, not for types alone."""
+    """Module -> modules of the package that it imports, in functions and for types too."""
     files = modules(package)
     return {
         name: {found for found in _imported(path, package.name, files) if found != name}
@@ -53,15 +53,7 @@ def import_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
 
 def _imported(path: Path, root: str, files: Mapping[str, Path]) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
     for node in ast.walk(tree):
-        if node in for_types:
-            continue
         if isinstance(node, ast.Import):
             names = [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

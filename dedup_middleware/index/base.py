@@ -12,7 +12,7 @@ candidates that the index returns. One operation writes, and it is atomic::
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index import maintenance, verification
-from dedup_middleware.index.maintenance import IndexStats
 from dedup_middleware.index.pages import Pages
+from dedup_middleware.index.readable import ReadableIndex
 from dedup_middleware.index.verification import Progress, Verification
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
@@ -43,7 +43,7 @@ _FORGET = 100_000  # pages forgotten at once
 Parameters = Mapping[str, str]
 
 
-class Index(ABC):
+class Index(ReadableIndex):
     """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.base.errors.IndexUnavailableError` (try
@@ -78,7 +78,7 @@ class Index(ABC):
         :raises IndexRefusedError: no index exists at the address, or something else does
         """
 
-    def watch_round_trips(self, report: Callable[[], None]) -> None:  # noqa: B027
+    def watch_round_trips(self, report: Callable[[], None]) -> None:
         """Call ``report`` for each round trip from now on, in the thread of the event loop.
 
         Concurrent calls share a round trip. On Redis it is one exchange with a server; retries
@@ -106,26 +106,6 @@ class Index(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Give back connections and files. Claims stay as they are."""
-
-    @abstractmethod
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
-        """What the bucket of each slot holds, in all live generations, the oldest first.
-
-        For checks and maintenance, and where a page has more candidates than one answer holds; no
-        claim depends on it.
-        """
-
-    @abstractmethod
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
-
-    @abstractmethod
-    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
-
-    @abstractmethod
-    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
-        """Payloads of pages, b"" where there is none."""
 
     @abstractmethod
     async def propose(
@@ -198,10 +178,6 @@ class Index(ABC):
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
 
-    @abstractmethod
-    async def count(self) -> int:
-        """Number of committed pages."""
-
     async def expiring(self, numbers: Sequence[int]) -> list[bool]:
         """Whether pages are in the generation that expires next: a hit should enter them anew.
 
@@ -237,21 +213,6 @@ class Index(ABC):
             if isinstance(made, Claimed):
                 return await self.commit(made.claim)
         return False  # other pages keep coming: it expires, and its next copy is stored
-
-    @abstractmethod
-    def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages by ascending number, many at a time; numbers that are FREE are left out."""
-
-    @abstractmethod
-    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets that hold a record, ascending, each once.
-
-        Other processes may write meanwhile: records written before the walk are included, records
-        added during it may or may not be.
-
-        :returns: the bucket (``table << 16 | prefix``) and its bytes of all live generations,
-            the oldest first
-        """
 
     @abstractmethod
     async def forget(self, numbers: Sequence[int]) -> int:
@@ -306,10 +267,6 @@ class Index(ABC):
             known = np.array([bool(address) for address in addresses], np.bool_)
             yield numbers[known], [address.encode() for address in addresses if address]
 
-    @abstractmethod
-    async def numbers(self) -> range:
-        """Page numbers that may exist: none below, none beyond."""
-
     async def lookup(self, key_hash: int) -> tuple[int, ...]:
         """Numbers of the committed pages with a key, ascending.
 
@@ -337,10 +294,6 @@ class Index(ABC):
         :param progress: called now and then with what is being read and how much of it so far
         """
         return await verification.verify(self, progress)
-
-    @abstractmethod
-    async def stats(self) -> IndexStats:
-        """State of the index: pages, buckets, bytes, parameters."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.readable import ReadableIndex
 from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot
 from dedup_middleware.model.records import (
     BAND_RECORD,
@@ -19,30 +19,6 @@ from dedup_middleware.model.records import (
     joined,
     page_ids_of,
 )
-
-if TYPE_CHECKING:
-    from dedup_middleware.index.base import Index
-
-
-@attrs.frozen(kw_only=True)
-class IndexStats:
-    """State of an index at one moment.
-
-    ``committed``, ``pending`` and ``released`` are numbers of pages (a pending page whose lease
-    has run out counts as released), ``buckets`` the number of buckets that hold a record,
-    ``bytes`` the memory or the disk the index takes (an estimate from samples on Redis),
-    ``corrupt`` the page records this process found damaged, ``overflow`` the records left out
-    because their bucket was full.
-    """
-
-    committed: int
-    pending: int
-    released: int
-    buckets: int
-    bytes: int
-    corrupt: int
-    overflow: int
-    parameters: Mapping[str, str]
 
 
 class Living:
@@ -123,7 +99,7 @@ _DRAWN = 1_000  # numbers asked for at once
 _RARE = 0.05  # share of numbers that belong to committed pages, below which all are read
 
 
-async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
+async def lookup(index: ReadableIndex, key_hash: int) -> tuple[int, ...]:
     """Numbers of the committed pages with a key; see :meth:`.Index.lookup`."""
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
@@ -135,7 +111,7 @@ async def lookup(index: Index, key_hash: int) -> tuple[int, ...]:
 
 
 async def newest_if_enterable(
-    index: Index, number: int, slots: Sequence[Slot], buckets: Sequence[bytes]
+    index: ReadableIndex, number: int, slots: Sequence[Slot], buckets: Sequence[bytes]
 ) -> int | None:
     """The newest page in some buckets, if a page may be entered anew; see :meth:`.Index.refresh`.
 
@@ -155,7 +131,7 @@ async def newest_if_enterable(
     return max(number, int(every[-1]) if len(every) else 0)
 
 
-async def sample(index: Index, count: int, seed: int) -> PageRecords:
+async def sample(index: ReadableIndex, count: int, seed: int) -> PageRecords:
     """Committed pages drawn at random; see :meth:`.Index.sample`.
 
     :raises ValueError: a negative number of pages
@@ -173,7 +149,7 @@ async def sample(index: Index, count: int, seed: int) -> PageRecords:
 
 
 async def _drawn(
-    index: Index, count: int, numbers: range, random: np.random.Generator
+    index: ReadableIndex, count: int, numbers: range, random: np.random.Generator
 ) -> PageRecords | None:
     """Pages by random numbers; None: too few of the numbers belong to committed pages."""
     parts: list[PageRecords] = []
@@ -194,7 +170,7 @@ async def _drawn(
     return _sorted(joined(parts), count)
 
 
-async def _of_all(index: Index, count: int, random: np.random.Generator) -> PageRecords:
+async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator) -> PageRecords:
     """Pages with the smallest of random marks, in one walk over all of them."""
     best, marks = joined([]), np.empty(0)
     async for pages in index.pages():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.readable import ReadableIndex
 from dedup_middleware.index.record_layout import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
@@ -28,9 +28,6 @@ from dedup_middleware.model.records import (
     page_ids_of,
     suffixes_of,
 )
-
-if TYPE_CHECKING:
-    from dedup_middleware.index.base import Index
 
 Progress = Callable[[str, int], None]
 _TABLES = 64
@@ -116,7 +113,7 @@ class _Pages:
         return int(np.count_nonzero(self.states == state))
 
 
-async def verify(index: Index, progress: Progress | None) -> Verification:
+async def verify(index: ReadableIndex, progress: Progress | None) -> Verification:
     """See :meth:`.Index.verify`. Takes 25 bytes of memory a page."""
     report = progress or (lambda _what, _done: None)
     before = await index.stats()
@@ -261,7 +258,7 @@ def _turned(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
 
 
 async def _lacking(
-    index: Index, pages: _Pages, parameters: Mapping[str, str]
+    index: ReadableIndex, pages: _Pages, parameters: Mapping[str, str]
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Committed pages without a record where they must have one, looked at once more."""
     required = _required(parameters, pages.tables)
@@ -282,7 +279,9 @@ async def _lacking(
     return found
 
 
-async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
+async def _still_missing(
+    index: ReadableIndex, pages: _Pages, row: int, tables: list[int]
+) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
     places = {slot.table: slot for slot in simhash_slots(int(pages.simhashes[row]))}
     places[KEY_TABLE] = hash_slot(KEY_TABLE, int(pages.keys[row]))

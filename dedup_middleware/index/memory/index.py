@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Parameters
-from dedup_middleware.index.maintenance import IndexStats, Living, compacted
+from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.pages import Pages, records_of
 from dedup_middleware.index.parameters import agree, complete, missing
+from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment, Window, window_parameter

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.maintenance import IndexStats
 from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import (
     end_of,
     estimate_bytes,

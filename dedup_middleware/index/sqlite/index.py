@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import IndexStats, Living
+from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.sqlite import tables, upkeep
 from dedup_middleware.index.sqlite.file import Shared, SQLiteFile, Step
 from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
