@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ from dedup_middleware.text.hashing import (
     hash_prefixes,
     hash_slice,
     hash_token,
-    hash_word,
+    hash_words,
     make_table,
     mix,
 )
@@ -403,10 +403,9 @@ class Shingler:
                 fold_name=f"folded{mapping_name}",
             )
         chosen = read_stop_words(stop_words)
-        kinds = {word: 2 * value for word, value in polarity().words.items()}
-        kinds.update({word: kinds.get(word, 0) | STOP for word in chosen.words})
-        kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
-        self._stops = make_table({hash_word(w, self._keys): kind for w, kind in kinds.items()})
+        words, kinds = _kinds_of_words(chosen.words)
+        hashes = hash_words(words, self._keys).tolist()
+        self._stops = make_table(dict(zip(hashes, kinds, strict=True)))
         self._tables = (
             self._characters.table,
             self._characters.expansions,
@@ -473,6 +472,15 @@ class Shingler:
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = _keep(codes, flags, *places, rows[0], rows[1])
         return codes, starts[:kept], ends[:kept], hashes[:kept]
+
+
+@lru_cache(maxsize=2)
+def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], list[int]]:
+    """All words that the table of stop words has an entry for, and what each is."""
+    kinds = {word: 2 * value for word, value in polarity().words.items()}
+    kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
+    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
+    return np.array(list(kinds)), list(kinds.values())
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:

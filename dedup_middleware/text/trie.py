@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf, log
 from pathlib import Path
 from typing import Any, Final
@@ -83,13 +84,17 @@ def load_trie(
         ValueError: a dictionary is malformed; the message names the file and the line.
     """
     path = main or words.jieba_dictionary()
-    data = path.read_bytes()
     extra = b"" if user is None else _read_user(user)
-    digest = hashlib.blake2b(digest_size=4)
-    for part in (data, extra, fold_name.encode()):
+    state = path.stat()
+    begun = _begun(path, state.st_mtime_ns, state.st_size, state.st_ino)
+    digest = begun.copy()
+    for part in (extra, fold_name.encode()):
         digest.update(b"%d:" % len(part) + part)
 
     def build() -> Arrays:
+        data = path.read_bytes()
+        if _digest(data).digest() != begun.digest():
+            raise ValueError(f"{path} changes while it is read: try again")
         dictionary = words.parse(data, str(path))
         if user is not None:
             dictionary = words.add_user_words(dictionary, extra, str(user))
@@ -99,6 +104,16 @@ def load_trie(
 
     arrays = load_or_build(f"trie-{FORMAT}-{digest.hexdigest()}.bin", build)
     return Trie(**arrays, digest=digest.hexdigest())
+
+
+@lru_cache(maxsize=2)
+def _begun(path: Path, *_: int) -> hashlib.blake2b:
+    """The digest of a file that is read again only when it has changed: jieba's has 5 MB."""
+    return _digest(path.read_bytes())
+
+
+def _digest(data: bytes) -> hashlib.blake2b:
+    return hashlib.blake2b(b"%d:" % len(data) + data, digest_size=4)
 
 
 def _read_user(path: Path) -> bytes:

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import regex
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from uniseg.wordbreak import word_break, words
 
 from dedup_middleware.text import dictionary
@@ -25,6 +27,7 @@ from dedup_middleware.text.characters import (
     SINGLE,
     word_classes,
 )
+from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START
 from dedup_middleware.text.normalize import normalize
 
 MASK = (1 << 64) - 1
@@ -160,6 +163,14 @@ def mix(value: int) -> int:
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
     return value ^ (value >> 31)
+
+
+def hash_word(word: str, keys: NDArray[np.uint64]) -> int:
+    """Twin of `hash_token` for a whole word."""
+    value, base = int(keys[TOKEN_START]), int(keys[TOKEN_BASE])
+    for character in word:
+        value = (value * base + ord(character)) & MASK
+    return max(mix(value), 1)
 
 
 def shingles(tokens: list[str], width: int, keys: list[int]) -> Counter[int]:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_classes
 from dedup_middleware.text.clauses import TURNS, WORDS
-from dedup_middleware.text.hashing import constants, hash_word
+from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.polarity import ALTERNATIVES, MOST, NAME, NOT, SO, polarity
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped
-from tests.text.oracles import MASK, mix, texts
+from tests.text.oracles import MASK, hash_word, mix, texts
 
 KEY = 7
 KEYS = constants(KEY, 3)

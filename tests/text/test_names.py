@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from tests.signature.differing import differing_figures
 from tests.text.nametwins import fold, persons, plain_names
 from tests.text.oracles import FRAGMENTS
 
+made = functools.cache(Shingler)
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture
 def shingler() -> Shingler:
     """The default one."""
-    return Shingler()
+    return made()
 
 
 def entries_of(shingler: Shingler, text: str) -> list[int]:
@@ -46,7 +49,7 @@ PARTS = st.sampled_from(
 @example("王磊" + "5龘" * 9)
 def test_names_like_the_twin(text: str) -> None:
     """Any text gives the entries that the plain twin gives."""
-    assert entries_of(Shingler(), text) == plain_names(text)
+    assert entries_of(made(), text) == plain_names(text)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_names_like_the_twin(text: str) -> None:
 def test_known_names(text: str, found: list[str]) -> None:
     """Names of the dictionary and those it does not know; words that look like names are none."""
     assert [text[n.begin : n.end] for n in persons(text, len(fold(text).tokens))] == found
-    assert len(entries_of(Shingler(), text)) == len(found)
+    assert len(entries_of(made(), text)) == len(found)
 
 
 @pytest.mark.parametrize(

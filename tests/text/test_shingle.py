@@ -16,7 +16,15 @@ from dedup_middleware.text import hashing
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler, Shingles
 from dedup_middleware.text.stopwords import stop_words
-from tests.text.oracles import is_word_character, same_class, shingles, texts, words_and_jieba
+from tests.text.oracles import (
+    MASK,
+    hash_word,
+    is_word_character,
+    same_class,
+    shingles,
+    texts,
+    words_and_jieba,
+)
 
 CHINESE = "研究生命起源的中国科学家在南京市长江大桥发现了1.5万年前的C++化石，增长百分之五。"
 
@@ -156,6 +164,16 @@ def test_table_of_hashes(kinds: dict[int, int], other: int) -> None:
         table = hashing.make_table({value << 10 | 7: kind for value, kind in wanted.items()})
         for value in (*wanted, *(value ^ (1 << 53) or 1 for value in wanted), other >> 10 or 1):
             assert _kind(table, np.uint64(value << 10 | 9)) == wanted.get(value, 0)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1),
+    st.integers(0, MASK),
+)
+def test_words_hashed_at_once(words: list[str], key: int) -> None:
+    """Each gets the hash that it has alone."""
+    keys = hashing.constants(key, 3)
+    assert hashing.hash_words(np.array(words), keys).tolist() == [hash_word(w, keys) for w in words]
 
 
 def test_stop_words() -> None:
