@@ -31,15 +31,16 @@ def folder_name(source: str) -> str:
     return name
 
 
-def keep_in(dispatcher: Any, folder: Path) -> None:
+def keep_in(dispatcher: Any, folder: Path, stamp: object = None) -> None:
     """Keep a kernel's machine code in a folder, and load it from there.
 
     :param dispatcher: the kernel as numba made it, not compiled yet
     :param folder: made if it is missing; where it can't be trusted, nothing is kept
+    :param stamp: version of the source; None: its size and the time of its last change
     """
     try:
         TrustedFolder(folder).make()
-        dispatcher._cache = _Cache(dispatcher.py_func, folder)
+        dispatcher._cache = _Cache(dispatcher.py_func, folder, stamp)
     except OSError as error:
         _report(folder, error)
 
@@ -135,14 +136,14 @@ class _Files(caching.IndexDataCacheFile):  # type: ignore[misc]
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
     """numba's cache of one function, in a folder of our choice."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path, stamp: object) -> None:
         self._name = repr(function)
         self._py_func = function
         self._impl = _Results(function, folder)
         self._cache_path = str(folder)
-        self._cache_file = _Files(
-            folder, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        if stamp is None:
+            stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(folder, self._impl.filename_base, stamp)
         self.enable()
 
     def load_overload(self, sig: object, target_context: object) -> Any:

@@ -27,7 +27,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar, cast
 
+import llvmlite
 import numba
+import numpy as np
 from numba.np import linalg
 
 from dedup_middleware.base.kernelcache import folder_name, keep_in
@@ -61,6 +63,8 @@ if _HAS_PARTS:
     _PART["pipeline_class"] = PartCompiler
     _KERNEL.update(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)
 _LONGEST_TURN: Final = 120.0  # seconds
+_PACKAGE: Final = Path(__file__).parents[1]
+_NAMED_BY_CONTENT: Final = 0  # the version of a source whose content is in the folder's name
 #: folders whose functions and constants are compiled into kernels of others
 SOURCES: Final = ("base", "index", "model", "signature", "text")
 
@@ -141,9 +145,9 @@ def cache_directory() -> Path | None:
 def _source_digest(folder: Path) -> str:
     # numba looks only at the file of the outermost kernel; what that inlines, and constants that it
     # takes from other modules, may have changed.
-    package = Path(__file__).parents[1]
-    digest = hashlib.blake2b(digest_size=4)
-    for part in sorted({folder, *(package / name for name in SOURCES)}):
+    compilers = (numba.__version__, llvmlite.__version__, np.__version__)
+    digest = hashlib.blake2b(" ".join(compilers).encode(), digest_size=8)
+    for part in sorted({folder, *(_PACKAGE / name for name in SOURCES)}):
         # Arrays made of data files are constants in kernels.
         for path in sorted([*part.glob("*.py"), *part.glob("data/*.txt")]):
             digest.update(path.read_bytes())
@@ -201,25 +205,28 @@ def kernel(function: _F) -> _F:
 
     Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
     a package directory or a home that is read-only is no error. A kernel may use functions and
-    constants of its own folder and of `SOURCES`: the cache is versioned by the sources there.
+    constants of its own folder and of `SOURCES`: the cache is named by the content of the sources
+    there, so all installations of one version share it, wherever they are.
     """
     dispatcher = numba.njit(**_KERNEL)(function)
     if _HAS_PARTS:
         dispatcher = _called_as_part(dispatcher)
-    folder = _kernel_folder(function.__code__.co_filename)
-    if folder is not None:
-        keep_in(dispatcher, folder)
+    _keep(dispatcher, Path(function.__code__.co_filename))
     return cast(_F, dispatcher)
 
 
-def _kernel_folder(source: str) -> Path | None:
-    """Where the kernels of a source file are kept; None: nowhere."""
+def _keep(dispatcher: Any, source: Path) -> None:
+    """Let a kernel of a source file keep its machine code on disk, if there is a place for it."""
     directory = cache_directory()
     if numba.config.CACHE_DIR:
-        return Path(numba.config.CACHE_DIR) / folder_name(source)
-    if directory is None or not Path(source).exists():
-        return None
-    return directory / f"kernels-{_source_digest(Path(source).parent)}" / folder_name(source)
+        keep_in(dispatcher, Path(numba.config.CACHE_DIR) / folder_name(str(source)))
+    elif directory is not None and source.exists():
+        versioned = directory / f"kernels-{_source_digest(source.parent)}"
+        if source.is_relative_to(_PACKAGE):
+            name = ".".join(source.parent.relative_to(_PACKAGE).parts)
+            keep_in(dispatcher, versioned / name, stamp=_NAMED_BY_CONTENT)
+        else:
+            keep_in(dispatcher, versioned / folder_name(str(source)))
 
 
 def _called_as_part(dispatcher: Any) -> Any:
