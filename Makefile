@@ -15,7 +15,7 @@ crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
 
 check: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not services and not empty_cache'
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m 'not services and not processes and not empty_cache and not slow'
 
 # A file is run by one process, so that what its tests share is made once.
 test: $(VENV)/.dev

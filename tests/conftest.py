@@ -15,6 +15,8 @@ from tests.servers import running_redis
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+# `make check` draws so many examples at most; `make test` as many as each test says.
+FEWER_EXAMPLES = 15
 
 # A test or fixture that uses one of these names needs a server, a browser, Java or a network.
 SERVICES = {
@@ -35,6 +37,16 @@ SERVICES = {
     "venv",
     "watched_redis",
     "wheel",
+}
+# One that uses these starts other processes, each of which imports numba and Scrapy.
+PROCESSES = {
+    "Popen",
+    "create_subprocess_exec",
+    "ProcessPoolExecutor",
+    "Process",
+    "multiprocessing",
+    "spawn",
+    "subprocess",
 }
 # In this order, before all other files: with several processes the long ones begin first.
 SLOWEST = (
@@ -58,13 +70,32 @@ SLOWEST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a service, and put the slowest files first."""
-    known: dict[Callable[..., Any], bool] = {}
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a service or processes, and put the slowest files first."""
+    services, processes = Uses(SERVICES), Uses(PROCESSES)
+    fewer = config.getoption("fewer_examples")
     for item in items:
-        if isinstance(item, pytest.Function) and _needs_service(item, known):
+        if not isinstance(item, pytest.Function):
+            continue
+        if services.has(item):
             item.add_marker("services")
+        if processes.has(item):
+            item.add_marker("processes")
+        if fewer and hasattr(item.function, "hypothesis"):
+            chosen = item.function._hypothesis_internal_use_settings
+            item.function._hypothesis_internal_use_settings = settings(
+                chosen, max_examples=min(chosen.max_examples, FEWER_EXAMPLES)
+            )
     items.sort(key=_turn)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--fewer-examples`` makes the quick loop quick."""
+    parser.addoption(
+        "--fewer-examples",
+        action="store_true",
+        help=f"draw {FEWER_EXAMPLES} examples at most for each property",
+    )
 
 
 def _turn(item: pytest.Item) -> int:
@@ -73,27 +104,36 @@ def _turn(item: pytest.Item) -> int:
     )
 
 
-def _needs_service(item: pytest.Function, known: dict[Callable[..., Any], bool]) -> bool:
-    used = [definitions[-1].func for definitions in item._fixtureinfo.name2fixturedefs.values()]
-    inner = getattr(item.function, "hypothesis", None)
-    used.append(item.function if inner is None else inner.inner_test)
-    return not SERVICES.isdisjoint(item.fixturenames) or any(_starts(one, known) for one in used)
+class Uses:
+    """Which tests use one of some names, themselves or in what they call.
 
+    :param wanted: names of modules, classes, functions and fixtures
+    """
 
-def _starts(function: Callable[..., Any], known: dict[Callable[..., Any], bool]) -> bool:
-    """Whether a function of the tests names a service, itself or in what it calls."""
-    function = inspect.unwrap(function)
-    if function in known or not isinstance(function, FunctionType):
-        return known.get(function, False)
-    known[function] = False
-    names = _names(function.__code__)
-    called = (function.__globals__.get(name) for name in names)
-    known[function] = not SERVICES.isdisjoint(names) or any(
-        _starts(one, known)
-        for one in called
-        if isinstance(one, FunctionType) and one.__module__.startswith("tests.")
-    )
-    return known[function]
+    def __init__(self, wanted: set[str]) -> None:
+        self._wanted = wanted
+        self._known: dict[Callable[..., Any], bool] = {}
+
+    def has(self, item: pytest.Function) -> bool:
+        """Whether a test uses one, or a fixture of it does."""
+        used = [definitions[-1].func for definitions in item._fixtureinfo.name2fixturedefs.values()]
+        inner = getattr(item.function, "hypothesis", None)
+        used.append(item.function if inner is None else inner.inner_test)
+        return not self._wanted.isdisjoint(item.fixturenames) or any(map(self._is_in, used))
+
+    def _is_in(self, function: Callable[..., Any]) -> bool:
+        function = inspect.unwrap(function)
+        if function in self._known or not isinstance(function, FunctionType):
+            return self._known.get(function, False)
+        self._known[function] = False
+        names = _names(function.__code__)
+        called = (function.__globals__.get(name) for name in names)
+        self._known[function] = not self._wanted.isdisjoint(names) or any(
+            self._is_in(one)
+            for one in called
+            if isinstance(one, FunctionType) and one.__module__.startswith("tests.")
+        )
+        return self._known[function]
 
 
 def _names(code: CodeType) -> set[str]:

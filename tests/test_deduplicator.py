@@ -263,6 +263,7 @@ async def test_waiting_ends() -> None:
     assert counts.of["stored-twice"] == 1
 
 
+@pytest.mark.slow
 async def test_lease_of_a_slow_page_is_extended() -> None:
     """Storing may take longer than the lease as long as the process lives."""
     options = Options(index_url="memory:", lease=1.5, pending_wait=60)

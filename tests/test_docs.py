@@ -321,6 +321,7 @@ def evaluations() -> list[Command]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", evaluations(), ids=str)
 def test_evaluations_run(command: Command, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each runs on a file of its kind and prints a table of the methods."""

@@ -93,6 +93,7 @@ async def test_package_is_missing(
     await crawl.pipeline.close_spider()
 
 
+@pytest.mark.slow
 async def test_summary_in_the_rhythm_of_logstats(caplog: pytest.LogCaptureFixture) -> None:
     """One line at level INFO: pages, rate, share of drops, times of the stages."""
     # Kernels and dictionary are loaded before, so that both pages come before the first line.

@@ -276,6 +276,7 @@ async def test_index_made_with_other_parameters_ends_the_crawl(
 UNREACHABLE = "redis://user:secret@127.0.0.1:1/0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "passes"), [("keep", True), ("drop", False)])
 async def test_index_that_is_away(
     policy: str, passes: bool, caplog: pytest.LogCaptureFixture

@@ -42,6 +42,7 @@ def test_many_make_one_file_at_once(open_file: Callable[[Path], None], tmp_path:
                 made.result()
 
 
+@pytest.mark.slow
 def test_a_file_locked_all_the_time_is_an_error(tmp_path: Path) -> None:
     """After the time given the error of SQLite is raised."""
     path = tmp_path / "file.db"

@@ -95,6 +95,7 @@ class Deduplicator:
         self._opening = asyncio.Lock()
         self._warming = asyncio.Lock()
         self._is_warm = False
+        self._plain: Fingerprinter | None = None
         self._was_opened = False
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
@@ -142,7 +143,7 @@ class Deduplicator:
         async with self._opening:
             if self._fingerprinter is None:
                 # The parameters must not depend on the key, which is the index's own.
-                plain = await asyncio.to_thread(Fingerprinter, self.options, 0)
+                plain = await asyncio.to_thread(self._without_key)
                 parameters = {**plain.parameters, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
@@ -154,6 +155,11 @@ class Deduplicator:
                     self._heartbeat = asyncio.create_task(self._beat())
             return self._fingerprinter
 
+    def _without_key(self) -> Fingerprinter:
+        if self._plain is None:
+            self._plain = Fingerprinter(self.options, 0)
+        return self._plain
+
     def _warm(self) -> None:
         """Load or compile every kernel that a decision of a text or of HTML needs."""
         from dedup_middleware.base import kernels  # numba stays lazy
@@ -164,7 +170,7 @@ class Deduplicator:
     def _use_kernels(self) -> None:
         from dedup_middleware.text import extract
 
-        fingerprinter = Fingerprinter(self.options, 0)
+        fingerprinter = self._without_key()
         self._index.warm()
         extract.warm()
         words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))

@@ -151,15 +151,17 @@ def make_table(kinds: Mapping[int, int]) -> Hashes:
     size = int(_BUCKET)
     while size < 3 * len(members) + 1:
         size *= 2
-    table = [0] * size
-    for value, kind in sorted(members.items()):
-        place = (value >> int(_KIND_BITS)) * int(_BUCKET) % size
-        while table[place]:
-            place = (place + 1) % size
-        table[place] = value | kind
-    made = np.array(table, np.uint64)
-    made.flags.writeable = False
-    return made
+    values = np.array(sorted(members), np.uint64)
+    entries = values | np.array([members[value] for value in values.tolist()], np.uint64)
+    table = np.zeros(size, np.uint64)
+    places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
+    while len(entries):  # the first that wants a free place takes it, all others try the next one
+        wanted, first = np.unique(places, return_index=True)
+        placed = first[table[wanted] == _ZERO]
+        table[places[placed]] = entries[placed]
+        entries, places = np.delete(entries, placed), (np.delete(places, placed) + 1) % size
+    table.flags.writeable = False
+    return table
 
 
 @kernel

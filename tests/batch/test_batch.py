@@ -99,6 +99,7 @@ def test_same_rule_as_the_crawl(tmp_path: Path) -> None:
     assert report["peak_bytes"] > 10_000_000
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(tmp_path: Path) -> None:
     """Two worker processes give, byte for byte, what none gives."""
     items = rows(700)

@@ -50,6 +50,7 @@ def test_pairs_command_writes_tables_and_plots(
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> None:
     """Every method in every order, and those of a crawl once more by several processes."""
     out = tmp_path / "out"
@@ -66,6 +67,7 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     assert sum(int(row["losses"]) for row in table) == len(rows(out, "stream-lost"))
 
 
+@pytest.mark.slow
 def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
     """Tables, and plots unless they are not wanted."""
     out = tmp_path / "out"
@@ -95,6 +97,7 @@ def test_settings_reach_the_methods(tmp_path: Path) -> None:
         assert rows(out, "pairs")[0]["recall"] == recall
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "names"),
     [

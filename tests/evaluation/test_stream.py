@@ -128,6 +128,7 @@ def test_content_decides_alike_alone_and_in_the_deduplicator() -> None:
     assert len(set(alone) ^ set(real)) <= 0.1 * len(stream)
 
 
+@pytest.mark.slow
 def test_workers_share_one_index(tmp_path: Path) -> None:
     """Several processes keep one of each as well, by the default rule and by one with payloads."""
     stream = reordered(with_copies(12), "shuffled")

@@ -11,6 +11,7 @@ from tests.torture.driver import Effort
 from tests.torture.start import SCRAPY, WORKERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "place", "kills"),
     [

@@ -378,6 +378,7 @@ async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> 
     assert all(is_settled(one, claims[0].number) for one in made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", ["redis"], indirect=True)
 @in_time
 async def test_generations(harness: Harness) -> None:

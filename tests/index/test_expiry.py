@@ -93,6 +93,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert (await other.fetch(np.array([last], np.uint64))).states.tolist() == [State.COMMITTED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", ["redis"], indirect=True)
 @in_time
 async def test_expired_chunks_are_removed(harness: Harness) -> None:

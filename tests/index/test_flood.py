@@ -70,6 +70,7 @@ def driver_of(index: Index) -> tuple[Driver, Counts]:
     return Driver(index, choose_method(OPTIONS), counts), counts
 
 
+@pytest.mark.slow
 async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """When one bucket is flooded, pages elsewhere meet nothing of it; honest pages of that bucket
     are stored and found by their other tables; each page that meets it rings the alarm once, and

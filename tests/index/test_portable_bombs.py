@@ -165,6 +165,7 @@ def test_page_in_very_many_places(file: Path) -> None:
     assert "has 10,000,000 values for 1 pages" in why
 
 
+@pytest.mark.slow
 async def test_long_payloads_of_ones_own(tmp_path: Path) -> None:
     """Pages whose payloads are as long as they may be are exported and imported, in parts."""
     entries = [a_page(key, key + 7, payload=bytes([key % 251]) * 65_000) for key in range(3000)]

@@ -222,6 +222,7 @@ async def tell(world: World, story: str, steps: Steps, **more: Any) -> None:
         await process.crawl(KEY, last, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 async def test_no_interleaving_loses_a_text(story: str, tmp_path: Path, world: World) -> None:
     """Killed, failed or met by copies at any step: what is dropped stands in a row.

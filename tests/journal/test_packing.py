@@ -98,6 +98,7 @@ def test_item_that_holds_itself() -> None:
     assert plain_item({"url": "u", "endless": endless}) == ({"url": "u"}, ("endless",))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES))
 def test_json_items_stay_as_they_are(item: dict[str, Any]) -> None:
     """What is JSON already is not changed."""

@@ -63,6 +63,7 @@ def test_collisions_command_explains_the_table(
     assert "an ideal hash collides 556.5 +- 8.0 times" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_expansion_command(tmp_path: Path) -> None:
     """A row for each way to search; all found the same."""
     assert main(["expansion", "--out", str(tmp_path), "--count", "2000", "--queries", "10"]) == 0
@@ -72,6 +73,7 @@ def test_expansion_command(tmp_path: Path) -> None:
     assert found >= 5
 
 
+@pytest.mark.slow
 def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One command runs every experiment without any data and writes one report of them all."""
     pytest.importorskip("matplotlib")

@@ -72,6 +72,7 @@ def test_documents_have_the_copies_of_the_survey() -> None:
     assert not set(documents(2)) & set(texts)
 
 
+@pytest.mark.slow
 def test_ideal_hash_gives_557_in_1024_slots() -> None:
     """Formula and experiment agree: 557 +- 8."""
     mean, deviation = expected_collisions(SLOTS)

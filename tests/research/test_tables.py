@@ -33,6 +33,7 @@ def source(folder: Path) -> Source:
     return Source(read_documents([path]), SMALL, 1, Options())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_committed_table_is_what_the_command_makes(
     name: str, tmp_path_factory: pytest.TempPathFactory

@@ -42,6 +42,7 @@ def compiled(kernel: Any) -> Any:
     return numba.njit(kernel.declared, **options)(kernel.py_func)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_bits_are_counted_in_vectors(name: str, record_property: Any) -> None:
     """On this processor, and cross-compiled for others, each kernel counts bits in vector registers

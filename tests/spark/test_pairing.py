@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,7 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(some_blocks(), st.integers(0, 6), st.tuples(st.integers(1, 5), st.integers(1, 5)))
 def test_pairs_equal_a_plain_loop(blocks: Blocks, distance: int, most: tuple[int, int]) -> None:
     """Pages pair in the lowest block they have in common, however small the room for pairs is."""

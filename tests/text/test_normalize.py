@@ -21,6 +21,7 @@ def folded(text: str) -> str:
     return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=1000)
 @given(texts)
 def test_the_table_gives_the_normal_form(text: str) -> None:
@@ -28,6 +29,7 @@ def test_the_table_gives_the_normal_form(text: str) -> None:
     assert folded(text) == normalize.normalize(text)
 
 
+@pytest.mark.slow
 def test_every_code_point() -> None:
     """Each code point alone, and between letters, has the normal form of the definition."""
     table = load_characters({}, "").table
@@ -63,6 +65,7 @@ def test_idempotent(text: str) -> None:
     assert normalize.normalize(once) == once
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(texts)
 def test_built_on_nfkc(text: str) -> None:

@@ -256,6 +256,7 @@ def test_parts_stand_in_the_same_places(shingler: Shingler, one: str, other: str
     assert set(firsts(shingler, one)) != set(firsts(shingler, other))
 
 
+@pytest.mark.slow
 def test_a_changed_figure_is_hard_to_miss() -> None:
     """Under each of 1,000 keys one of the two entries tells a changed figure; the first alone
     does not under about one in 256."""

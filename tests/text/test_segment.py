@@ -13,6 +13,7 @@ from tests.text.oracles import fmm, jieba, same_class, texts, uax29
 relaxed = settings(deadline=None, max_examples=400)
 
 
+@pytest.mark.slow
 @relaxed
 @given(texts)
 def test_jieba_is_jieba(text: str) -> None:
@@ -61,6 +62,7 @@ def test_dotted_ascii_in_pages_cut_by_fmm() -> None:
     assert cut("fmm", "增长 3.6") == ["增长", " ", "3", ".", "6"]
 
 
+@pytest.mark.slow
 @relaxed
 @given(texts)
 def test_words_are_unicode_words(text: str) -> None:
