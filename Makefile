@@ -1,12 +1,12 @@
 # make crawl   crawl the sample site and drop its near-duplicates
-# make check   linters, types, and the tests that need no server, browser or Java and compile nothing anew
+# make check   linters, types, and the quick tests: no server, no browser, no Java, no other process
 # make test    run all tests
 PYTHON ?= python3
 VENV ?= .venv
 # A run of the tests starts hundreds of interpreters: none shall compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Processes that run tests: one for each core, unless JOBS says otherwise.
-JOBS ?= auto
+# Processes that run tests; many tests wait for others, so one more than there are cores.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 BIN := $(VENV)/bin
 
 .PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist
@@ -14,8 +14,10 @@ BIN := $(VENV)/bin
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
 
+QUICK := not services and not processes and not empty_cache and not slow
+
 check: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m 'not services and not processes and not empty_cache and not slow'
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --fewer-examples -m '$(QUICK)'
 
 # A file is run by one process, so that what its tests share is made once.
 test: $(VENV)/.dev

@@ -17,7 +17,7 @@ EXAMPLE = '{"shop.items.Article": {"html": "body", "key": "link"}, "shop.items.Q
 
 @attrs.frozen
 class FieldNames:
-    """Names of the fields in which an item holds the parts of a page; None: it has no such part."""
+    """For each part of a page the name of the item's field that holds it; None: no field does."""
 
     key: str | None
     title: str | None

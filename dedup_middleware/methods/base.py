@@ -52,7 +52,7 @@ class Method(ABC):
     """A rule that decides; frozen and without state, so that all processes decide alike."""
 
     name: ClassVar[str]
-    #: whether pages are judged by their payloads too, so that they have to be fetched
+    #: whether :meth:`judge` needs the payloads of the candidates, which are then fetched
     keeps_payload: ClassVar[bool] = False
     #: whether a stored page with the same text makes a page a duplicate whatever else is stored,
     #: unless its title is another one on the same host; see :class:`~.claims.Entry`
@@ -61,7 +61,7 @@ class Method(ABC):
     fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
     scan_distance: int
     min_features: int
-    #: similarity from which on a page is a duplicate, unless another rule keeps it
+    #: least similarity of a duplicate; other rules may keep a page that reaches it
     threshold: float
 
     @abstractmethod

@@ -12,7 +12,7 @@ OTHER_FIGURES: Final = "other-figures"
 TURNED: Final = "turned-round"
 OTHER_TITLE: Final = "other-title"
 COMMON: Final = "common-on-host"
-#: in the order of their codes; the first two make a duplicate
+#: all reasons by their codes; a page with one of the first two is a duplicate
 REASONS: Final = (
     EXACT,
     CONTAINED,
@@ -26,6 +26,6 @@ REASONS: Final = (
 EXACT_CODE, CONTAINED_CODE, TOO_SHORT_CODE, TOO_LITTLE_CODE = range(4)
 OTHER_FIGURES_CODE, TURNED_CODE, OTHER_TITLE_CODE, COMMON_CODE = range(4, 8)
 
-LONG: Final = 128  # shingles from which a page gets the whole allowance of the threshold
+LONG: Final = 128  # shingles of a page below which it needs more than the threshold
 #: least threshold for a page of the same host under another title
 SAME_HOST: Final = 0.95

@@ -11,7 +11,7 @@ class Dropped(DropItem):
     """An item that the plugin drops.
 
     :ivar key: document key of the dropped item
-    :ivar verdict: why: outcome, reason and, for a duplicate, the stored page it matches
+    :ivar verdict: outcome, reason and, for a duplicate, the stored page that it matches
     """
 
     def __init__(self, verdict: Verdict, log_level: str | None = None) -> None:

@@ -4,7 +4,7 @@ A claim belongs to the item that was decided, whatever later pipelines make of i
 it, copy it, or return another object. So nothing is computed from the item a second time. Scrapy
 takes an item through all pipelines and sends the signal of its end in one coroutine
 (``Scraper.start_itemproc_async``), and waits there for the handlers of the signal, which run in
-copies of its context. The links between a signal and an item, the surest first:
+copies of its context. A signal is linked to an item in one of three ways, the surest first:
 
 1. **Coroutine.** A context variable names the item that entered in the context, and the task in
    which it entered waits for the running handler. Other tasks may have inherited the context (a
@@ -15,7 +15,7 @@ copies of its context. The links between a signal and an item, the surest first:
 3. **Object.** If ``process_item`` ran in a task of its own, that task has ended when the signal
    comes. Then the signal must carry the very object, with the same page in it.
 
-Without any of these a claim is never committed.
+A claim that no such link leads to is never committed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Carries ``dedup_skip`` and ``dedup_key`` from the meta of a request to the items of its page.
 
-A pipeline does not see the response of an item. So a spider middleware notes what the request says
-of each item that a callback yields, and the pipeline takes the note when the very object arrives.
+A pipeline does not get the response of an item. So a spider middleware notes the meta of the
+request for each item that a callback yields, and the pipeline looks the note up by the item's
+identity.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     """Hash each band of minima to 64 well-mixed bits, shape (B,).
 
     Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
-    The number of the band enters its hash, so equal minima in two bands differ.
+    The band's number is hashed too, so equal minima in two bands give different hashes.
 
     :param minhash: K minima
     :param bands: number B of bands, at least 1

@@ -5,9 +5,9 @@ the page is short, of its words and those of its title. The wording of another p
 it: each of its shingles is in the stored page or is not, so the words that are in no common shingle
 are new, and where they stand is known. How long the stored page is makes no difference.
 
-Of shingles a filter says in five of a hundred cases that it holds one that it does not. A shingle
-therefore counts as common only if one next to it is common too. A numeral is entered twice, and is
-taken for a common one by mistake three times in a thousand.
+A filter reports 5 % of the shingles that a page lacks as held (false positives). A shingle
+therefore counts as common only if one near it is common too. Numerals are entered twice, which
+lowers their rate of false positives to .3 %.
 
 The bytes: one that says how shingles were sampled (a page of more than 8,192 enters one in 2, in 4,
 in 8, ..., chosen by their hashes) and whether the words of the title are in it, then the bits.
@@ -76,7 +76,7 @@ def make_evidence(wording: Wording, bits: int = BITS) -> bytes:
         return b""
     order = wording.order
     if len(order) > MOST:
-        order = np.unique(order)  # repeated ones take no room, so that more are kept
+        order = np.unique(order)  # each is entered once, so a sample of them keeps more
     made: bytes = _fill(order, wording.values, wording.sorts, wording.title, bits).tobytes()
     return made
 

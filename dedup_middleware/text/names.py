@@ -137,9 +137,10 @@ def find_names(
     count: int,
     rows: NDArray[np.int32],
 ) -> int:
-    """Where names begin and end: rows of `rows`, which has room for one a token; their number.
+    """Write where names begin and end into the first rows of `rows`, and return how many there are.
 
-    The third and the fourth column are of names with capital letters, see `capitals.read_run`.
+    `rows` needs one row for each token. Its third and fourth column are set for names with capital
+    letters only, by `capitals.read_run`.
 
     Args:
         kinds: of each token.

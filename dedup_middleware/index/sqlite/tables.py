@@ -1,7 +1,7 @@
-"""The tables of the SQLite index, and each step on them as a plain function.
+"""The tables of the SQLite index, and plain functions that read and write them.
 
-All run inside a transaction of the caller. Page numbers are the rows' ids, which are never given
-twice; buckets are the same bytes as everywhere.
+Each runs inside a transaction of its caller. Page ids are row ids, which SQLite never gives twice;
+the bytes of a bucket are those of every other back end.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
-    """Remove a share of what has expired: every claim does a little, so that none waits long."""
+    """Remove some of the expired buckets and pages; each claim calls it, so none waits long."""
     if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
         return
     gone = db.execute(
