@@ -7,6 +7,7 @@ own room and of rooms on lower floors. Edit `ROOMS` when files move.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,6 +43,7 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
     return found
 
 
+@functools.cache
 def import_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
     """Module -> modules of the package that it imports, in functions and for types too."""
     files = modules(package)

@@ -33,6 +33,7 @@ SUBCOMMANDS = {
     "clear": ("clear", "Command"),
     "export": ("transfer", "Export"),
     "import": ("transfer", "Import"),
+    "rebuild": ("rebuild", "Command"),
     "verify": ("maintain", "Verify"),
     "compact": ("maintain", "Compact"),
     "warmup": ("warmup", "Command"),

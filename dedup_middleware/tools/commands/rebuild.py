@@ -1,0 +1,164 @@
+"""``scrapy dedup rebuild``: a new index, with the settings of now, of pages that are stored."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.pages import pages_of
+from dedup_middleware.methods.base import Method, content_record
+from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import State
+from dedup_middleware.tools.commands.asking import Reader, reading_index
+from dedup_middleware.tools.commands.context import FOUND, OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.files.rows import FORMATS, BatchError, format_of, read_rows
+from dedup_middleware.tools.files.signing import Signer
+
+_BLOCK = 2_000  # pages entered at once
+_SHOWN = 5  # rejected rows that are named
+
+
+@attrs.define
+class Rebuilt:
+    """What was done: numbers of rows, and the first rows that could not be read."""
+
+    read: int = 0
+    entered: int = 0
+    known: int = 0
+    empty: int = 0
+    rejected: int = 0
+    reasons: list[str] = attrs.field(factory=list)
+    sound: bool = True
+
+
+class Command(Subcommand):
+    """Enters stored pages into an index that no crawl uses yet."""
+
+    name = "rebuild"
+    summary = "Make an index with other settings of the pages that are stored"
+    description = (
+        "Enters every page of the files as stored, without judging it, into the index at\n"
+        "DEDUP_INDEX_URL, which is made with the settings of now if it does not exist. The old\n"
+        "index is not read, and goes on serving. Pages that are there already (the same key with\n"
+        "the same text) are passed over, so that it may be repeated. The index is verified at the\n"
+        "end. Exit codes: 0; 1: a file or the index can't be read, or all rows were rejected;\n"
+        "3: the index is damaged."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
+        parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        options = context.options
+        if options.index_url.startswith("memory:"):
+            raise CommandError(
+                "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
+            )
+        formats = [format_of(path, arguments.format) for path in arguments.files]
+        for path in arguments.files:
+            if not path.is_file():
+                raise BatchError(f"{path} is no file")
+        dedup = Deduplicator(options)
+        try:
+            await dedup.open(warm=False)  # makes the index, or refuses it
+        finally:
+            await dedup.close()
+        rebuilt = Rebuilt()
+        async with reading_index(options) as reader:
+            with context.progress("rows") as done:
+                entering = Entering(reader, options, rebuilt, await _known(reader))
+                for path, file_format in zip(arguments.files, formats, strict=True):
+                    for row in read_rows(path, file_format):
+                        await entering.take(entering.sign(row), f"{path}, row {row.number}")
+                        done(rebuilt.read)
+                await entering.flush()
+            rebuilt.sound = (await reader.index.verify()).is_sound
+        context.say(attrs.asdict(rebuilt), lambda: _sentences(rebuilt, options))
+        if rebuilt.rejected and rebuilt.rejected == rebuilt.read:
+            raise CommandError(
+                f"all {rebuilt.read:,} rows were rejected: name the fields of your rows "
+                "(DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or their --format"
+            )
+        return OK if rebuilt.sound else FOUND
+
+
+class Entering:
+    """Enters rows as stored pages, many at a time.
+
+    :param known: key and text of each page that the index holds; those that are entered are added
+    """
+
+    def __init__(
+        self, reader: Reader, options: Options, rebuilt: Rebuilt, known: set[tuple[int, int]]
+    ) -> None:
+        self.sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
+        self._index = reader.index
+        self._method = reader.method
+        self._keeps_address = options.keep_address
+        self._rebuilt = rebuilt
+        self._known = known
+        self._waiting: list[Entry] = []
+
+    async def take(self, signed: Any, place: str) -> None:
+        """Count a row, and enter its page soon.
+
+        :param signed: a :class:`.Signed`
+        :param place: where the row is, for people
+        """
+        rebuilt, page = self._rebuilt, signed.page
+        rebuilt.read += 1
+        if page is None:
+            rebuilt.rejected += 1
+            if len(rebuilt.reasons) < _SHOWN:
+                rebuilt.reasons.append(f"{place}: {signed.error}")
+        elif page.is_empty:
+            rebuilt.empty += 1
+        elif (page.key_hash, page.exact) in self._known:
+            rebuilt.known += 1
+        else:
+            self._known.add((page.key_hash, page.exact))
+            self._waiting.append(_entry(page, self._method, keeps_address=self._keeps_address))
+            if len(self._waiting) >= _BLOCK:
+                await self.flush()
+
+    async def flush(self) -> None:
+        """Enter the pages that wait."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._rebuilt.entered += await self._index.load(pages_of(waiting))
+
+
+def _entry(page: Fingerprint, method: Method, *, keeps_address: bool) -> Entry:
+    address = page.key if keeps_address and not is_content_key(page.key) else None
+    return Entry(method.slots(page), content_record(page).tobytes(), address, page.payload)
+
+
+async def _known(reader: Reader) -> set[tuple[int, int]]:
+    """Key and exact text of all stored pages, as hashes."""
+    known: set[tuple[int, int]] = set()
+    async for pages in reader.index.pages():
+        content = pages.content[pages.states == State.COMMITTED]
+        known.update(zip(content["key"].tolist(), content["exact"].tolist(), strict=True))
+    return known
+
+
+def _sentences(rebuilt: Rebuilt, options: Options) -> str:
+    lines: Sequence[str] = (
+        f"{rebuilt.read:,} rows: {rebuilt.entered:,} pages entered, {rebuilt.known:,} known, "
+        f"{rebuilt.empty:,} without text, {rebuilt.rejected:,} rejected",
+        *rebuilt.reasons,
+        f"The index at {options.safe_index_url} is "
+        + ("whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."),
+    )
+    return "\n".join(lines)

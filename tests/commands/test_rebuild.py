@@ -1,0 +1,107 @@
+"""`scrapy dedup rebuild`: an index with other settings, of the pages that are stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.running import crawl, dedup, item, outcome, settings_for
+from tests.texts import article
+
+
+def written(path: Path, *numbers: int) -> str:
+    """A file of stored pages."""
+    rows = [{"url": f"https://one.example/{n}", "text": article(n)} for n in numbers]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def new_index(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The address of an index that does not exist yet, and settings that the old one lacks."""
+    if request.param == "sqlite":
+        url = f"sqlite:{tmp_path / 'new.db'}"
+    else:
+        url = request.getfixturevalue("redis_url")
+    return {"DEDUP_INDEX_URL": url, "DEDUP_SHINGLE_WIDTH": 4, "DEDUP_WINDOW": 86_400}
+
+
+def test_other_settings(tmp_path: Path, new_index: dict[str, Any]) -> None:
+    """The new index decides by the new settings; the old one serves as before; a repetition enters
+    what was stored meanwhile, and nothing twice."""
+    old = settings_for(tmp_path)
+    crawl(old, *(item("one.example", n) for n in range(3)))
+    refused = dedup("stats", **old)
+    assert refused.code == 0
+    done = dedup("rebuild", written(tmp_path / "a.jsonl", 0, 1, 2, 2), "--json", **new_index)
+    assert (done.code, done.err) == (0, "")
+    assert done.json == {
+        "read": 4, "entered": 3, "known": 1, "empty": 0, "rejected": 0, "reasons": [],
+        "sound": True,
+    }  # fmt: skip
+    assert outcome(new_index, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    assert outcome(old, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    again = dedup("rebuild", written(tmp_path / "b.jsonl", 0, 1, 2, 3), **new_index)
+    assert "4 rows: 1 pages entered, 3 known" in again.out
+    assert "is whole" in again.out
+    stats = dedup("stats", "--json", **new_index)
+    assert stats.json["committed"] == 4
+
+
+def test_all_texts_of_a_key_are_entered(tmp_path: Path, new_index: dict[str, Any]) -> None:
+    """A storage that keeps versions has all of them, so a copy of each is a copy."""
+    path = tmp_path / "versions.jsonl"
+    rows = [{"url": "https://one.example/1", "text": article(n)} for n in (1, 2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert dedup("rebuild", str(path), "--json", **new_index).json["entered"] == 2
+    for n in (1, 2):
+        found = outcome(new_index, f"https://two.example/{n}", article(n))
+        assert found == ("duplicate", "exact-copy")
+
+
+def test_rows_that_can_not_be_read(tmp_path: Path, new_index: dict[str, Any]) -> None:
+    """They are counted, the first ones are named; if there are no others it is an error."""
+    path = tmp_path / "bad.jsonl"
+    path.write_text('not json\n{"url": "https://one.example/1", "text": " "}\n', encoding="utf-8")
+    done = dedup("rebuild", str(path), "--json", **new_index)
+    assert (done.code, done.json["rejected"], done.json["empty"]) == (0, 1, 1)
+    assert done.json["reasons"][0].startswith(f"{path}, row 1: it is no JSON")
+    path.write_text('{"body": "text"}\n', encoding="utf-8")
+    done = dedup("rebuild", str(path), **new_index)
+    assert (done.code, "DEDUP_TEXT_FIELD" in done.err) == (1, True)
+
+
+def test_addresses_that_can_not_be_used(tmp_path: Path) -> None:
+    """An index that ends with the command, one with other settings, a file that is not there."""
+    file = written(tmp_path / "a.jsonl", 1)
+    done = dedup("rebuild", file, DEDUP_INDEX_URL="memory:")
+    assert (done.code, "name an index that stays" in done.err) == (1, True)
+    old = settings_for(tmp_path)
+    crawl(old, item("one.example", 1))
+    done = dedup("rebuild", file, **{**old, "DEDUP_SHINGLE_WIDTH": 4})
+    assert done.code == 1
+    assert "DEDUP_SHINGLE_WIDTH" in done.err
+    assert "scrapy dedup rebuild" in done.err
+    done = dedup("rebuild", str(tmp_path / "none.jsonl"), **old)
+    assert (done.code, "is no file" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("windows", [(0, 3600), (3600, 0), (3600, 86_400)])
+def test_the_window_changes_by_export_and_import(tmp_path: Path, windows: tuple[int, int]) -> None:
+    """A window is set, removed or changed by carrying the pages over; a crawl with the other window
+    is refused by the old index, with the way out."""
+    before, after = (
+        {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / name}.db", "DEDUP_WINDOW": window}
+        for name, window in zip(("old", "new"), windows, strict=True)
+    )
+    crawl(before, item("one.example", 1))
+    file = tmp_path / "pages.parquet"
+    assert dedup("export", str(file), **before).code == 0
+    assert dedup("import", str(file), **after).code == 0
+    assert outcome(after, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    done = dedup("check", "-", stdin=b"text", **{**before, "DEDUP_WINDOW": windows[1]})
+    assert done.code == 1
+    assert "`scrapy dedup export` and `import`" in done.err
