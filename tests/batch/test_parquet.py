@@ -24,6 +24,7 @@ def read(path: Path) -> list[Any]:
     return [row.raw for row in read_parquet(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dictionaries", [True, False])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])

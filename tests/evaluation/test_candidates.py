@@ -52,6 +52,7 @@ def test_measured_recall_of_bands_is_that_of_the_formula() -> None:
     assert found == sorted(found)
 
 
+@pytest.mark.slow
 def test_default_tables_find_what_they_promise() -> None:
     """At least .99 of the pairs at Jaccard .8 and .95 at .7, but for the error of the sample."""
     rows = {row.jaccard: row for row in measure(Options(), jaccards=(0.7, 0.8), pairs=1000)}

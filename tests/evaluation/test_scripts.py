@@ -41,6 +41,7 @@ def page(script: int, seed: int) -> str:
     return stop.join(sentences) + stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", range(len(SCRIPTS)))
 def test_light_edits_are_found(script: int) -> None:
     """Of each kind nine in ten; no copy with other figures, and no other page."""

@@ -179,6 +179,7 @@ def test_alarm_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     assert "https://a/10 met 3000 candidates, and so did 9 pages before it" in caplog.text
 
 
+@pytest.mark.slow
 async def test_bucket_grows_no_further_than_its_limit(harness: Harness) -> None:
     """However many claims meet in one bucket, its bytes stay bounded and the rest is counted."""
     index = await harness.client()

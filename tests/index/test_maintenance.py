@@ -92,6 +92,7 @@ async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> N
     assert same.numbers.tolist() == drawn.numbers.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [0, 380])
 async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
     """Over many samples every committed page is drawn about as often, whether pages are drawn by

@@ -113,6 +113,7 @@ def test_history(settings: dict[str, Any]) -> None:
     assert (unknown.code, "has no entry of" in unknown.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_batch_run(tmp_path: Path) -> None:
     """The journal of `scrapy dedup files` has the changes between rows of one page too."""
     import json

@@ -257,6 +257,7 @@ def test_oldest_go_when_the_cap_is_passed(options: Options) -> None:
         assert journal.kept(make_drop(0)) is None
 
 
+@pytest.mark.slow
 def test_file_stays_near_its_cap(tmp_path: Path) -> None:
     """The bytes that are counted are those of the file, give or take a fifth."""
     path = tmp_path / "journal.db"

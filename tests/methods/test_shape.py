@@ -177,6 +177,7 @@ def test_signature_survives_as_bytes(method: SignatureMethod) -> None:
     assert method.compare(rebuilt, b) == method.compare(a, b)
 
 
+@pytest.mark.slow
 @every
 def test_signature_of_a_huge_page_is_small(method: SignatureMethod) -> None:
     """A page of a megabyte has at most 64 keys and 16 KB of payload."""

@@ -28,6 +28,7 @@ def pages() -> Iterator[str]:
             yield other[:cut] + text[cut:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["containment", "jaccard", "novelty"])
 def test_line_foretells_what_another_threshold_decides(tmp_path: Path, measure: str) -> None:
     """A page is dropped at thresholds below its line and kept above, but for rounding."""

@@ -151,6 +151,7 @@ def test_zhou_counts_what_was_planted() -> None:
     assert (md5.dropped, md5.precision, md5.recall, md5.f1) == (0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_ablation_leaves_out_factors() -> None:
     """All factors, one less each time, and none: no two variants sign all pages alike."""
     names = [name for name in ZHOU_METHODS if name.startswith("weighted")]

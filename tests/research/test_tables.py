@@ -54,6 +54,7 @@ def test_committed_table_is_what_the_command_makes(
     assert {len(row) for row in rows} == {len(made.header)} or name == "hashes"
 
 
+@pytest.mark.slow
 def test_command_fills_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables that are selected are printed, and replace those below their lines."""
     pages = madeup.write(tmp_path / "pages.jsonl", madeup.documents(10, 1))

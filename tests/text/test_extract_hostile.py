@@ -83,6 +83,7 @@ def test_many_tags_keep_to_the_fast_path() -> None:
     assert extract(html).extractor in ("quick", "none")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_slow_path")
 @pytest.mark.parametrize("unit", ["<p>word</p>", "x", "&amp;", "<br>text", "</p>", "<"])
 def test_twenty_megabytes(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +112,7 @@ def test_what_never_ends_is_searched_once(unit: str, end: str) -> None:
     assert page.parent[0] == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["a", "li", "p", "h2", "b"])
 def test_end_tags_without_a_start_cost_no_search_of_the_page(inside: str) -> None:
     """The stack of open elements is bounded, so is the search for what an end tag ends."""

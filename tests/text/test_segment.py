@@ -21,6 +21,7 @@ def test_jieba_is_jieba(text: str) -> None:
     assert cut("jieba", text) == jieba().lcut(text, HMM=False)
 
 
+@pytest.mark.slow
 @relaxed
 @given(
     st.text("中华人民共和国大学生活动中心研究生命起源南京市长江大桥一二三的abAB1.#", max_size=200)
@@ -109,6 +110,7 @@ def test_unknown_segmenter() -> None:
         cut("hmm", "text")
 
 
+@pytest.mark.slow
 def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
     """A user's words, with and without frequency, change the cut as in jieba."""
     path = tmp_path / "user.txt"
