@@ -17,7 +17,7 @@ crawl: $(VENV)/.crawler
 QUICK := not services and not processes and not empty_cache and not slow
 
 check: lint
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --fewer-examples -m '$(QUICK)'
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m '$(QUICK)'
 
 # A file is run by one process, so that what its tests share is made once.
 test: $(VENV)/.dev

@@ -16,7 +16,7 @@ from tests.servers import running_redis
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 # `make check` draws so many examples at most; `make test` as many as each test says.
-FEWER_EXAMPLES = 15
+FEWER_EXAMPLES = 10
 
 # A test or fixture that uses one of these names needs a server, a browser, Java or a network.
 SERVICES = {
