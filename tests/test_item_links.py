@@ -112,6 +112,7 @@ async def test_stored_pages_are_committed_whatever_was_changed(kind: Any) -> Non
     assert settled(crawled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [Dropping, Failing])
 async def test_pages_that_were_not_stored_are_released(kind: Any, storage: type[Storage]) -> None:
     """Each kind of item, each change: the copy is stored, for its page is not."""

@@ -228,6 +228,7 @@ async def test_a_new_page_says_what_came_nearest() -> None:
     assert told["match"] in {None, "https://one.example/1"}
 
 
+@pytest.mark.slow
 async def test_probes_find_what_bands_and_blocks_miss() -> None:
     """Without bands, pages whose SimHashes have no equal block are found by flipped bits."""
     found = []

@@ -66,6 +66,7 @@ def names_of(text: str) -> list[str]:
     return [page.text[name.begin : name.end] for name in runs(page) if name.counts]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=500)
 @given(
     st.lists(st.tuples(WORDS, GAPS), max_size=14).map(

@@ -210,6 +210,7 @@ def test_hash_key() -> None:
     assert one.exact != other.exact
 
 
+@pytest.mark.slow
 def test_fingerprint_names_every_parameter(tmp_path: Path) -> None:
     """Every parameter, the dictionary included, shows in the name; the key only as a digest."""
     user = tmp_path / "user.txt"

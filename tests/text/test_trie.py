@@ -80,6 +80,7 @@ def test_jiebas_dictionary() -> None:
         assert weight(trie, word) == log(count) - log(words.total)
 
 
+@pytest.mark.slow
 def test_kinds_of_jiebas_words() -> None:
     """Each node says whether its word is a name; a character that is no word may be part of one."""
     words = dictionary.parse(dictionary.jieba_dictionary().read_bytes())
