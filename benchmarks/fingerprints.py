@@ -18,13 +18,13 @@ import numpy as np
 from datasketch import MinHash
 from numpy.typing import NDArray
 
-from dedup_middleware.index.pages import Pages, starts_of, wide_slots
+from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
 from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
-    Slots,
-    band_slots,
-    hash_slot,
-    simhash_slots,
+    BucketKeys,
+    band_bucket_keys,
+    hash_bucket_key,
+    simhash_bucket_keys,
 )
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
@@ -71,7 +71,13 @@ class Fingerprints:
         keys = self.keys.tolist()
         return [
             Entry(
-                Slots.of((hash_slot(0, keys[i]), *simhash_slots(hashes[i]), *band_slots(bands[i]))),
+                BucketKeys.of(
+                    (
+                        hash_bucket_key(0, keys[i]),
+                        *simhash_bucket_keys(hashes[i]),
+                        *band_bucket_keys(bands[i]),
+                    )
+                ),
                 self.content[i].tobytes(),
                 self.address(i),
                 exact=True,
@@ -84,7 +90,8 @@ class Fingerprints:
         count = len(self)
         columns = [self.keys >> np.uint64(24)]
         columns += [
-            wide_slots(self.simhashes, np.full(count, table, np.uint64)) for table in SIMHASH_TABLES
+            packed_simhash_keys(self.simhashes, np.full(count, table, np.uint64))
+            for table in SIMHASH_TABLES
         ]
         columns += [
             np.uint64(_FIRST_BAND + i << 40) | band >> np.uint64(24)

@@ -27,7 +27,7 @@ from rich.table import Table
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.pages import Pages, starts_of, wide_slots
+from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.index.redis.expiry import held_by
 from dedup_middleware.methods.choose import choose_method
@@ -81,14 +81,14 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
         content["size"] = rng.integers(20, 3000, count)
         for field in ("simhash", "exact", "key"):
             content[field] = rng.integers(0, 1 << 64, count, np.uint64)
-        slots = np.empty((count, len(tables)), np.uint64)
+        bucket_keys = np.empty((count, len(tables)), np.uint64)
         for i, table in enumerate(tables):
             numbers = np.full(count, table, np.uint64)
             if table in SIMHASH_TABLES:
-                slots[:, i] = wide_slots(content["simhash"], numbers)
+                bucket_keys[:, i] = packed_simhash_keys(content["simhash"], numbers)
             else:
                 hashes = rng.integers(0, 1 << 40, count, np.uint64)
-                slots[:, i] = numbers << np.uint64(40) | hashes
+                bucket_keys[:, i] = numbers << np.uint64(40) | hashes
         addresses: list[bytes | None] = [None] * count
         if options.keep_address:
             addresses = [
@@ -101,7 +101,7 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
         if evidence:
             filters = np.minimum(8192, np.exp(rng.normal(np.log(SHINGLES), 0.6, count))) * BITS / 8
             payloads = [rng.bytes(1 + int(size)) for size in filters]
-        yield Pages(content, addresses, payloads, times, slots.ravel(), starts)
+        yield Pages(content, addresses, payloads, times, bucket_keys.ravel(), starts)
 
 
 async def fill(index: Index, options: Options, total: int) -> None:

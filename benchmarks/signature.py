@@ -35,7 +35,7 @@ from benchmarks.fingerprints import fresh
 from benchmarks.index_redis import PART, fill, indexed
 from dedup_middleware.index.memory.arrays import NO_IDS, Look
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import Slots, simhash_slots
+from dedup_middleware.model.buckets import BucketKeys, simhash_bucket_keys
 from dedup_middleware.model.records import SIMHASH_RECORD
 from dedup_middleware.signature import minhash, simhash, sketch
 
@@ -248,13 +248,13 @@ def scan_job(size: int) -> Job:
     # Two bits turned, as of near-duplicates: three tables find the page that they were made of.
     simhashes = parts[0].simhashes[:QUERIES] ^ np.uint64(1 << 60 | 1 << 5)
     asked = as_bytes(simhashes)
-    places = [Slots.of(simhash_slots(simhash)) for simhash in simhashes.tolist()]
+    places = [BucketKeys.of(simhash_bucket_keys(simhash)) for simhash in simhashes.tolist()]
     compared = sum(
         len(buckets.get(bucket)) // SIMHASH_RECORD for one in places for bucket in one.numbers()[0]
     )
     look = Look()
 
-    def found(one: Slots) -> list[int]:
+    def found(one: BucketKeys) -> list[int]:
         look.begin()
         buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
         return [number - 1 for number in look.numbers.tolist()]

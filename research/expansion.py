@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.memory.arrays import NO_IDS, Buckets, Look
-from dedup_middleware.model.buckets import Slots, record, simhash_slots
+from dedup_middleware.model.buckets import BucketKeys, record, simhash_bucket_keys
 from dedup_middleware.model.records import SIMHASH_RECORD
 from dedup_middleware.signature.hamming import within
 
@@ -78,8 +78,8 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
     """
     held: dict[int, list[bytes]] = {}
     for number, fingerprint in enumerate(fingerprints.tolist(), 1):
-        for slot in simhash_slots(fingerprint):
-            held.setdefault(slot.bucket, []).append(record(slot, number))
+        for bucket_key in simhash_bucket_keys(fingerprint):
+            held.setdefault(bucket_key.bucket, []).append(record(bucket_key, number))
     buckets, look = Buckets(), Look()
     for bucket, records in held.items():
         buckets.extend(
@@ -88,7 +88,7 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
 
     def search(query: int) -> NDArray[np.int64]:
         look.begin()
-        buckets.look(Slots.of(simhash_slots(query)).words, DISTANCE, NO_IDS, look)
+        buckets.look(BucketKeys.of(simhash_bucket_keys(query)).words, DISTANCE, NO_IDS, look)
         return look.numbers.astype(np.int64) - 1
 
     return search, buckets.nbytes

@@ -18,7 +18,7 @@ from dedup_middleware.base.options import METHODS
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.buckets import BucketKeys
 from tests.languages import REPORTS
 from tests.texts import article
 
@@ -45,13 +45,13 @@ def documents() -> list[Document]:
     ]
 
 
-def stored(method: str) -> Iterator[tuple[str, Slots, bytes, bytes]]:
+def stored(method: str) -> Iterator[tuple[str, BucketKeys, bytes, bytes]]:
     """What an index stores of each page by a method: its name, places, record and payload."""
     options = Options(method=method, index_url="memory:")
     chosen, fingerprinter = choose_method(options), Fingerprinter(options, KEY)
     for document in documents():
         page = fingerprinter(document)
-        places = Slots.of(chosen.places(page))
+        places = BucketKeys.of(chosen.bucket_key_array(page))
         yield document.title, places, content_bytes(page), page.payload
 
 
@@ -60,7 +60,7 @@ def vectors(method: str) -> dict[str, str]:
     return {name: vector(method, *rest) for name, *rest in stored(method)}
 
 
-def vector(method: str, places: Slots, content: bytes, payload: bytes) -> str:
+def vector(method: str, places: BucketKeys, content: bytes, payload: bytes) -> str:
     """What is stored of a page, as hexadecimal digits; of most methods a digest of it."""
     raw = places.words.astype("<u8").tobytes() + content + payload
     return raw.hex() if method in WHOLE else hashlib.blake2b(raw, digest_size=16).hexdigest()

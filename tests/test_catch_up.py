@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core.availability import Breaker
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
 from dedup_middleware.model.records import PageRecords
@@ -50,7 +50,7 @@ class ScriptedIndex(MemoryIndex):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         await self._turn_of_others()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
 from dedup_middleware.model.records import PageRecords
@@ -59,7 +59,7 @@ class UnsteadyIndex(MemoryIndex):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         self._check()

@@ -68,8 +68,8 @@ def driver_of(index: Index, **fields: object) -> Driver:
 async def propose(index: Index, page: Fingerprint, **fields: object) -> tuple[Ruling, Claim | None]:
     """What the default method says of a page."""
     driver = driver_of(index, **fields)
-    slots = driver.method.slots(page)
-    return await driver.decide(page, Entry(slots, content_record(page).tobytes(), page.key))
+    bucket_keys = driver.method.bucket_keys(page)
+    return await driver.decide(page, Entry(bucket_keys, content_record(page).tobytes(), page.key))
 
 
 async def pending(index: Index) -> int:

@@ -31,7 +31,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import (
     DUPLICATE,
@@ -180,7 +180,7 @@ class Deduplicator:
         ):  # one of each kind: compared by its shingles, and as a whole
             page = fingerprinter(Document(key="", title="题目", text=text))
             self._method.judge(page, content_record(page), [page.payload])
-            self._method.places(page)
+            self._method.bucket_key_array(page)
             self._method.probes(page)
 
     async def close(self) -> None:
@@ -326,7 +326,7 @@ class Deduplicator:
         """Propose a page until it is settled what it is; see :class:`.driver.Driver`."""
         named = self.options.keep_address and not is_content_key(page.key)
         entry = Entry(
-            self._method.places(page),
+            self._method.bucket_key_array(page),
             content_bytes(page),
             page.key if named else None,
             page.payload,
@@ -354,7 +354,7 @@ class Deduplicator:
             self._count("pending/timeout", 1)
             await self._make_way(page, dropped=self.options.on_error == "drop")
             return _unchecked(document or page, PENDING_TIMEOUT)
-        await self._keep_alive(ruling.match.number, entry.slots)
+        await self._keep_alive(ruling.match.number, entry.bucket_keys)
         return self._dropped(document, page, ruling)
 
     async def _make_way(self, page: Fingerprint, *, dropped: bool) -> None:
@@ -386,11 +386,11 @@ class Deduplicator:
             return _unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
-    async def _keep_alive(self, number: int, slots: Sequence[Slot]) -> None:
+    async def _keep_alive(self, number: int, bucket_keys: Sequence[BucketKey]) -> None:
         """Enter a stored page anew that was seen again and would be the next to expire."""
         if self.options.window and (await self._index.expiring([number]))[0]:
             self._count("renewed", 1)
-            await self._index.refresh(number, slots)
+            await self._index.refresh(number, bucket_keys)
 
     def _dropped(self, document: Document | None, page: Fingerprint, ruling: Ruling) -> Verdict:
         outcome = REVISIT if ruling.same_key else DUPLICATE

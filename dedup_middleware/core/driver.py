@@ -17,7 +17,7 @@ from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import NO_NEIGHBOURS, Neighbours, Slot, most_met
+from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,
@@ -284,9 +284,9 @@ class _Decision:
         if made.near.corrupt:
             driver.count("corrupt/bytes", made.near.corrupt)
         if made.more:
-            slots: Sequence[Slot] = (*self._entry.slots, *self._probes)
+            bucket_keys: Sequence[BucketKey] = (*self._entry.bucket_keys, *self._probes)
             distance = driver.method.scan_distance
-            made = await driver.index.candidates(slots, distance, MOST_JUDGED)
+            made = await driver.index.candidates(bucket_keys, distance, MOST_JUDGED)
         total = len(made.near)
         found.add(made, before)
         self._payloads.update(made.payloads)

@@ -1,7 +1,7 @@
 """How often the tables find a near-duplicate at all, before any rule judges it.
 
-Pairs of random sets with a known Jaccard index go through the method's own slots and the scan of
-the buckets, so what is measured is what an index does. It is compared with the formula of the
+Pairs of random sets with a known Jaccard index go through the method's own bucket keys and the scan
+of the buckets, so what is measured is what an index does. It is compared with the formula of the
 MinHash bands, ``1 - (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter
 3.4), and with what datasketch's optimiser would choose in place of (B, R).
 """
@@ -91,10 +91,16 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
 
 def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> int:
     """Bit mask of the tables in which a new page finds a stored one; 0: it is no candidate."""
-    # The first slot is the document's key.
-    held = {slot.bucket: record(slot, 1) for slot in method.slots(stored)[1:]}
-    slots = (*method.slots(new)[1:], *method.probes(new))
-    found = neighbours(slots, [held.get(slot.bucket, b"") for slot in slots], method.scan_distance)
+    # The first bucket key is the document's key.
+    held = {
+        bucket_key.bucket: record(bucket_key, 1) for bucket_key in method.bucket_keys(stored)[1:]
+    }
+    bucket_keys = (*method.bucket_keys(new)[1:], *method.probes(new))
+    found = neighbours(
+        bucket_keys,
+        [held.get(bucket_key.bucket, b"") for bucket_key in bucket_keys],
+        method.scan_distance,
+    )
     return int(found.tables[0]) if len(found) else 0
 
 

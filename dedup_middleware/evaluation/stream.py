@@ -193,10 +193,10 @@ class _Kept:
 
     def places(self, document: Document) -> list[Any]:
         """Buckets in which a document is searched for and entered."""
-        # The first slot is the document's key, which is independent of its content.
+        # The first bucket key is the document's key, which is independent of its content.
         return [
-            (slot.bucket, None if slot.wide else slot.head)
-            for slot in self._method.slots(self._fingerprinter(document))[1:]
+            (bucket_key.bucket, None if bucket_key.is_simhash else bucket_key.suffix)
+            for bucket_key in self._method.bucket_keys(self._fingerprinter(document))[1:]
         ]
 
     def candidates(self, places: Iterable[Any]) -> list[int]:

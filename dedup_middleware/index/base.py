@@ -26,8 +26,8 @@ from dedup_middleware.index.readable import ReadableIndex
 from dedup_middleware.index.verification import Progress, Verification
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
-    Slot,
-    hash_slot,
+    BucketKey,
+    hash_bucket_key,
     most_met,
 )
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
@@ -113,7 +113,7 @@ class Index(ReadableIndex):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         """Claim a page, unless it shares a band, key or exact record with a page that is not known.
@@ -130,7 +130,7 @@ class Index(ReadableIndex):
 
         :param distance: bits up to which SimHashes are neighbours
         :param lease: seconds until the claim runs out
-        :param probes: further slots to look into, which get no record
+        :param probes: further bucket keys to look into, which get no record
         :param known: candidates that are no reason not to claim
         """
 
@@ -145,18 +145,18 @@ class Index(ReadableIndex):
         """
 
     async def candidates(
-        self, slots: Sequence[Slot], distance: int, most: int = MOST_JUDGED
+        self, bucket_keys: Sequence[BucketKey], distance: int, most: int = MOST_JUDGED
     ) -> Candidates:
-        """All candidates of a page that takes these places; nothing is claimed.
+        """All candidates of a page with these bucket keys; nothing is claimed.
 
-        :param slots: places to look into, probes among them
+        :param bucket_keys: buckets to read, probes among them
         :param distance: bits up to which SimHashes are neighbours
         :param most: of more candidates than these, those found in most tables have their page
             records with them (``more``); ``near`` holds all of them
         """
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-        near = neighbours(slots, await self.read_buckets(slots), distance)
+        near = neighbours(bucket_keys, await self.read_buckets(bucket_keys), distance)
         self._report_scanned(near.scanned)
         if not len(near):
             return Candidates(near)
@@ -185,14 +185,15 @@ class Index(ReadableIndex):
         """
         return [False] * len(numbers)
 
-    async def refresh(self, number: int, slots: Sequence[Slot]) -> bool:
+    async def refresh(self, number: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.
 
         It gets a new page id; page record, address and payload are copied. The old id expires as
         before. This is refused while a page with its key is pending: that may be a later version,
         for which this one is forgotten, and it must not come back under another id.
 
-        :param slots: places of the page that hit it; the key of the stored page replaces theirs
+        :param bucket_keys: those of the page that hit it; the key of the stored page replaces
+            theirs
         :returns: False: it has expired or is not committed, or a page with its key is pending
         """
         found = await self.fetch(np.array([number], np.uint64))
@@ -200,8 +201,8 @@ class Index(ReadableIndex):
             return False
         (address,) = await self.addresses([number])
         (payload,) = await self.payloads([number])
-        own = hash_slot(KEY_TABLE, int(found.content["key"][0]))
-        places = (own, *(slot for slot in slots if slot.table != KEY_TABLE))
+        own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
+        places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
         for _ in range(_REFRESH_TRIES):
             near = await self.read_buckets(places)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.readable import ReadableIndex
-from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot
+from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key
 from dedup_middleware.model.records import (
     BAND_RECORD,
     SIMHASH_RECORD,
@@ -103,31 +103,31 @@ async def lookup(index: ReadableIndex, key_hash: int) -> tuple[int, ...]:
     """Numbers of the committed pages with a key; see :meth:`.Index.lookup`."""
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    slot = hash_slot(KEY_TABLE, key_hash)
-    near = neighbours([slot], await index.read_buckets([slot]), 0)
+    bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
+    near = neighbours([bucket_key], await index.read_buckets([bucket_key]), 0)
     found = await index.fetch(near.numbers)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
     return tuple(found.numbers[same].tolist())
 
 
 async def newest_if_enterable(
-    index: ReadableIndex, number: int, slots: Sequence[Slot], buckets: Sequence[bytes]
+    index: ReadableIndex, number: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
 ) -> int | None:
     """The newest page in some buckets, if a page may be entered anew; see :meth:`.Index.refresh`.
 
-    :param slots: places of the page, that of its key first
+    :param bucket_keys: those of the page, that of its key first
     :param buckets: what their buckets hold
     :returns: a page id; None: the page is not committed, or a page with its key is pending
     """
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    near = neighbours(slots[:1], buckets[:1], 0)
+    near = neighbours(bucket_keys[:1], buckets[:1], 0)
     found = await index.fetch(np.append(near.numbers, np.uint64(number)))
     same = found.content["key"] == found.content["key"][-1]
     pending = bool(np.any(same & (found.states == State.PENDING)))
     if found.states[-1] != State.COMMITTED or pending:
         return None
-    every = neighbours(slots, buckets, 0).numbers
+    every = neighbours(bucket_keys, buckets, 0).numbers
     return max(number, int(every[-1]) if len(every) else 0)
 
 

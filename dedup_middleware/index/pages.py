@@ -17,7 +17,7 @@ from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
     PAYLOAD_LIMIT,
     SIMHASH_TABLES,
-    Slot,
+    BucketKey,
     cut_address,
 )
 from dedup_middleware.model.records import (
@@ -32,11 +32,11 @@ from dedup_middleware.model.records import (
 if TYPE_CHECKING:
     from dedup_middleware.model.claims import Entry
 
-TABLE_SHIFT = 40  # bits of a slot below its table: 16 name the bucket, 24 are the remainder
-SLOT_BITS = TABLE_SHIFT + 8
-MOST_SLOTS = 255  # of a page
+TABLE_SHIFT = 40  # bits of a bucket key below its table: 16 name the bucket, 24 are the suffix
+PACKED_KEY_BITS = TABLE_SHIFT + 8
+MOST_BUCKET_KEYS = 255  # of a page
 _NUMBER = NUMBER_BITS // 8
-_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
 
 @attrs.frozen(eq=False)
@@ -47,9 +47,9 @@ class Pages:
     * ``addresses``: UTF-8, None where none is kept
     * ``payloads``: whatever else a method keeps of a page
     * ``times``: uint32[n], seconds since 1970 at which a page was stored; 0: not known
-    * ``slots``: uint64[m], the places of the first page, of the second and so on, each
-      ``table << 40 | first 40 bits of the hash`` (so ``slot >> 24`` is the bucket)
-    * ``starts``: int64[n + 1], the slots of page i are ``slots[starts[i]:starts[i + 1]]``
+    * ``bucket_keys``: uint64[m], those of the first page, of the second and so on, each
+      ``table << 40 | first 40 bits of the hash`` (so ``key >> 24`` is the bucket)
+    * ``starts``: int64[n + 1], page i has ``bucket_keys[starts[i]:starts[i + 1]]``
 
     :raises ValueError: names the column that does not fit the others
     """
@@ -58,7 +58,7 @@ class Pages:
     addresses: Sequence[bytes | None]
     payloads: Sequence[bytes]
     times: NDArray[np.uint32]
-    slots: NDArray[np.uint64]
+    bucket_keys: NDArray[np.uint64]
     starts: NDArray[np.int64]
 
     def __attrs_post_init__(self) -> None:
@@ -70,26 +70,29 @@ class Pages:
                 found = len(getattr(self, name))
                 raise ValueError(f"{name} has {found} values for {count} pages; give each page one")
         starts = self.starts
-        if len(starts) != count + 1 or starts[0] != 0 or starts[-1] != len(self.slots):
+        if len(starts) != count + 1 or starts[0] != 0 or starts[-1] != len(self.bucket_keys):
             raise ValueError(
-                f"starts must have {count + 1} values from 0 to {len(self.slots)}, the number of "
-                f"slots; it has {len(starts)} from {starts[:1]} to {starts[-1:]}"
+                f"starts must have {count + 1} values from 0 to {len(self.bucket_keys)}, the "
+                f"number of bucket keys; it has {len(starts)} from {starts[:1]} to {starts[-1:]}"
             )
         counts = np.diff(starts)
-        if count and (int(counts.min()) < 0 or int(counts.max()) > MOST_SLOTS):
+        if count and (int(counts.min()) < 0 or int(counts.max()) > MOST_BUCKET_KEYS):
             raise ValueError(
-                f"starts must ascend by 0 to {MOST_SLOTS}, the number of slots of a page; found "
-                f"{int(counts.min())} to {int(counts.max())}"
+                f"starts must ascend by 0 to {MOST_BUCKET_KEYS}, the number of bucket keys of a "
+                f"page; found {int(counts.min())} to {int(counts.max())}"
             )
-        if len(self.slots) and int(self.slots.max()) >> SLOT_BITS:
+        if len(self.bucket_keys) and int(self.bucket_keys.max()) >> PACKED_KEY_BITS:
             raise ValueError(
-                f"slots holds {int(self.slots.max()):#x}, which has more than {SLOT_BITS} bits"
+                f"bucket_keys holds {int(self.bucket_keys.max()):#x}, which has more than "
+                f"{PACKED_KEY_BITS} bits"
             )
-        wide = is_wide(self.slots)
+        wide = is_simhash(self.bucket_keys)
         simhashes = np.repeat(self.content["simhash"], counts)[wide]
-        tables = self.slots[wide] >> np.uint64(TABLE_SHIFT)
-        if not np.array_equal(wide_slots(simhashes, tables), self.slots[wide]):
-            raise ValueError("slots holds places in SimHash tables that the SimHashes do not have")
+        tables = self.bucket_keys[wide] >> np.uint64(TABLE_SHIFT)
+        if not np.array_equal(packed_simhash_keys(simhashes, tables), self.bucket_keys[wide]):
+            raise ValueError(
+                "bucket_keys holds keys in SimHash tables that differ from the SimHashes"
+            )
         _check_lengths("addresses", self.addresses, ADDRESS_LIMIT)
         _check_lengths("payloads", self.payloads, PAYLOAD_LIMIT)
 
@@ -105,7 +108,7 @@ class Pages:
             self.addresses[start:stop],
             self.payloads[start:stop],
             self.times[start:stop],
-            self.slots[starts[0] : starts[-1]],
+            self.bucket_keys[starts[0] : starts[-1]],
             starts - starts[0],
         )
 
@@ -117,7 +120,7 @@ class Pages:
             [address for address, take in zip(self.addresses, which, strict=True) if take],
             [payload for payload, take in zip(self.payloads, which, strict=True) if take],
             self.times[which],
-            self.slots[np.repeat(which, counts)],
+            self.bucket_keys[np.repeat(which, counts)],
             starts_of(counts[which]),
         )
 
@@ -130,7 +133,7 @@ def joined(parts: Sequence[Pages]) -> Pages:
         [address for part in parts for address in part.addresses],
         [payload for part in parts for payload in part.payloads],
         np.concatenate([part.times for part in parts]),
-        np.concatenate([part.slots for part in parts]),
+        np.concatenate([part.bucket_keys for part in parts]),
         starts_of(counts),
     )
 
@@ -152,14 +155,18 @@ def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return starts
 
 
-def pack_slot(slot: Slot) -> int:
+def pack_bucket_key(bucket_key: BucketKey) -> int:
     """A place as one number of 48 bits: its table, and the first 40 bits of the hash.
 
-    >>> hex(pack_slot(Slot(7 << 16 | 0x1234, 0x56789A)))
+    >>> hex(pack_bucket_key(BucketKey(7 << 16 | 0x1234, 0x56789A)))
     '0x7123456789a'
     """
-    head = slot.head >> SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS if slot.wide else slot.head
-    return slot.bucket << BAND_SUFFIX_BITS | head
+    suffix = (
+        bucket_key.suffix >> SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS
+        if bucket_key.is_simhash
+        else bucket_key.suffix
+    )
+    return bucket_key.bucket << BAND_SUFFIX_BITS | suffix
 
 
 def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
@@ -167,24 +174,28 @@ def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
 
     :param times: seconds since 1970 at which each page was stored; none: not known
     """
-    slots = [pack_slot(slot) for entry in entries for slot in entry.slots]
+    bucket_keys = [
+        pack_bucket_key(bucket_key) for entry in entries for bucket_key in entry.bucket_keys
+    ]
     return Pages(
         np.frombuffer(b"".join(entry.content for entry in entries), CONTENT),
         [cut_address(entry.address) if entry.address else None for entry in entries],
         [entry.payload for entry in entries],
         np.array(times or [0] * len(entries), np.uint32),
-        np.array(slots, np.uint64),
-        starts_of(np.array([len(entry.slots) for entry in entries], np.int64)),
+        np.array(bucket_keys, np.uint64),
+        starts_of(np.array([len(entry.bucket_keys) for entry in entries], np.int64)),
     )
 
 
-def is_wide(slots: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which slots are places in a SimHash table."""
-    tables = slots >> np.uint64(TABLE_SHIFT)
-    return np.asarray((tables >= _FIRST_WIDE) & (tables <= _LAST_WIDE), np.bool_)
+def is_simhash(bucket_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which packed bucket keys belong to a SimHash table."""
+    tables = bucket_keys >> np.uint64(TABLE_SHIFT)
+    return np.asarray((tables >= _FIRST_SIMHASH) & (tables <= _LAST_SIMHASH), np.bool_)
 
 
-def wide_slots(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def packed_simhash_keys(
+    simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     """Places of SimHashes in SimHash tables, elementwise."""
     turned = _turned(simhashes, tables)
     return np.asarray(
@@ -192,17 +203,19 @@ def wide_slots(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDA
     )
 
 
-def remainders(slots: NDArray[np.uint64], simhashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The suffixes in the records of slots, given the SimHashes of the pages."""
-    tables = slots >> np.uint64(TABLE_SHIFT)
-    narrow = slots & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
+def suffixes_of(
+    bucket_keys: NDArray[np.uint64], simhashes: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The suffixes in the records of bucket keys, given the SimHashes of the pages."""
+    tables = bucket_keys >> np.uint64(TABLE_SHIFT)
+    narrow = bucket_keys & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
     wide = _turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
-    return np.asarray(np.where(is_wide(slots), wide, narrow), np.uint64)
+    return np.asarray(np.where(is_simhash(bucket_keys), wide, narrow), np.uint64)
 
 
 def _turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SimHashes rotated left as their tables ask; of no meaning for other tables."""
-    turn = (tables - np.uint64(_FIRST_WIDE)) * np.uint64(16) % np.uint64(64)
+    turn = (tables - np.uint64(_FIRST_SIMHASH)) * np.uint64(16) % np.uint64(64)
     back = (np.uint64(64) - turn) % np.uint64(64)
     return np.asarray(simhashes << turn | simhashes >> back, np.uint64)
 
@@ -236,23 +249,23 @@ def records_of(pages: Pages, numbers: NDArray[np.uint64]) -> Iterator[Records]:
     :param numbers: the number of each page
     """
     of_page = np.repeat(np.arange(len(pages), dtype=np.int32), np.diff(pages.starts))
-    tables = (pages.slots >> np.uint64(TABLE_SHIFT)).astype(np.uint8)
+    tables = (pages.bucket_keys >> np.uint64(TABLE_SHIFT)).astype(np.uint8)
     for table in np.unique(tables).tolist():
         mine = np.flatnonzero(tables == table)
-        slots = pages.slots[mine]
-        prefixes = (slots >> np.uint64(BAND_SUFFIX_BITS)).astype(np.uint16)
+        bucket_keys = pages.bucket_keys[mine]
+        prefixes = (bucket_keys >> np.uint64(BAND_SUFFIX_BITS)).astype(np.uint16)
         order = np.argsort(prefixes, kind="stable")  # of 16 bits: a radix sort
-        slots, prefixes, rows = slots[order], prefixes[order], of_page[mine[order]]
+        bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
-        raw = np.empty((len(slots), width), np.uint8)
+        raw = np.empty((len(bucket_keys), width), np.uint8)
         raw[:, :_NUMBER] = _bytes(numbers[rows])[:, :_NUMBER]
-        heads = _bytes(remainders(slots, pages.content["simhash"][rows]))
-        raw[:, _NUMBER:] = heads[:, : width - _NUMBER]
+        suffixes = _bytes(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
+        raw[:, _NUMBER:] = suffixes[:, : width - _NUMBER]
         firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
         yield Records(
             (prefixes[firsts].astype(np.int64) | table << 16).tolist(),
             raw.tobytes(),
-            [*(width * firsts).tolist(), width * len(slots)],
+            [*(width * firsts).tolist(), width * len(bucket_keys)],
             width,
         )
 

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.records import PageRecords
 
 
@@ -38,8 +38,8 @@ class ReadableIndex(ABC):
     """The operations of an index that change nothing."""
 
     @abstractmethod
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
-        """What the bucket of each slot holds, in all live generations, the oldest first.
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds, in all live generations, the oldest first.
 
         For checks and maintenance, and where a page has more candidates than one answer holds; no
         claim depends on it.

@@ -19,8 +19,8 @@ from dedup_middleware.model.buckets import (
     COMMON_ANCHOR,
     FULL_BUCKET,
     SIMHASH_TABLES,
+    BucketKey,
     Neighbours,
-    Slot,
 )
 from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, trailing_zeros
@@ -28,36 +28,38 @@ from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
-_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
-_WIDE = np.uint64(SIMHASH_RECORD)
+_SIMHASH = np.uint64(SIMHASH_RECORD)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
-PLACE = 6  # bytes that say where a page met another one in a narrow table
+PLACE = 6  # bytes that say where a page met another one in a table of band records
 _NEW, _NO_ROW = -2, -1
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 _FEW = 64  # hits up to which a dictionary beats NumPy
 
 
-def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:
-    """Scan what was read from the buckets of ``slots``.
+def neighbours(
+    bucket_keys: Sequence[BucketKey], data: Sequence[bytes], distance: int
+) -> Neighbours:
+    """Scan what was read from the buckets of ``bucket_keys``.
 
     SimHash records match within ``distance`` bits, others when the suffix
     is equal; an anchor that too many pages share matches none. Bytes behind the last whole record
     are counted as corrupt and skipped.
 
-    :param data: bytes of each bucket, in the order of ``slots``
+    :param data: bytes of each bucket, in the order of ``bucket_keys``
     :param distance: largest Hamming distance, 0..64
     """
     corrupt = full = scanned = 0
     parts: list[bytes] = []
     rows: list[tuple[int, int, int]] = []  # records of a bucket, its table, its words
-    heads: list[int] = []
-    for slot, raw in zip(slots, data, strict=True):
+    suffixes: list[int] = []
+    for bucket_key, raw in zip(bucket_keys, data, strict=True):
         if not raw:
             continue
-        table = slot.bucket >> 16
-        wide = _FIRST_WIDE <= table <= _LAST_WIDE
+        table = bucket_key.bucket >> 16
+        wide = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
         count, odd = divmod(len(raw), SIMHASH_RECORD if wide else BAND_RECORD)
         corrupt += odd
         full += len(raw) > FULL_BUCKET
@@ -66,13 +68,15 @@ def neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> N
         # Every bucket begins with a word of its own.
         parts.append(_PADDING[: -len(raw) & 7])
         rows.append((count, table, (len(raw) + 7) >> 3))
-        heads.append(slot.head)
+        suffixes.append(bucket_key.suffix)
     if not parts:
         return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     words = np.frombuffer(b"".join(parts), np.uint64)
     numbers = np.empty(len(words), np.uint64)
     tables = np.empty(len(words), np.int64)
-    found = _scan(words, np.array(rows, np.int64).ravel(), _words(heads), distance, numbers, tables)
+    found = _scan(
+        words, np.array(rows, np.int64).ravel(), _words(suffixes), distance, numbers, tables
+    )
     if found == 0:
         return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     if found <= _FEW:
@@ -94,19 +98,19 @@ def _words(values: list[int]) -> NDArray[np.uint64]:
 
 
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
-def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables: Any) -> Any:
+def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, numbers: Any, tables: Any) -> Any:
     found, bound = 0, np.uint64(distance)
     at = np.uint64(0)
-    for i in range(len(heads)):
+    for i in range(len(suffixes)):
         count = rows[3 * i]
         table = rows[3 * i + 1]
-        head = heads[i]
-        if _FIRST_WIDE <= table <= _LAST_WIDE:
+        suffix = suffixes[i]
+        if _FIRST_SIMHASH <= table <= _LAST_SIMHASH:
             byte = at << np.uint64(3)
             for first in range(0, count, 8):
-                near = nearest_records(words, byte, np.uint64(count - first), head, bound)
+                near = nearest_records(words, byte, np.uint64(count - first), suffix, bound)
                 while near:
-                    record = byte + trailing_zeros(near) * _WIDE
+                    record = byte + trailing_zeros(near) * _SIMHASH
                     numbers[found] = load_word(words, record) & _MASK
                     tables[found] = table
                     found += 1
@@ -116,7 +120,7 @@ def _scan(words: Any, rows: Any, heads: Any, distance: Any, numbers: Any, tables
             first = found
             for j in range(count):
                 word = words[at + np.uint64(j)]
-                if word >> _SHIFT == head:
+                if word >> _SHIFT == suffix:
                     numbers[found] = word & _MASK
                     tables[found] = table
                     found += 1
@@ -130,8 +134,8 @@ class ScanHits(NamedTuple):
     """Candidates of some pages.
 
     Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
-    them that were met in a narrow table have a row: from ``row_starts[i]`` on, ascending too,
-    ``met`` are their numbers and ``rows`` says where their rows are among those of all pages.
+    them that have a band record there have a row: from ``row_starts[i]`` on, ascending too, ``met``
+    are their numbers and ``rows`` says where their rows are among those of all pages.
     ``scanned`` SimHash records were compared.
     """
 
@@ -147,8 +151,8 @@ class ScanHits(NamedTuple):
 def scan_answers(
     own: NDArray[np.uint64],
     wide: Sequence[bytes],
-    heads: NDArray[np.uint64],
-    wide_counts: NDArray[np.int64],
+    suffixes: NDArray[np.uint64],
+    simhash_counts: NDArray[np.int64],
     places: Sequence[bytes],
     tables: NDArray[np.uint64],
     counts: NDArray[np.int64],
@@ -157,13 +161,13 @@ def scan_answers(
     """Gather the candidates of some pages from a reply of ``propose.lua``.
 
     :param own: of every page its number, 0 if it was not claimed
-    :param wide: bytes of the wide buckets of all pages
-    :param heads: of every wide bucket, what is compared with its records, and its table as one bit
-    :param wide_counts: of every page the number of its wide buckets
-    :param places: of every page the places where it met others in narrow tables, ``PLACE`` bytes
-        each: page id, slot counted from 1; 0 if only its row was requested
-    :param tables: of every slot of all pages its table, as one bit
-    :param counts: of every page the number of its slots
+    :param wide: bytes of the SimHash buckets of all pages
+    :param suffixes: of every SimHash bucket the suffix searched for, and its table as one bit
+    :param simhash_counts: of every page the number of its SimHash buckets
+    :param places: of every page where others are in its buckets of band records, ``PLACE`` bytes
+        each: page id, bucket key counted from 1; 0 if only its row was requested
+    :param tables: of every bucket key of all pages its table, as one bit
+    :param counts: of every page the number of its bucket keys
     """
     lengths = np.fromiter(map(len, wide), np.int64, len(wide))
     data = np.frombuffer(b"".join(wide), np.uint8)
@@ -178,8 +182,8 @@ def scan_answers(
         data,
         lengths,
         own,
-        heads,
-        wide_counts,
+        suffixes,
+        simhash_counts,
         raw,
         met_counts,
         tables,
@@ -240,8 +244,8 @@ def _gather(
     data: Any,
     lengths: Any,
     own: Any,
-    heads: Any,
-    wide_counts: Any,
+    suffixes: Any,
+    simhash_counts: Any,
     raw: Any,
     met_counts: Any,
     tables: Any,
@@ -259,7 +263,7 @@ def _gather(
 
     ``marks``: of every candidate its row, or whether it has none.
     """
-    end = row = bucket = slot = place = last_row = scanned = 0
+    end = row = bucket = bucket_key = place = last_row = scanned = 0
     byte, bound = np.uint64(0), np.uint64(distance)
     for page in range(len(own)):
         first = end
@@ -271,21 +275,21 @@ def _gather(
             mark = np.int64(raw[place + PLACE - 1])
             bit = np.uint64(0)  # of a page that was requested, not met
             if mark > 0:
-                bit = tables[slot + mark - 1]
+                bit = tables[bucket_key + mark - 1]
             at = _enter(numbers, masks, marks, first, end, number, bit)
             if marks[at] == _NEW:
                 marks[at] = row
                 row += 1
                 end += 1
             place += PLACE
-        for _ in range(wide_counts[page]):
-            head, bit = heads[2 * bucket], heads[2 * bucket + 1]
+        for _ in range(simhash_counts[page]):
+            suffix, bit = suffixes[2 * bucket], suffixes[2 * bucket + 1]
             start, left = byte, lengths[bucket] // SIMHASH_RECORD
             scanned += left
             while left > 0:
-                near = nearest_records(data, start, np.uint64(left), head, bound)
+                near = nearest_records(data, start, np.uint64(left), suffix, bound)
                 while near:
-                    number = load_word(data, start + trailing_zeros(near) * _WIDE) & _MASK
+                    number = load_word(data, start + trailing_zeros(near) * _SIMHASH) & _MASK
                     near &= near - _ONE
                     # A repeated call meets its own record and later ones.
                     if mine == 0 or number < mine:
@@ -297,7 +301,7 @@ def _gather(
                 left -= 8
             byte += np.uint64(lengths[bucket])
             bucket += 1
-        slot += counts[page]
+        bucket_key += counts[page]
         starts[page + 1] = end
         for i in range(first, end):
             if marks[i] >= 0:

@@ -18,9 +18,9 @@ from dedup_middleware.model.buckets import (
     NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
     SIMHASH_TABLES,
+    BucketKey,
+    BucketKeys,
     Neighbours,
-    Slot,
-    Slots,
 )
 from dedup_middleware.model.records import (
     BAND_RECORD,
@@ -30,12 +30,12 @@ from dedup_middleware.model.records import (
     SIMHASH_RECORD,
 )
 
-_FIRST_WIDE = SIMHASH_TABLES[0] << 16
-_BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+_FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
+_BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
 _NUMBER = NUMBER_BITS // 8
-_REMAINDER = BAND_SUFFIX_BITS // 8
+_SUFFIX = BAND_SUFFIX_BITS // 8
 _MANY = 64  # neighbours from which on the kernel finds them faster
 _FEW = (
     24 * SIMHASH_RECORD
@@ -43,7 +43,7 @@ _FEW = (
 
 
 def unknown_neighbours(
-    slots: Sequence[Slot],
+    bucket_keys: Sequence[BucketKey],
     held: Sequence[Sequence[bytes | None]],
     distance: int,
     known: AbstractSet[int] = frozenset(),
@@ -53,33 +53,33 @@ def unknown_neighbours(
 
     Also returns whether any of them was found in a band, key or exact table.
 
-    :param held: of each slot its bucket in every generation, None where there is none
+    :param held: of each bucket key its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
     :param known: ids of pages to leave out; ``upto``: so are all up to this one
     """
     masks: dict[int, int] = {}
-    wide: list[tuple[int, bytes]] = []  # place of the slot, bucket
+    wide: list[tuple[int, bytes]] = []  # place of the bucket key, bucket
     size = full = corrupt = scanned = 0
-    buckets, heads = Slots.of(slots).numbers()
+    buckets, suffixes = BucketKeys.of(bucket_keys).numbers()
     for i, generations in enumerate(held):
         bucket = buckets[i]
         for raw in generations:
             if not raw:
                 continue
             full += len(raw) > FULL_BUCKET
-            if _FIRST_WIDE <= bucket < _BEHIND_WIDE:
+            if _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH:
                 wide.append((i, raw))
                 size += len(raw)
                 continue
             corrupt += len(raw) % BAND_RECORD
-            if not is_common(bucket, heads[i], raw):
-                _add_equal(1 << (bucket >> 16), heads[i], raw, masks)
+            if not is_common(bucket, suffixes[i], raw):
+                _add_equal(1 << (bucket >> 16), suffixes[i], raw, masks)
             if len(masks) > _MANY:
-                flat = [(slots[j], one) for j, some in enumerate(held) for one in some if one]
+                flat = [(bucket_keys[j], one) for j, some in enumerate(held) for one in some if one]
                 left = _left(_scanned(flat, distance), known, upto)
                 return left, bool((left.tables & np.uint64(NON_SIMHASH_TABLES)).any())
     if size > _FEW:
-        found = _scanned([(slots[i], raw) for i, raw in wide], distance)
+        found = _scanned([(bucket_keys[i], raw) for i, raw in wide], distance)
         corrupt += found.corrupt
         scanned = found.scanned
         for number, tables in zip(found.numbers.tolist(), found.tables.tolist(), strict=True):
@@ -87,7 +87,7 @@ def unknown_neighbours(
     else:
         for i, raw in wide:
             corrupt += len(raw) % SIMHASH_RECORD
-            _add_near(1 << (buckets[i] >> 16), heads[i], raw, distance, masks)
+            _add_near(1 << (buckets[i] >> 16), suffixes[i], raw, distance, masks)
     if upto or known:
         masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
     if not (masks or full or corrupt or scanned):
@@ -100,11 +100,11 @@ def unknown_neighbours(
     return near, any([mask & NON_SIMHASH_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
 
-def is_common(bucket: int, head: int, raw: bytes) -> bool:
+def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
     """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
     if not _FIRST_ANCHOR <= bucket < _BEHIND_ANCHORS:
         return False
-    wanted, pages = head.to_bytes(_REMAINDER, "little"), 0
+    wanted, pages = suffix.to_bytes(_SUFFIX, "little"), 0
     place = raw.find(wanted, _NUMBER)
     while place >= 0 and pages < COMMON_ANCHOR:
         pages += place % BAND_RECORD == _NUMBER
@@ -112,9 +112,9 @@ def is_common(bucket: int, head: int, raw: bytes) -> bool:
     return pages >= COMMON_ANCHOR
 
 
-def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None:
+def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> None:
     """Add the pages of a bucket whose record has this suffix; of many not all."""
-    wanted = head.to_bytes(_REMAINDER, "little")
+    wanted = suffix.to_bytes(_SUFFIX, "little")
     place = raw.find(wanted, _NUMBER)
     while place >= 0 and len(masks) <= _MANY:
         if place % BAND_RECORD == _NUMBER:
@@ -123,19 +123,19 @@ def _add_equal(table: int, head: int, raw: bytes, masks: dict[int, int]) -> None
         place = raw.find(wanted, place + 1)
 
 
-def _add_near(table: int, head: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
+def _add_near(table: int, suffix: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
     """Add the pages of a SimHash bucket within a distance."""
     for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
         record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
-        if int.bit_count(record >> NUMBER_BITS ^ head) <= distance:
+        if int.bit_count(record >> NUMBER_BITS ^ suffix) <= distance:
             number = record & NUMBER_MASK
             masks[number] = masks.get(number, 0) | table
 
 
-def _scanned(held: Sequence[tuple[Slot, bytes]], distance: int) -> Neighbours:
+def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbours:
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    return neighbours([slot for slot, _ in held], [raw for _, raw in held], distance)
+    return neighbours([bucket_key for bucket_key, _ in held], [raw for _, raw in held], distance)
 
 
 def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:

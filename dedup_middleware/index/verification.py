@@ -15,8 +15,8 @@ from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     SIMHASH_TABLES,
-    hash_slot,
-    simhash_slots,
+    hash_bucket_key,
+    simhash_bucket_keys,
     table_name,
 )
 from dedup_middleware.model.records import (
@@ -218,7 +218,7 @@ def _check(
         ends = (lengths - junk).tolist()
         held = [raw[:end] for raw, end in zip(held, ends, strict=True)]
     raw = b"".join(held)
-    numbers, remainders = page_ids_of(raw, width), suffixes_of(raw, width)
+    numbers, suffixes = page_ids_of(raw, width), suffixes_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))
     prefixes = np.repeat(names & np.uint64(0xFFFF), lengths // width)
     pages.highest = max(pages.highest, int(numbers.max(initial=0)))
@@ -226,16 +226,16 @@ def _check(
     known = rows < len(pages.states)  # others came in after the beginning
     early = int(np.count_nonzero(rows < 0))
     known &= rows >= 0
-    rows, remainders, prefixes = rows[known], remainders[known], prefixes[known]
+    rows, suffixes, prefixes = rows[known], suffixes[known], prefixes[known]
     states = pages.states[rows]
     alive = (states == State.PENDING) | (states == State.COMMITTED)
     free = states == State.FREE
     right = alive.copy()
     if wide and "simhash" in fields:
         turn = 16 * (table - SIMHASH_TABLES[0])
-        right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | remainders
+        right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | suffixes
     elif table == KEY_TABLE and "key" in fields:
-        hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | remainders
+        hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | suffixes
         right &= pages.keys[rows] >> np.uint64(24) == hashed
     # A page that comes twice gets the same bit twice.
     pages.tables[rows[right]] |= np.uint64(1 << table)
@@ -283,12 +283,15 @@ async def _still_missing(
     index: ReadableIndex, pages: _Pages, row: int, tables: list[int]
 ) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
-    places = {slot.table: slot for slot in simhash_slots(int(pages.simhashes[row]))}
-    places[KEY_TABLE] = hash_slot(KEY_TABLE, int(pages.keys[row]))
-    slots = [places[table] for table in tables if table in places]
+    places = {
+        bucket_key.table: bucket_key
+        for bucket_key in simhash_bucket_keys(int(pages.simhashes[row]))
+    }
+    places[KEY_TABLE] = hash_bucket_key(KEY_TABLE, int(pages.keys[row]))
+    bucket_keys = [places[table] for table in tables if table in places]
     again = set()
-    for slot, raw in zip(slots, await index.read_buckets(slots), strict=True):
-        equal = suffixes_of(raw, slot.width) == np.uint64(slot.head)
-        if row + pages.first in page_ids_of(raw, slot.width)[equal]:
-            again.add(slot.table)
+    for bucket_key, raw in zip(bucket_keys, await index.read_buckets(bucket_keys), strict=True):
+        equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)
+        if row + pages.first in page_ids_of(raw, bucket_key.width)[equal]:
+            again.add(bucket_key.table)
     return [table for table in tables if table not in again]

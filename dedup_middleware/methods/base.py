@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     KEY_TABLE,
-    Slot,
-    Slots,
-    anchor_slots,
-    band_slots,
-    hash_slot,
-    simhash_slots,
+    BucketKey,
+    BucketKeys,
+    anchor_bucket_keys,
+    band_bucket_keys,
+    hash_bucket_key,
+    simhash_bucket_keys,
     table_name,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -74,19 +74,19 @@ class Method(ABC):
         :param payloads: their n payloads, if :attr:`keeps_payload`
         """
 
-    def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
-        """Slots of a page: its key; its exact text if it is short, else SimHash and bands."""
-        key = hash_slot(KEY_TABLE, page.key_hash)
+    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
+        """Bucket keys of a page: its key; its exact text if it is short, else SimHash and bands."""
+        key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
-            return (key, hash_slot(EXACT_TABLE, page.exact))
-        bands, anchors = band_slots(page.bands), anchor_slots(page.anchors.tolist())
-        return (key, *simhash_slots(page.simhash), *bands, *anchors)
+            return (key, hash_bucket_key(EXACT_TABLE, page.exact))
+        bands, anchors = band_bucket_keys(page.bands), anchor_bucket_keys(page.anchors.tolist())
+        return (key, *simhash_bucket_keys(page.simhash), *bands, *anchors)
 
-    def places(self, page: Fingerprint) -> Slots:
-        """The same as :meth:`slots`, as numbers."""
-        return Slots.of(self.slots(page))
+    def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
+        """The same as :meth:`bucket_keys`, as numbers."""
+        return BucketKeys.of(self.bucket_keys(page))
 
-    def probes(self, page: Fingerprint) -> tuple[Slot, ...]:  # noqa: ARG002 - for subclasses
+    def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:  # noqa: ARG002 - for subclasses
         """Further buckets to search for like pages, in which this one is not entered."""
         return ()
 
@@ -95,20 +95,21 @@ class Method(ABC):
         return table_name(table)
 
 
-def probe_slots(simhash: int, volatile: Iterable[int]) -> tuple[Slot, ...]:
-    """Slots of a SimHash with one bit of a block flipped, in the table that begins with the block.
+def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey, ...]:
+    """Bucket keys of a SimHash with one bit of a block flipped, in the table of that block.
 
     A SimHash whose block differs in just that bit has its record there (multi-probe LSH: Q. Lv et
     al., VLDB 2007).
 
     :param volatile: positions of bits, 0 to 63
 
-    >>> [hex(slot.bucket) for slot in probe_slots(0, (63, 0))]
+    >>> [hex(key.bucket) for key in probe_bucket_keys(0, (63, 0))]
     ['0x28000', '0x50001']
     """
-    places = simhash_slots(simhash)[::-1]  # the table of the lowest block is the last one
+    places = simhash_bucket_keys(simhash)[::-1]  # the table of the lowest block is the last one
     return tuple(
-        Slot(places[bit // 16].bucket ^ 1 << bit % 16, places[bit // 16].head) for bit in volatile
+        BucketKey(places[bit // 16].bucket ^ 1 << bit % 16, places[bit // 16].suffix)
+        for bit in volatile
     )
 
 

@@ -42,9 +42,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement, Method, probe_slots
+from dedup_middleware.methods.base import Judgement, Method, probe_bucket_keys
 from dedup_middleware.methods.reasons import CONTAINED_CODE, LONG, REASONS, SAME_HOST
-from dedup_middleware.model.buckets import Slot, Slots
+from dedup_middleware.model.buckets import BucketKey, BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 
@@ -136,16 +136,16 @@ class Content(Method):
             codes <= CONTAINED_CODE, similarity, jaccard, reasons, shared, figures, turned
         )
 
-    def places(self, page: Fingerprint) -> Slots:
-        """The same as :meth:`slots`, as numbers."""
+    def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
+        """The same as :meth:`bucket_keys`, as numbers."""
         if page.simhash is None or page.size < self.min_features:
-            return Slots.of(self.slots(page))
+            return BucketKeys.of(self.bucket_keys(page))
         from dedup_middleware.methods.placing import whole_page  # numba stays lazy
 
-        return Slots(whole_page(page.key_hash, page.simhash, page.bands, page.anchors[:0]))
+        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors[:0]))
 
-    def probes(self, page: Fingerprint) -> tuple[Slot, ...]:
+    def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """Further buckets to look into: those of the SimHash with volatile bits flipped."""
         if not page.volatile or page.simhash is None or page.size < self.min_features:
             return ()
-        return probe_slots(page.simhash, page.volatile)
+        return probe_bucket_keys(page.simhash, page.volatile)

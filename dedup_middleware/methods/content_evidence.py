@@ -44,7 +44,7 @@ from dedup_middleware.methods.reasons import (
     CONTAINED_CODE,
     REASONS,
 )
-from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.evidence_columns import COMMON
@@ -149,10 +149,10 @@ class ContentByEvidence(Content):
             held.view(np.bool_),
         )
 
-    def places(self, page: Fingerprint) -> Slots:
-        """Slots of a page: those of ``content``, then its anchors."""
+    def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
+        """Bucket keys of a page: those of ``content``, then its anchors."""
         if page.simhash is None or page.size < self.min_features:
-            return Slots.of(self.slots(page))
+            return BucketKeys.of(self.bucket_keys(page))
         from dedup_middleware.methods.placing import whole_page  # numba stays lazy
 
-        return Slots(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))
+        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.content import is_exact
 from dedup_middleware.methods.reasons import EXACT, TOO_LITTLE, TOO_SHORT
-from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, band_slots, hash_slot
+from dedup_middleware.model.buckets import (
+    EXACT_TABLE,
+    KEY_TABLE,
+    BucketKey,
+    band_bucket_keys,
+    hash_bucket_key,
+)
 from dedup_middleware.model.fingerprint import Fingerprint
 
 SIMILAR = "minhash"
@@ -39,12 +45,12 @@ class MinHashMethod(Method):
         """There is no SimHash table to scan."""
         return 0
 
-    def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
+    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """Key and bands."""
-        key = hash_slot(KEY_TABLE, page.key_hash)
+        key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if page.size < self.min_features:
-            return (key, hash_slot(EXACT_TABLE, page.exact))
-        return (key, *band_slots(page.bands))
+            return (key, hash_bucket_key(EXACT_TABLE, page.exact))
+        return (key, *band_bucket_keys(page.bands))
 
     def judge(
         self,

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.content import is_exact
 from dedup_middleware.methods.reasons import EXACT, TOO_SHORT
-from dedup_middleware.model.buckets import EXACT_TABLE, KEY_TABLE, Slot, hash_slot, simhash_slots
+from dedup_middleware.model.buckets import (
+    EXACT_TABLE,
+    KEY_TABLE,
+    BucketKey,
+    hash_bucket_key,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.fingerprint import Fingerprint
 
 WITHIN = "simhash"
@@ -42,12 +48,12 @@ class SimHashMethod(Method):
         """The distance as a similarity."""
         return 1.0 - self.distance / 64.0
 
-    def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
+    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """Key and the four tables; MinHash bands would only find what the rule refuses."""
-        key = hash_slot(KEY_TABLE, page.key_hash)
+        key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if page.simhash is None or page.size < self.min_features:
-            return (key, hash_slot(EXACT_TABLE, page.exact))
-        return (key, *simhash_slots(page.simhash))
+            return (key, hash_bucket_key(EXACT_TABLE, page.exact))
+        return (key, *simhash_bucket_keys(page.simhash))
 
     def judge(
         self,

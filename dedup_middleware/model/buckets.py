@@ -31,15 +31,15 @@ _MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
 
 
 @attrs.frozen
-class Slot:
-    """Where one table holds a page.
+class BucketKey:
+    """The bucket that holds a page in one table, and the suffix of its record there.
 
-    ``bucket`` is the bucket key, ``table << 16 | prefix``. ``head`` are the suffix bits in the
+    ``bucket`` is ``table << 16 | prefix``. ``suffix`` are the suffix bits in the
     record: 48 bits of the rotated SimHash in a SimHash table, 24 bits of the hash in others.
     """
 
     bucket: int
-    head: int
+    suffix: int
 
     @property
     def table(self) -> int:
@@ -52,41 +52,43 @@ class Slot:
         return self.bucket & 0xFFFF
 
     @property
-    def wide(self) -> bool:
-        """Whether the records of the table are wide ones (SimHash)."""
+    def is_simhash(self) -> bool:
+        """Whether the records of the table are SimHash records."""
         return self.table in SIMHASH_TABLES
 
     @property
     def width(self) -> int:
         """Bytes of a record."""
-        return SIMHASH_RECORD if self.wide else BAND_RECORD
+        return SIMHASH_RECORD if self.is_simhash else BAND_RECORD
 
 
-class Slots(Sequence[Slot]):
-    """Some slots as one array for a kernel; objects are made on access only.
+class BucketKeys(Sequence[BucketKey]):
+    """Some bucket keys as one array for a kernel; objects are made on access only.
 
-    :param words: uint64[2 n], of each slot its bucket and its head; it must not change any more
+    :param words: uint64[2 n], of each bucket key bucket and suffix; must not change any more
 
-    >>> slots = Slots(np.array([7, 1, 9, 2], np.uint64))
-    >>> slots[1], len(slots), slots == (Slot(7, 1), Slot(9, 2))
-    (Slot(bucket=9, head=2), 2, True)
+    >>> keys = BucketKeys(np.array([7, 1, 9, 2], np.uint64))
+    >>> keys[1], len(keys), keys == (BucketKey(7, 1), BucketKey(9, 2))
+    (BucketKey(bucket=9, suffix=2), 2, True)
     """
 
     __slots__ = ("_objects", "words")
 
     def __init__(self, words: NDArray[np.uint64]) -> None:
         self.words = words
-        self._objects: tuple[Slot, ...] | None = None
+        self._objects: tuple[BucketKey, ...] | None = None
 
     @classmethod
-    def of(cls, slots: Iterable[Slot]) -> Slots:
-        """The same slots as numbers."""
-        if isinstance(slots, Slots):
-            return slots
-        return cls(np.array([n for one in slots for n in (one.bucket, one.head)], np.uint64))
+    def of(cls, bucket_keys: Iterable[BucketKey]) -> BucketKeys:
+        """The same bucket keys as numbers."""
+        if isinstance(bucket_keys, BucketKeys):
+            return bucket_keys
+        return cls(
+            np.array([n for one in bucket_keys for n in (one.bucket, one.suffix)], np.uint64)
+        )
 
     def numbers(self) -> tuple[list[int], list[int]]:
-        """Their buckets and their heads, for loops that need no object for each slot."""
+        """Their buckets and their suffixes, for loops that need no objects."""
         words = self.words.tolist()
         return words[::2], words[1::2]
 
@@ -94,23 +96,23 @@ class Slots(Sequence[Slot]):
         return len(self.words) // 2
 
     @overload
-    def __getitem__(self, index: int) -> Slot: ...
+    def __getitem__(self, index: int) -> BucketKey: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Slot, ...]: ...
-    def __getitem__(self, index: int | slice) -> Slot | tuple[Slot, ...]:
+    def __getitem__(self, index: slice) -> tuple[BucketKey, ...]: ...
+    def __getitem__(self, index: int | slice) -> BucketKey | tuple[BucketKey, ...]:
         return self._as_objects()[index]
 
-    def __iter__(self) -> Iterator[Slot]:
+    def __iter__(self) -> Iterator[BucketKey]:
         return iter(self._as_objects())
 
-    def _as_objects(self) -> tuple[Slot, ...]:
+    def _as_objects(self) -> tuple[BucketKey, ...]:
         if self._objects is None:
             numbers = iter(self.words.tolist())
-            self._objects = tuple(map(Slot, numbers, numbers))
+            self._objects = tuple(map(BucketKey, numbers, numbers))
         return self._objects
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Slots):
+        if isinstance(other, BucketKeys):
             return np.array_equal(self.words, other.words)
         return tuple(self) == other if isinstance(other, tuple) else NotImplemented
 
@@ -118,7 +120,7 @@ class Slots(Sequence[Slot]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"Slots({tuple(self)})"
+        return f"BucketKeys({tuple(self)})"
 
 
 def rotate_left(value: int, bits: int) -> int:
@@ -130,31 +132,31 @@ def rotate_left(value: int, bits: int) -> int:
     return (value << bits | value >> (64 - bits)) & _MASK64 if bits else value
 
 
-def hash_slot(table: int, value: int) -> Slot:
+def hash_bucket_key(table: int, value: int) -> BucketKey:
     """Place of a 64-bit hash in a band, key or exact table: 16 bits of prefix, 24 of suffix."""
-    return Slot(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
+    return BucketKey(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 
-def simhash_slots(simhash: int) -> tuple[Slot, ...]:
+def simhash_bucket_keys(simhash: int) -> tuple[BucketKey, ...]:
     """Places of a SimHash in the four rotated tables."""
     turned = [rotate_left(simhash, 16 * i) for i in range(len(SIMHASH_TABLES))]
     return tuple(
-        Slot(table << 16 | value >> SIMHASH_SUFFIX_BITS, value & _MASK48)
+        BucketKey(table << 16 | value >> SIMHASH_SUFFIX_BITS, value & _MASK48)
         for table, value in zip(SIMHASH_TABLES, turned, strict=True)
     )
 
 
-def band_slots(bands: Iterable[int]) -> tuple[Slot, ...]:
+def band_bucket_keys(bands: Iterable[int]) -> tuple[BucketKey, ...]:
     """Places of the MinHash bands, one table each."""
-    return tuple(hash_slot(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
+    return tuple(hash_bucket_key(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
 
 
-def anchor_slots(anchors: Iterable[int]) -> tuple[Slot, ...]:
+def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
     """Places of the anchors, of each its own. Where two share a bucket, the first has it."""
-    places: dict[int, Slot] = {}
+    places: dict[int, BucketKey] = {}
     for anchor in anchors:
-        slot = hash_slot(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
-        places.setdefault(slot.bucket, slot)
+        bucket_key = hash_bucket_key(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
+        places.setdefault(bucket_key.bucket, bucket_key)
     return tuple(places.values())
 
 
@@ -208,13 +210,11 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full, near.scanned)
 
 
-# A bucket takes no more records beyond this many bytes: 95,325 wide ones, what honest pages fill
-# at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such a
-# page is still found by its other tables.
+# A bucket takes no more records beyond this many bytes: 95,325 SimHash records, what honest pages
+# fill at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such
+# a page is still found by its other tables.
 BUCKET_LIMIT = 1 << 20
-FULL_BUCKET = (
-    BUCKET_LIMIT - SIMHASH_RECORD
-)  # beyond these bytes a bucket takes no more wide records
+FULL_BUCKET = BUCKET_LIMIT - SIMHASH_RECORD  # bytes beyond which it takes no SimHash record
 
 PAYLOAD_LIMIT = 1 << 16  # bytes
 
@@ -222,27 +222,27 @@ PAYLOAD_LIMIT = 1 << 16  # bytes
 ADDRESS_LIMIT = 4096
 
 
-_FIRST_WIDE = SIMHASH_TABLES[0] << 16
-_BEHIND_WIDE = (SIMHASH_TABLES[-1] + 1) << 16
+_FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
+_BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 
 
-def record(slot: Slot, number: int) -> bytes:
-    """The record of page ``number`` in the bucket of ``slot``."""
-    return record_of(slot.bucket, slot.head, number)
+def record(bucket_key: BucketKey, number: int) -> bytes:
+    """The record of page ``number`` in the bucket of a key."""
+    return record_of(bucket_key.bucket, bucket_key.suffix, number)
 
 
-def record_of(bucket: int, head: int, number: int) -> bytes:
-    """The same for a slot given as numbers."""
-    wide = _FIRST_WIDE <= bucket < _BEHIND_WIDE
-    return (head << NUMBER_BITS | number).to_bytes(
+def record_of(bucket: int, suffix: int, number: int) -> bytes:
+    """The same for a bucket key given as two numbers."""
+    wide = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
+    return (suffix << NUMBER_BITS | number).to_bytes(
         SIMHASH_RECORD if wide else BAND_RECORD, "little"
     )
 
 
-def head(slot: Slot) -> bytes:
+def suffix(bucket_key: BucketKey) -> bytes:
     """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
-    wide = _FIRST_WIDE <= slot.bucket < _BEHIND_WIDE
-    return slot.head.to_bytes(6 if wide else 3, "little")
+    wide = _FIRST_SIMHASH <= bucket_key.bucket < _BEHIND_SIMHASH
+    return bucket_key.suffix.to_bytes(6 if wide else 3, "little")
 
 
 def cut_address(address: str) -> bytes:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dedup_middleware.model.buckets import (
     NO_NEIGHBOURS,
     PAYLOAD_LIMIT,
+    BucketKey,
+    BucketKeys,
     Neighbours,
-    Slot,
-    Slots,
 )
 from dedup_middleware.model.records import NO_PAGES, NUMBER_MASK, PageRecords, State
 
@@ -25,9 +25,9 @@ class Entry:
     """A page to be proposed to an index.
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
-    kept to name the page in later verdicts (None: not kept), ``slots`` the places that get a
-    record of it. ``payload`` is whatever else a
-    method keeps of a page, of any length up to 65,536 bytes; the index does not look into it.
+    kept to name the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get a
+    record of it. ``payload`` is whatever else a method keeps of a page, of any length up to 65,536
+    bytes; the index does not look into it.
     ``exact`` says that a stored page with the same text settles the decision: of all duplicates it
     is the one to name, unless the key is that of another. The text is the same if size, SimHash,
     exact hash, figures and sketch are.
@@ -35,7 +35,7 @@ class Entry:
     :raises ValueError: the payload is too long
     """
 
-    slots: tuple[Slot, ...] | Slots
+    bucket_keys: tuple[BucketKey, ...] | BucketKeys
     content: bytes
     address: str | None
     payload: bytes = b""
@@ -149,10 +149,10 @@ class Proposed:
     entry: Entry
     distance: int
     lease: float
-    probes: tuple[Slot, ...] = ()
+    probes: tuple[BucketKey, ...] = ()
     known: Known = NOTHING_KNOWN
 
     @property
-    def slots(self) -> Sequence[Slot]:
-        """All places to look into; those of the entry come first."""
-        return (*self.entry.slots, *self.probes) if self.probes else self.entry.slots
+    def bucket_keys(self) -> Sequence[BucketKey]:
+        """All buckets to read; those of the entry come first."""
+        return (*self.entry.bucket_keys, *self.probes) if self.probes else self.entry.bucket_keys

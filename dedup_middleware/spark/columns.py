@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dedup_middleware.index.pages import is_wide, starts_of
+from dedup_middleware.index.pages import is_simhash, starts_of
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
-from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
 
@@ -40,15 +40,17 @@ def to_content(column: Any) -> NDArray[np.void]:
     return np.frombuffer(raw, CONTENT)
 
 
-def to_places(slots: Sequence[Slots]) -> Any:
-    """Slots of n pages as a column of n lists, each slot packed as :func:`.pack_slot` does it."""
-    pairs = np.concatenate([np.empty(0, np.uint64), *(one.words for one in slots)]).reshape(-1, 2)
+def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
+    """Bucket keys of n pages as a column of n lists, packed as by :func:`.pack_bucket_key`."""
+    pairs = np.concatenate([np.empty(0, np.uint64), *(one.words for one in bucket_keys)]).reshape(
+        -1, 2
+    )
     bits = np.uint64(BAND_SUFFIX_BITS)
     places = pairs[:, 0] << bits
     # Of a wide slot's longer head the first bits.
     rest = np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
-    places |= np.where(is_wide(places), pairs[:, 1] >> rest, pairs[:, 1])
-    starts = starts_of(np.array([len(one) for one in slots], np.int64))
+    places |= np.where(is_simhash(places), pairs[:, 1] >> rest, pairs[:, 1])
+    starts = starts_of(np.array([len(one) for one in bucket_keys], np.int64))
     return pa.ListArray.from_arrays(
         pa.array(starts.astype(np.int32)), pa.array(places.astype(np.int64))
     )

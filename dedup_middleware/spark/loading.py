@@ -99,7 +99,7 @@ def _batches(path: str) -> Iterator[Any]:
 
 
 def _pages(batch: Any, keep_address: bool) -> Pages:
-    slots = batch.column("slots")
+    bucket_keys = batch.column("slots")
     named = batch.column("named").to_pylist()
     keys = batch.column("key").to_pylist()
     return Pages(
@@ -110,8 +110,8 @@ def _pages(batch: Any, keep_address: bool) -> Pages:
         ],
         batch.column("payload").to_pylist(),
         np.zeros(batch.num_rows, np.uint32),
-        words(pa.compute.list_flatten(slots)).astype(np.uint64),
-        starts_of(words(pa.compute.list_value_length(slots))),
+        words(pa.compute.list_flatten(bucket_keys)).astype(np.uint64),
+        starts_of(words(pa.compute.list_value_length(bucket_keys))),
     )
 
 

@@ -1,11 +1,11 @@
 """Pages to blocks, and blocks to pairs, on all machines.
 
 Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit slots of the other tables, which are all
+大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit keys of the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
 that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and
-the slots that decide whether a pair has a lower block in common. What a method judges by follows
+the keys that decide whether a pair has a lower block in common. What a method judges by follows
 for candidates alone.
 """
 
@@ -38,7 +38,7 @@ from dedup_middleware.spark.pairing import (
 )
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
-_NARROW = 1 << 62  # sets keys of narrow tables apart from names of buckets
+_NARROW = 1 << 62  # tells keys of band records from names of buckets
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -75,7 +75,7 @@ def _probes() -> Column:
 
 
 def searched() -> Column:
-    """The slots in which a page searches for others."""
+    """The bucket keys in which a page searches for others."""
     return F.concat("slots", _probes())
 
 
@@ -107,7 +107,7 @@ def records(pages: DataFrame) -> DataFrame:
     slot, number = F.col("slot"), F.col("number")
 
     def narrow(count: Column) -> Column:
-        """The probes, and some of the places in narrow tables."""
+        """The probes, and some of the places in tables of band records."""
         return F.concat("probes", F.slice("slots", F.col("wide") + 1, count))
 
     def of(kind: str, flags: Column, lower: Column) -> DataFrame:

@@ -26,7 +26,7 @@ from dedup_middleware.signature.hamming import distances
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
 NOTHING = -1  # what fills the rows of ``lower``
-LAST_RANK = 64  # of the narrow tables that of the keys comes last
+LAST_RANK = 64  # of the tables of band records that of the keys comes last
 
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
@@ -46,7 +46,7 @@ class Blocks:
     chunk, SIGNED has a SimHash and records in its tables; from NUMBER_SHIFT on the number of a
     probe. ``crowded`` int64[n]: mask of the tables in which the page has a crowded key.
     ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
-    those in narrow tables, the lowest first, as far as they can be lower than this one.
+    those in tables of band records, the lowest first, as far as they can be lower than this one.
     """
 
     starts: NDArray[np.int64]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import Slots
+from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
@@ -34,7 +34,7 @@ READ = (BASE, FAULT)  # columns of the input that the result does not have
 FILE_SHIFT = 44  # bits of a position below the number of its file
 LATEST = (1 << 63) - 1
 _RAW = 1000  # characters of a rejected row that are shown
-NOWHERE = Slots.of(())
+NOWHERE = BucketKeys.of(())
 
 FIELDS = (
     ("position", pa.int64()),
@@ -176,8 +176,8 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
         _signed64(page.key_hash),
         _signed64(page.simhash or 0),
         _twin(content, page),
-        method.places(page),
-        Slots.of(probes) if probes else NOWHERE,
+        method.bucket_key_array(page),
+        BucketKeys.of(probes) if probes else NOWHERE,
         page.payload,
         judged_by(method, page),
     )

@@ -232,11 +232,11 @@ class Steps:
         mask = F.aggregate(
             "slots",
             F.lit(0).cast("bigint"),
-            lambda found, slot: found.bitwiseOR(
+            lambda found, bucket_key: found.bitwiseOR(
                 F.call_function(
                     "shiftleft",
                     F.lit(1).cast("bigint"),
-                    F.shiftright(slot, TABLE_SHIFT).cast("int"),
+                    F.shiftright(bucket_key, TABLE_SHIFT).cast("int"),
                 )
             ),
         )

@@ -9,13 +9,13 @@ import numpy as np
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import Pages, joined, pages_of
-from dedup_middleware.model.buckets import hash_slot
+from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.file_reader import read_portable
 from tests.index.claiming import entered
 from tests.index.harness import (
-    slots_of,
+    bucket_keys_of,
 )
 
 TIME = 1_700_000_000
@@ -28,8 +28,8 @@ def page(key: int, simhash: int = 0, *, address: str | None = None, payload: byt
     """A page whose content names its key and its SimHash."""
     content = np.zeros(1, CONTENT)
     content["size"], content["key"], content["simhash"] = 9, key, simhash
-    slots = slots_of(key, simhash, (key << 45 & (1 << 64) - 1, 7 << 50))
-    return Entry(slots, content.tobytes(), address, payload)
+    bucket_keys = bucket_keys_of(key, simhash, (key << 45 & (1 << 64) - 1, 7 << 50))
+    return Entry(bucket_keys, content.tobytes(), address, payload)
 
 
 def some_pages(count: int, first: int = 1) -> Pages:
@@ -38,8 +38,8 @@ def some_pages(count: int, first: int = 1) -> Pages:
     for key in range(first, first + count):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1, address=f"https://a/{key}")
         if key % 4 == 0:
-            short = (entry.slots[0], hash_slot(1, key << 33))
-            entry = attrs.evolve(entry, slots=short, address=None, payload=b"p" * key)
+            short = (entry.bucket_keys[0], hash_bucket_key(1, key << 33))
+            entry = attrs.evolve(entry, bucket_keys=short, address=None, payload=b"p" * key)
         entries.append(entry)
     return pages_of(entries, [TIME + key if key % 3 else 0 for key in range(first, first + count)])
 
@@ -68,11 +68,11 @@ def a_page(
     raw = np.random.default_rng(key).integers(0, 256, CONTENT.itemsize, np.uint8)
     content = raw.view(CONTENT)
     content["key"], content["simhash"] = key, simhash
-    slots = slots_of(key, simhash, (key << 45 & (1 << 64) - 1, 7 << 50))
+    bucket_keys = bucket_keys_of(key, simhash, (key << 45 & (1 << 64) - 1, 7 << 50))
     if short:
         content["simhash"] = 0
-        slots = (slots[0], hash_slot(1, simhash))
-    return Entry(slots, content.tobytes(), address, payload)
+        bucket_keys = (bucket_keys[0], hash_bucket_key(1, simhash))
+    return Entry(bucket_keys, content.tobytes(), address, payload)
 
 
 def rows_of(pages: Pages) -> list[tuple[object, ...]]:
@@ -83,7 +83,7 @@ def rows_of(pages: Pages) -> list[tuple[object, ...]]:
             pages.addresses[i] or b"",
             pages.payloads[i],
             int(pages.times[i]),
-            tuple(sorted(pages.slots[pages.starts[i] : pages.starts[i + 1]].tolist())),
+            tuple(sorted(pages.bucket_keys[pages.starts[i] : pages.starts[i + 1]].tolist())),
         )
         for i in range(len(pages))
     )

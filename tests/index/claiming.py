@@ -7,10 +7,10 @@ import numpy as np
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import EVERYTHING, Candidates, Claim, Claimed, Entry
 from dedup_middleware.model.records import CONTENT
-from tests.index.harness import entry, slots_of
+from tests.index.harness import bucket_keys_of, entry
 
 LEASE = 1000.0
-SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 
 
 async def entered(index: Index, page: Entry, lease: float = LEASE) -> Claim:
@@ -24,12 +24,12 @@ def unlike(page: Entry) -> Entry:
     """A page with the same places and other content."""
     content = np.frombuffer(page.content, CONTENT).copy()
     content["sketch"] += np.uint64(1)
-    return Entry(page.slots, content.tobytes(), page.address)
+    return Entry(page.bucket_keys, content.tobytes(), page.address)
 
 
-async def claimed(index: Index, slots=SLOTS, **fields) -> Claim:
+async def claimed(index: Index, bucket_keys=BUCKET_KEYS, **fields) -> Claim:
     """A claim on whatever the buckets hold now."""
-    return await entered(index, entry(slots, **fields))
+    return await entered(index, entry(bucket_keys, **fields))
 
 
 def candidates_of(made: Claimed | Candidates) -> Candidates:

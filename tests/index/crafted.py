@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dedup_middleware.index.pages import Pages, starts_of, wide_slots
+from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
 from dedup_middleware.model.buckets import FIRST_BAND_TABLE, KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import CONTENT
 
@@ -25,7 +25,7 @@ def crafted(count: int, prefix: int, *, bands: int = 0, seed: int = 1) -> Pages:
     content["sketch"] = rng.integers(0, 1 << 64, (count, 8), np.uint64, endpoint=False)
     places = [_place(KEY_TABLE, content["key"])]
     for table in SIMHASH_TABLES:
-        places.append(wide_slots(content["simhash"], np.full(count, table, np.uint64)))
+        places.append(packed_simhash_keys(content["simhash"], np.full(count, table, np.uint64)))
     places += [_place(FIRST_BAND_TABLE + band, words()) for band in range(bands)]
     counts = np.full(count, len(places), np.int64)
     return Pages(

@@ -20,7 +20,12 @@ from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.model.buckets import Slot, band_slots, hash_slot, simhash_slots
+from dedup_middleware.model.buckets import (
+    BucketKey,
+    band_bucket_keys,
+    hash_bucket_key,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
 from tests.servers import RedisServer
@@ -208,17 +213,19 @@ class RedisHarness(BytesHarness):
         self.admin.close()
 
 
-def slots_of(key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)) -> tuple[Slot, ...]:
+def bucket_keys_of(
+    key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)
+) -> tuple[BucketKey, ...]:
     """The places of a page: key table, four SimHash tables, two bands."""
     return (
-        hash_slot(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
-        *simhash_slots(simhash),
-        *band_slots(bands),
+        hash_bucket_key(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
+        *simhash_bucket_keys(simhash),
+        *band_bucket_keys(bands),
     )
 
 
 def entry(
-    slots: Sequence[Slot],
+    bucket_keys: Sequence[BucketKey],
     *,
     size: int = 9,
     key: int = 0,
@@ -229,4 +236,4 @@ def entry(
     content = np.zeros(1, CONTENT)
     content["size"], content["key"] = size, key
     content["sketch"] = np.arange(8, dtype=np.uint64) * np.uint64(0x0123456789ABCDEF)
-    return Entry(tuple(slots), content.tobytes(), address, payload)
+    return Entry(tuple(bucket_keys), content.tobytes(), address, payload)

@@ -29,8 +29,8 @@ def loaded_article(article: int) -> Entry:
     """The entry that a spider would claim for an article, with its SimHash in the content."""
     entry = article_entry(article)
     content = np.frombuffer(entry.content, CONTENT).copy()
-    wide = next(slot for slot in entry.slots if slot.table == 2)
-    content["simhash"] = wide.prefix << 48 | wide.head
+    wide = next(bucket_key for bucket_key in entry.bucket_keys if bucket_key.table == 2)
+    content["simhash"] = wide.prefix << 48 | wide.suffix
     return attrs.evolve(entry, content=content.tobytes())
 
 

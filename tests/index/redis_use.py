@@ -11,9 +11,9 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
 from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, entry, slots_of
+from tests.index.harness import PARAMETERS, bucket_keys_of, entry
 
-SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
 
 # The smallest set of rights; docs/redis.md lists the same.
@@ -31,9 +31,9 @@ async def opened(url: str, **options: object) -> RedisIndex:
     return index
 
 
-async def claimed(index: Index, slots=SLOTS) -> Claim:
+async def claimed(index: Index, bucket_keys=BUCKET_KEYS) -> Claim:
     """A claim on whatever the buckets hold now."""
-    return await entered(index, entry(slots), LEASE)
+    return await entered(index, entry(bucket_keys), LEASE)
 
 
 async def states(index: Index, *numbers: int) -> list[int]:

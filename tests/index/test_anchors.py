@@ -9,10 +9,10 @@ from dedup_middleware.methods.placing import whole_page
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     COMMON_ANCHOR,
-    Slots,
-    anchor_slots,
-    hash_slot,
-    simhash_slots,
+    BucketKeys,
+    anchor_bucket_keys,
+    hash_bucket_key,
+    simhash_bucket_keys,
 )
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT
@@ -25,8 +25,12 @@ def entry(number: int, anchors: tuple[int, ...], payload: bytes = b"") -> Entry:
     spread = number * 0x9E3779B97F4A7C15 & _MASK
     content = np.zeros(1, CONTENT)
     content["size"], content["key"], content["exact"] = 100, spread, spread
-    slots = (hash_slot(0, spread), *simhash_slots(spread), *anchor_slots(anchors))
-    return Entry(slots, content.tobytes(), f"https://a/{number}", payload)
+    bucket_keys = (
+        hash_bucket_key(0, spread),
+        *simhash_bucket_keys(spread),
+        *anchor_bucket_keys(anchors),
+    )
+    return Entry(bucket_keys, content.tobytes(), f"https://a/{number}", payload)
 
 
 async def store(index: Index, page: Entry) -> Claimed:
@@ -53,7 +57,7 @@ async def test_an_anchor_finds_a_page_and_its_evidence(index: Index) -> None:
 async def test_common_anchors_are_ignored(index: Index) -> None:
     """What many pages say blocks no claim, and no more records of it are written."""
     shared = 11 << 55
-    slot = anchor_slots((shared,))
+    bucket_key = anchor_bucket_keys((shared,))
     for number in range(1, COMMON_ANCHOR + 1):
         made = await index.propose(entry(number, ()), 3, 60.0)
         assert isinstance(made, Claimed)
@@ -67,12 +71,12 @@ async def test_common_anchors_are_ignored(index: Index) -> None:
             made = await index.propose(page, 3, 60.0, known=Known(made.pages))
         assert isinstance(made, Claimed)
         await index.commit(made.claim)
-        (raw,) = await index.read_buckets(slot)
+        (raw,) = await index.read_buckets(bucket_key)
         assert len(raw) == 8 * min(number - 99, COMMON_ANCHOR)
     last = await index.propose(entry(999, (shared,)), 3, 60.0)
     assert isinstance(last, Claimed)
     assert len(last.candidates.near) == 0
-    near = (await index.candidates(slot, 3)).near
+    near = (await index.candidates(bucket_key, 3)).near
     assert len(near) == 0
 
 
@@ -83,5 +87,5 @@ def test_the_kernel_places_anchors_like_the_plain_function() -> None:
     anchors[7] = anchors[3] ^ np.uint64(1)
     bands = rng.integers(0, 1 << 64, 8, np.uint64, endpoint=False)
     words = whole_page(5, 7, bands, anchors)
-    assert tuple(Slots(words))[13:] == anchor_slots(anchors.tolist())
-    assert len(anchor_slots(anchors.tolist())) == 39
+    assert tuple(BucketKeys(words))[13:] == anchor_bucket_keys(anchors.tolist())
+    assert len(anchor_bucket_keys(anchors.tolist())) == 39

@@ -13,18 +13,18 @@ from dedup_middleware.index.pages import pages_of
 from dedup_middleware.model.buckets import BUCKET_LIMIT
 from dedup_middleware.model.claims import MOST_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import State, chosen, joined
-from tests.index.claiming import LEASE, SLOTS, claimed, states
-from tests.index.harness import Harness, entry, slots_of
+from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, states
+from tests.index.harness import Harness, bucket_keys_of, entry
 
 
-async def test_claim_writes_one_record_per_slot(index: Index) -> None:
-    """A claim appends head and page number to the bucket of each of its slots."""
+async def test_claim_writes_one_record_per_bucket_key(index: Index) -> None:
+    """A claim appends suffix and page id to the bucket of each of its bucket keys."""
     claim = await claimed(index)
-    data = await index.read_buckets(SLOTS)
+    data = await index.read_buckets(BUCKET_KEYS)
     number = claim.number
-    for slot, raw in zip(SLOTS, data, strict=True):
-        head = slot.head.to_bytes(6 if slot.wide else 3, "little")
-        assert raw == number.to_bytes(5, "little") + head
+    for bucket_key, raw in zip(BUCKET_KEYS, data, strict=True):
+        suffix = bucket_key.suffix.to_bytes(6 if bucket_key.is_simhash else 3, "little")
+        assert raw == number.to_bytes(5, "little") + suffix
 
 
 async def test_life_of_a_stored_page(index: Index) -> None:
@@ -35,7 +35,7 @@ async def test_life_of_a_stored_page(index: Index) -> None:
     assert await index.commit(claim)
     found = await index.fetch(np.array([claim.number], np.uint64))
     assert found.states.tolist() == [State.COMMITTED]
-    assert found.content.tobytes() == entry(SLOTS, size=123).content
+    assert found.content.tobytes() == entry(BUCKET_KEYS, size=123).content
     assert await index.count() == 1
     assert await index.addresses([claim.number]) == ["https://a/1"]
 
@@ -127,25 +127,25 @@ async def test_what_is_not_known_blocks_a_claim(harness: Harness, index: Index) 
     known too, it does not."""
     other = await harness.client()
     before = await claimed(index)
-    found = await index.propose(entry(SLOTS), 0, LEASE)
+    found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [before.number]
-    first = await claimed(other, slots_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 1 << 63)))
-    newer = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    first = await claimed(other, bucket_keys_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 1 << 63)))
+    newer = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(newer, Candidates)
     assert newer.near.numbers.tolist() == [first.number]
     assert newer.pages.states.tolist() == [State.PENDING]
     assert await states(index, first.number + 1) == [State.FREE]
     known = Known(joined([found.pages, newer.pages]))
-    again = await index.propose(entry(SLOTS), 0, LEASE, known=known)
+    again = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=known)
     assert isinstance(again, Claimed)
     assert again.claim.number == first.number + 1
 
 
 async def test_probes_block_a_claim(index: Index) -> None:
-    """A page in a narrow bucket that is only looked into blocks a claim, too."""
-    held = await claimed(index, SLOTS[:1])
-    found = await index.propose(entry(SLOTS[1:]), 0, LEASE, probes=SLOTS[:1])
+    """A page in a bucket of band records that is only looked into blocks a claim, too."""
+    held = await claimed(index, BUCKET_KEYS[:1])
+    found = await index.propose(entry(BUCKET_KEYS[1:]), 0, LEASE, probes=BUCKET_KEYS[:1])
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [held.number]
 
@@ -154,16 +154,16 @@ async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, ind
     """What was judged as released counts only while it is: a load makes pages of such rows stored
     ones. What was judged as pending or stored is known whatever has become of it."""
     claim = await claimed(index)
-    found = await index.propose(entry(SLOTS), 0, LEASE)
+    found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
     for state in (State.RELEASED, State.FREE):
         gone = attrs.evolve(found.pages, states=np.full(1, state, np.uint8))
-        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(gone))
+        blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(gone))
         assert isinstance(blocked, Candidates)
         assert blocked.pages.states.tolist() == [State.PENDING]
     assert await index.release(claim)
     for judged in (found.pages, gone):
-        made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(judged))
+        made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(judged))
         assert isinstance(made, Claimed)
         await index.release(made.claim)
         await index.compact()
@@ -173,15 +173,15 @@ async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
     """An id stands for the page that was judged: where it belongs to other content, as after a
     server has lost its last second, the page is not known."""
     claim = await claimed(index, size=7)
-    found = await index.propose(entry(SLOTS), 0, LEASE)
+    found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
     content = found.pages.content.copy()
     content["sketch"][0, 7] ^= np.uint64(1)
     lost = attrs.evolve(found.pages, content=content)
-    blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(lost))
+    blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(lost))
     assert isinstance(blocked, Candidates)
     assert blocked.near.numbers.tolist() == [claim.number]
-    made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(made, Claimed)
 
 
@@ -189,40 +189,42 @@ async def test_many_known_pages(index: Index) -> None:
     """A page may know thousands; one of them that is left out blocks its claim. More than can be
     named are refused, and named by the last id of all instead."""
     count = MOST_KNOWN + 3
-    slot = SLOTS[:1]
-    pages = [Entry(slot, entry(slot, size=i).content, None) for i in range(count)]
+    bucket_key = BUCKET_KEYS[:1]
+    pages = [Entry(bucket_key, entry(bucket_key, size=i).content, None) for i in range(count)]
     await index.load(pages_of(pages))
     every = await index.fetch(np.arange(1, count + 1, dtype=np.uint64))
     with pytest.raises(ValueError, match=f"at most {MOST_KNOWN}"):
         Known(every)
     some = chosen(every, every.numbers <= np.uint64(MOST_KNOWN))
-    found = await index.propose(entry(slot), 0, LEASE, known=Known(some))
+    found = await index.propose(entry(bucket_key), 0, LEASE, known=Known(some))
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [count - 2, count - 1, count]
-    found = await index.propose(entry(slot), 0, LEASE, known=Known(upto=count - 1))
+    found = await index.propose(entry(bucket_key), 0, LEASE, known=Known(upto=count - 1))
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [count]
-    first = await index.propose(entry(slot), 0, LEASE)
+    first = await index.propose(entry(bucket_key), 0, LEASE)
     assert isinstance(first, Candidates)
     assert first.more
-    everything = await index.candidates(slot, 0, 50)
+    everything = await index.candidates(bucket_key, 0, 50)
     assert everything.near.numbers.tolist() == list(range(1, count + 1))
     assert everything.more
     assert everything.pages.numbers.tolist() == list(range(1, 51))
-    assert isinstance(await index.propose(entry(slot), 0, LEASE, known=Known(upto=count)), Claimed)
+    assert isinstance(
+        await index.propose(entry(bucket_key), 0, LEASE, known=Known(upto=count)), Claimed
+    )
 
 
 async def test_candidates_claim_nothing(index: Index) -> None:
     """What a page would meet can be looked up: records and addresses, and nothing is written."""
     claim = await claimed(index, address="https://a/1")
     before = await index.stats()
-    found = await index.candidates(SLOTS, 0)
+    found = await index.candidates(BUCKET_KEYS, 0)
     assert found.near.numbers.tolist() == [claim.number]
-    assert found.near.tables.tolist() == [sum(1 << slot.table for slot in SLOTS)]
+    assert found.near.tables.tolist() == [sum(1 << bucket_key.table for bucket_key in BUCKET_KEYS)]
     assert found.pages.states.tolist() == [State.PENDING]
     assert found.addresses == {claim.number: "https://a/1"}
     assert not found.more
-    elsewhere = slots_of(77, 0xFFFF_FFFF, (1 << 40, 2 << 40))
+    elsewhere = bucket_keys_of(77, 0xFFFF_FFFF, (1 << 40, 2 << 40))
     assert len((await index.candidates(elsewhere, 0)).near) == 0
     after = await index.stats()
     assert attrs.evolve(after, bytes=0) == attrs.evolve(before, bytes=0)
@@ -231,21 +233,21 @@ async def test_candidates_claim_nothing(index: Index) -> None:
 @pytest.mark.parametrize("bytes_before", [0, 8, 4080, 4096, 4104, 70_000])
 async def test_buckets_of_any_size_grow(harness: Harness, index: Index, bytes_before: int) -> None:
     """Records are appended alike to small and to large buckets."""
-    slot = SLOTS[0]
+    bucket_key = BUCKET_KEYS[0]
     old = np.random.default_rng(7).bytes(bytes_before)
-    harness.put_bucket(slot.bucket, old)
-    numbers = [(await claimed(index, [slot])).number for _ in range(3)]
-    head = slot.head.to_bytes(3, "little")
-    expected = old + b"".join(number.to_bytes(5, "little") + head for number in numbers)
-    assert await index.read_buckets([slot]) == [expected]
+    harness.put_bucket(bucket_key.bucket, old)
+    numbers = [(await claimed(index, [bucket_key])).number for _ in range(3)]
+    suffix = bucket_key.suffix.to_bytes(3, "little")
+    expected = old + b"".join(number.to_bytes(5, "little") + suffix for number in numbers)
+    assert await index.read_buckets([bucket_key]) == [expected]
 
 
 async def test_full_bucket_takes_no_more(harness: Harness, index: Index) -> None:
     """At its limit a bucket stays as it is; the page goes into its other buckets."""
-    full = BUCKET_LIMIT // SLOTS[1].width * SLOTS[1].width
-    harness.put_bucket(SLOTS[1].bucket, bytes(full))
-    claim = await claimed(index, SLOTS[:3])
-    data = await index.read_buckets(SLOTS[:3])
+    full = BUCKET_LIMIT // BUCKET_KEYS[1].width * BUCKET_KEYS[1].width
+    harness.put_bucket(BUCKET_KEYS[1].bucket, bytes(full))
+    claim = await claimed(index, BUCKET_KEYS[:3])
+    data = await index.read_buckets(BUCKET_KEYS[:3])
     assert list(map(len, data)) == [8, full, 11]
     assert (await index.stats()).overflow == 1
     assert await index.commit(claim)
@@ -255,7 +257,7 @@ async def test_racing_claims_have_one_winner(harness: Harness) -> None:
     """Of clients that claim one bucket at the same moment exactly one gets it."""
     clients = [await harness.client() for _ in range(4)]
     outcomes = await asyncio.gather(
-        *(client.propose(entry(SLOTS), 0, LEASE) for client in clients for _ in range(5))
+        *(client.propose(entry(BUCKET_KEYS), 0, LEASE) for client in clients for _ in range(5))
     )
     claims = [one.claim for one in outcomes if isinstance(one, Claimed)]
     assert len(claims) == 1
@@ -268,8 +270,10 @@ async def test_many_concurrent_calls(index: Index) -> None:
     """Calls of one process that run at the same time get each its own answer."""
 
     async def one(key: int) -> Claim:
-        slots = slots_of(key, key << 48 | key << 32 | key << 16 | key, (key << 48, key << 50))
-        return await claimed(index, slots, size=key, address=f"https://a/{key}")
+        bucket_keys = bucket_keys_of(
+            key, key << 48 | key << 32 | key << 16 | key, (key << 48, key << 50)
+        )
+        return await claimed(index, bucket_keys, size=key, address=f"https://a/{key}")
 
     claims = await asyncio.gather(*(one(key) for key in range(1, 301)))
     assert all(await asyncio.gather(*(index.commit(claim) for claim in claims)))
@@ -282,7 +286,7 @@ async def test_many_concurrent_calls(index: Index) -> None:
 
 async def test_cancelled_claim_is_given_back(harness: Harness, index: Index) -> None:
     """A claim whose caller is gone blocks no page: it is released as soon as it is made."""
-    task = asyncio.ensure_future(index.propose(entry(SLOTS), 0, LEASE))
+    task = asyncio.ensure_future(index.propose(entry(BUCKET_KEYS), 0, LEASE))
     await asyncio.sleep(0)
     task.cancel()
     outcome = (await asyncio.gather(task, return_exceptions=True))[0]

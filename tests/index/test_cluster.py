@@ -17,11 +17,11 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import State
 from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, entry, slots_of
+from tests.index.harness import PARAMETERS, bucket_keys_of, entry
 from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer, free_port, running_redis
 
-SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
 
 
@@ -82,13 +82,13 @@ async def test_any_node_leads_to_the_namespace(masters: list[RedisServer], names
     assert stored[0] == stored[1] == stored[2]
     claims = []
     for client in clients:
-        claims.append(await entered(client, entry(SLOTS), LEASE))
+        claims.append(await entered(client, entry(BUCKET_KEYS), LEASE))
     assert await clients[0].renew(claims, LEASE) == [True] * 3
     for client, claim in zip(clients, reversed(claims), strict=True):
         assert await client.commit(claim)
     assert [await client.count() for client in clients] == [3] * 3
     assert await clients[1].forget([claims[0].number]) == 1
-    assert await clients[2].compact() == len(SLOTS)
+    assert await clients[2].compact() == len(BUCKET_KEYS)
     sizes = []
     for server in masters:
         with server.client() as admin:
@@ -102,7 +102,7 @@ async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
     """When the slot is given to another node, work goes on there."""
     index = RedisIndex(Options(index_url=masters[0].url, retries=20))
     await index.open(PARAMETERS)
-    claim = await entered(index, entry(SLOTS), LEASE)
+    claim = await entered(index, entry(BUCKET_KEYS), LEASE)
     clients = [server.client() for server in masters]
     slot = clients[0].execute_command("CLUSTER KEYSLOT", "{dedup}")
     source = next(client for client in clients if client.dbsize())
@@ -143,7 +143,7 @@ async def test_node_of_the_address_goes_down(masters: list[RedisServer]) -> None
         for client in (clients[target], clients[holder]):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[target])
         masters[address].kill()
-        assert isinstance(await entered(index, entry(SLOTS), LEASE), Claim)
+        assert isinstance(await entered(index, entry(BUCKET_KEYS), LEASE), Claim)
         assert clients[holder].dbsize() == 0
         await index.close()
 
@@ -241,4 +241,4 @@ async def _ask_to_take_over(replica: RedisServer) -> None:
 
 
 async def _claim(index: RedisIndex) -> Claim:
-    return await entered(index, entry(SLOTS), LEASE)
+    return await entered(index, entry(BUCKET_KEYS), LEASE)

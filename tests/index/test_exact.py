@@ -24,10 +24,10 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,
-    Slot,
-    hash_slot,
+    BucketKey,
+    hash_bucket_key,
     record,
-    simhash_slots,
+    simhash_bucket_keys,
 )
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import Document, Verdict
@@ -35,7 +35,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
-from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, slots_of
+from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, bucket_keys_of
 from tests.index.redis_use import LEASE
 from tests.index.windows import in_time
 from tests.servers import RedisServer
@@ -59,7 +59,9 @@ def page(
     content = np.zeros(1, CONTENT)
     content["size"], content["key"], content["simhash"] = size, key, simhash
     content["exact"], content["host"], content["title"] = exact, host, title
-    return Entry(slots_of(key, simhash, bands), content.tobytes(), f"https://a/{key}", exact=True)
+    return Entry(
+        bucket_keys_of(key, simhash, bands), content.tobytes(), f"https://a/{key}", exact=True
+    )
 
 
 async def store(index: Index, entry: Entry) -> int:
@@ -123,7 +125,7 @@ async def test_nothing_else_is_looked_into(
     """The other buckets are not even read: what is damaged there does not matter. A page that is
     not settled meets the damage."""
     number = await store(redis_index, page(1))
-    redis_harness.put_bucket(page(2).slots[2].bucket, b"odd")
+    redis_harness.put_bucket(page(2).bucket_keys[2].bucket, b"odd")
     assert is_settled(await propose(redis_index, page(2)), number)
     assert candidates_of(await propose(redis_index, page(2))).near.corrupt == 0
     for other in (page(2, exact=98), attrs.evolve(page(2), exact=False)):
@@ -249,7 +251,7 @@ async def test_damaged_band_or_key_bucket_settles_nothing(
 ) -> None:
     """Bytes that are no record where the copy is looked for are met and counted as ever."""
     number = await store(redis_index, page(1))
-    key, band = page(2).slots[0].bucket, page(2).slots[5]
+    key, band = page(2).bucket_keys[0].bucket, page(2).bucket_keys[5]
     (raw,) = await redis_index.read_buckets((band,))
     for bucket, good in ((key, b""), (band.bucket, raw)):
         redis_harness.put_bucket(bucket, good + b"odd")
@@ -267,7 +269,7 @@ async def test_settled_and_other_pages_in_one_call(
     """New pages, exact copies, near copies and short pages proposed together get the answers that
     each would get alone."""
     stored = {i: await store(redis_index, page(i, i << 40, (i << 50, i << 52))) for i in (1, 2, 3)}
-    short = Entry((Slot(1, 77), Slot(1 << 16, 5)), page(1).content, None, exact=True)
+    short = Entry((BucketKey(1, 77), BucketKey(1 << 16, 5)), page(1).content, None, exact=True)
     made = await asyncio.gather(
         propose(redis_index, page(11, 1 << 40, (1 << 50, 1 << 52))),
         propose(redis_index, page(12, 9 << 40, (9 << 50, 9 << 52))),
@@ -295,15 +297,17 @@ async def test_records_of_unlike_pages_in_one_call(
     """Short pages, pages with probes and others, claimed in one call in any order, have the records
     that a reading finds by."""
     random.seed(3)
-    pages: list[tuple[Entry, tuple[Slot, ...]]] = []
+    pages: list[tuple[Entry, tuple[BucketKey, ...]]] = []
     for i in range(1, 40):
         # In crowded buckets.
         bands = [random.randrange(3) << 48 | random.getrandbits(48) for _ in range(2)]
         simhash = random.getrandbits(64)
         entry = page(i, simhash, bands)
         if i % 3 == 0:
-            entry = attrs.evolve(entry, slots=(entry.slots[0], hash_slot(EXACT_TABLE, bands[0])))
-        probes = simhash_slots(random.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
+            entry = attrs.evolve(
+                entry, bucket_keys=(entry.bucket_keys[0], hash_bucket_key(EXACT_TABLE, bands[0]))
+            )
+        probes = simhash_bucket_keys(random.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
         pages.append((entry, probes))
     random.shuffle(pages)
     made = await asyncio.gather(
@@ -311,10 +315,10 @@ async def test_records_of_unlike_pages_in_one_call(
     )
     for (entry, _), one in zip(pages, made, strict=True):
         assert isinstance(one, Claimed)
-        found = neighbours(entry.slots, await redis_index.read_buckets(entry.slots), 0)
+        found = neighbours(entry.bucket_keys, await redis_index.read_buckets(entry.bucket_keys), 0)
         assert found.corrupt == 0
         own = found.tables[found.numbers == np.uint64(one.claim.number)]
-        assert own.tolist() == [sum(1 << slot.table for slot in entry.slots)]
+        assert own.tolist() == [sum(1 << bucket_key.table for bucket_key in entry.bucket_keys)]
     await redis_harness.close()
 
 
@@ -329,7 +333,7 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
     entries: list[Entry] = []
     key = 0
     for _ in range(60):
-        call: list[tuple[Entry, tuple[Slot, ...]]] = []
+        call: list[tuple[Entry, tuple[BucketKey, ...]]] = []
         for _ in range(40):
             key += 1
             kind = random.choice(("new", "new", "new", "copy", "near", "short", "probing"))
@@ -339,11 +343,13 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
             if kind in ("copy", "near") and entries + [one for one, _ in call]:
                 other = random.choice(entries + [one for one, _ in call])
                 exact = other.exact if kind == "copy" else False
-                entry = attrs.evolve(other, slots=(entry.slots[0], *other.slots[1:]), exact=exact)
+                entry = attrs.evolve(
+                    other, bucket_keys=(entry.bucket_keys[0], *other.bucket_keys[1:]), exact=exact
+                )
             elif kind == "short":
-                slots = (entry.slots[0], hash_slot(EXACT_TABLE, bands[0]))
-                entry = attrs.evolve(entry, slots=slots, exact=False)
-            probes = simhash_slots(random.getrandbits(64))[:2] if kind == "probing" else ()
+                bucket_keys = (entry.bucket_keys[0], hash_bucket_key(EXACT_TABLE, bands[0]))
+                entry = attrs.evolve(entry, bucket_keys=bucket_keys, exact=False)
+            probes = simhash_bucket_keys(random.getrandbits(64))[:2] if kind == "probing" else ()
             call.append((entry, probes))
         made = await asyncio.gather(
             *(index.propose(entry, 0, LEASE, probes) for entry, probes in call)
@@ -351,9 +357,9 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
         for (entry, _), one in zip(call, made, strict=True):
             if isinstance(one, Claimed):
                 entries.append(entry)
-                for slot in entry.slots:
-                    raw = record(slot, one.claim.number)
-                    expected.setdefault(slot.bucket, []).append((one.claim.number, raw))
+                for bucket_key in entry.bucket_keys:
+                    raw = record(bucket_key, one.claim.number)
+                    expected.setdefault(bucket_key.bucket, []).append((one.claim.number, raw))
         claims = [one.claim for one in made if isinstance(one, Claimed)]
         await asyncio.gather(*map(index.commit, claims))
     assert len(entries) > 400
@@ -402,7 +408,7 @@ async def test_record_without_the_fields_settles_nothing(redis_server: RedisServ
     few = RecordLayout(("size", "simhash", "exact", "key"))
     index = await harness.client({**PARAMETERS, RECORD: few.parameter})
     number = await store(index, page(1))
-    harness.put_bucket(page(2).slots[2].bucket, b"odd")
+    harness.put_bucket(page(2).bucket_keys[2].bucket, b"odd")
     made = await propose(index, page(2))
     assert number == 1
     assert isinstance(made, Candidates)
@@ -430,8 +436,8 @@ async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: 
     whole = attrs.evolve(whole, sketch=new.sketch, figures=new.figures, bands=new.bands, size=size)
     whole = attrs.evolve(whole, exact=whole.exact, simhash=new.simhash)
     for one in (whole, copy):
-        await store(index, Entry(method.places(one), content_bytes(one), one.key))
-    entry = Entry(method.places(new), content_bytes(new), new.key, exact=True)
+        await store(index, Entry(method.bucket_key_array(one), content_bytes(one), one.key))
+    entry = Entry(method.bucket_key_array(new), content_bytes(new), new.key, exact=True)
     ruling, claim = await driver.decide(new, entry)
     assert claim is None
     assert ruling.match is not None

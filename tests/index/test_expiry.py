@@ -10,7 +10,7 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.model.buckets import hash_slot
+from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
@@ -21,22 +21,22 @@ from tests.index.harness import (
     MemoryHarness,
     RedisHarness,
     SQLiteHarness,
+    bucket_keys_of,
     entry,
-    slots_of,
 )
 from tests.index.windows import in_time
 
 SIMHASH = 0x0123_4567_89AB_CDEF
-SLOTS = slots_of(1, SIMHASH, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(1, SIMHASH, (5 << 40, 6 << 50))
 LEASE = 60.0
 
 
 async def stored(index: Index, key: int, address: str) -> int:
     """Number of a page that is claimed and committed."""
-    slots = slots_of(key, SIMHASH, (5 << 40, 6 << 50))
+    bucket_keys = bucket_keys_of(key, SIMHASH, (5 << 40, 6 << 50))
     content = np.zeros(1, CONTENT)
-    content["key"] = slots[0].prefix << 48 | slots[0].head << 24
-    page = Entry(slots, content.tobytes(), address, address.encode() * 3)
+    content["key"] = bucket_keys[0].prefix << 48 | bucket_keys[0].suffix << 24
+    page = Entry(bucket_keys, content.tobytes(), address, address.encode() * 3)
     claim = await entered(index, page, LEASE)
     assert await index.commit(claim)
     return claim.number
@@ -44,7 +44,7 @@ async def stored(index: Index, key: int, address: str) -> int:
 
 async def found(index: Index) -> list[int]:
     """Numbers of all pages beside the SimHash."""
-    return neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist()
+    return neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist()
 
 
 @in_time
@@ -64,7 +64,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     await harness.pass_time(span)
     assert await found(index) == [old, late]
     assert await index.expiring([old, late]) == [True, False]
-    assert await index.refresh(old, slots_of(9, SIMHASH, (5 << 40, 6 << 50)))
+    assert await index.refresh(old, bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50)))
     anew = max(await found(index))
     assert await index.addresses([anew]) == ["https://a/old"]
     assert await index.payloads([anew]) == [b"https://a/old" * 3]
@@ -74,7 +74,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
 
     await harness.pass_time(span)
     assert await found(index) == [late, anew]
-    key = slots_of(1)[:1]
+    key = bucket_keys_of(1)[:1]
     assert neighbours(key, await index.read_buckets(key), 0).numbers.tolist() == [anew]
 
     await harness.pass_time(2 * span)
@@ -86,10 +86,10 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     if isinstance(harness, SQLiteHarness):
         last = await stored(other, 3, "https://a/last")
     for _ in range(1000):
-        if (await other.stats()).buckets == len(SLOTS):
+        if (await other.stats()).buckets == len(BUCKET_KEYS):
             break
         await asyncio.sleep(0.05)
-    assert (await other.stats()).buckets == len(SLOTS)
+    assert (await other.stats()).buckets == len(BUCKET_KEYS)
     assert (await other.fetch(np.array([last], np.uint64))).states.tolist() == [State.COMMITTED]
 
 
@@ -103,8 +103,8 @@ async def test_expired_chunks_are_removed(harness: Harness) -> None:
     index = await harness.client()
 
     async def one(number: int) -> None:
-        slots = [hash_slot(0, number << 48)]
-        assert await index.commit(await entered(index, entry(slots, address="x" * 99), LEASE))
+        bucket_keys = [hash_bucket_key(0, number << 48)]
+        assert await index.commit(await entered(index, entry(bucket_keys, address="x" * 99), LEASE))
 
     await asyncio.gather(*(one(number) for number in range(600)))
     first = harness.prefix + b"s" + bytes(4)
@@ -129,7 +129,7 @@ async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     entered into."""
     index = await harness.client()
     old = await stored(index, 1, "https://a/1")
-    page = entry(SLOTS)
+    page = entry(BUCKET_KEYS)
     found = await index.propose(page, 0, LEASE)
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [old]
@@ -159,5 +159,5 @@ async def test_window_is_a_parameter(harness: Harness) -> None:
 async def test_refresh_of_a_page_that_is_gone(harness: Harness) -> None:
     """A page that is not committed can't be entered anew."""
     index = await harness.client()
-    assert not await index.refresh(7, SLOTS)
+    assert not await index.refresh(7, BUCKET_KEYS)
     assert await found(index) == []

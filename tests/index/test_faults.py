@@ -21,7 +21,7 @@ from dedup_middleware.plugin.exceptions import Dropped
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.proxy import Proxy
-from tests.index.redis_use import LEASE, SLOTS, claimed, opened, states
+from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, states
 from tests.servers import RedisServer, running_redis
 from tests.test_pipeline import Crawl, item, make_crawler
 
@@ -39,7 +39,7 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
         file = max(tmp_path.rglob("*.aof"), key=lambda path: path.stat().st_size)
         size = file.stat().st_size
         lost = await claimed(index)
-        before = await met(index, entry(SLOTS))
+        before = await met(index, entry(BUCKET_KEYS))
         assert before.near.numbers.tolist() == [known.number, lost.number]
         server.kill()
         with file.open("r+b") as log:
@@ -47,9 +47,9 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
         server.start()
         assert not await index.commit(lost)
         # Another page gets the id, and is not taken for the one that was judged.
-        another = await entered(index, unlike(entry(SLOTS)))
+        another = await entered(index, unlike(entry(BUCKET_KEYS)))
         assert another.number == lost.number
-        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(before.pages))
+        blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(before.pages))
         assert isinstance(blocked, Candidates)
         assert blocked.near.numbers.tolist() == [another.number]
         assert await states(index, known.number) == [State.COMMITTED]

@@ -22,8 +22,8 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
     FIRST_BAND_TABLE,
-    hash_slot,
-    simhash_slots,
+    hash_bucket_key,
+    simhash_bucket_keys,
 )
 from dedup_middleware.model.claims import Claim, Claimed, Entry
 from dedup_middleware.model.documents import Document
@@ -31,7 +31,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.crafted import crafted
-from tests.index.harness import Clock, Harness, RedisHarness, entry, slots_of
+from tests.index.harness import Clock, Harness, RedisHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 from tests.texts import article
 
@@ -57,7 +57,7 @@ def page_of(seed: int, host: str = "a") -> Fingerprint:
 
 async def decide(driver: Driver, page: Fingerprint) -> tuple[Ruling, Claim | None]:
     """The whole of a decision, and the commit of a new page."""
-    entry = Entry(driver.method.slots(page), content_record(page).tobytes(), page.key)
+    entry = Entry(driver.method.bucket_keys(page), content_record(page).tobytes(), page.key)
     ruling, claim = await driver.decide(page, entry)
     if claim is not None:
         assert await driver.index.commit(claim)
@@ -116,8 +116,11 @@ async def test_more_candidates_than_are_compared(harness: Harness) -> None:
     for number in range(MOST_JUDGED + 500):
         content = np.zeros(1, CONTENT)
         content["size"], content["key"] = 400, number + 1
-        slots = (hash_slot(0, (number + 1) << 24), hash_slot(FIRST_BAND_TABLE, band))
-        entries.append(Entry(slots, content.tobytes(), None))
+        bucket_keys = (
+            hash_bucket_key(0, (number + 1) << 24),
+            hash_bucket_key(FIRST_BAND_TABLE, band),
+        )
+        entries.append(Entry(bucket_keys, content.tobytes(), None))
     await index.load(pages_of(entries))
     ruling, claim = await decide(driver, page)
     assert claim is not None
@@ -140,14 +143,14 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
     pages = crafted(FLOOD, 0xBEEF)
     await index.load(pages)
     simhashes = pages.content["simhash"].tolist()
-    table = 1 << simhash_slots(0)[0].table
+    table = 1 << simhash_bucket_keys(0)[0].table
     rest = 0b111 * (table << 1)
     newest = FITS - SHOWN // 11
     wanted = [newest + 1, FITS, *range(1, 31), *range(newest - 29, newest + 1)]
     before = harness.admin.info("stats")["total_net_output_bytes"]
     made = await asyncio.gather(
         *(
-            index.propose(entry(slots_of(-i, simhashes[n - 1], ())), 0, 60.0)
+            index.propose(entry(bucket_keys_of(-i, simhashes[n - 1], ())), 0, 60.0)
             for i, n in enumerate(wanted, 1)
         )
     )
@@ -184,12 +187,12 @@ async def test_bucket_grows_no_further_than_its_limit(harness: Harness) -> None:
     """However many claims meet in one bucket, its bytes stay bounded and the rest is counted."""
     index = await harness.client()
     await index.load(crafted(FITS, 0xBEEF))
-    slot = simhash_slots(0xBEEF << 48)[0]
+    bucket_key = simhash_bucket_keys(0xBEEF << 48)[0]
     empty = bytes(CONTENT.itemsize)
     for _ in range(20):
-        (raw,) = await index.read_buckets((slot,))
+        (raw,) = await index.read_buckets((bucket_key,))
         assert len(raw) <= BUCKET_LIMIT
-        await entered(index, Entry((slot,), empty, None))
+        await entered(index, Entry((bucket_key,), empty, None))
     assert (await index.stats()).overflow == 20
     found = await index.fetch(np.array([FITS, FITS + 20], np.uint64))
     assert found.states.tolist() == [State.COMMITTED, State.PENDING]

@@ -12,16 +12,16 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.record_layout import RECORD, WHOLE, RecordLayout
-from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, Slot, record
+from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, BucketKey, record
 from dedup_middleware.model.claims import Candidates, Claimed, Entry
 from dedup_middleware.model.records import CONTENT, State
-from tests.index.claiming import LEASE, SLOTS, claimed, entered, states
+from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, entered, states
 from tests.index.harness import PARAMETERS, BytesHarness, Harness, entry
 
 
 async def test_new_index_is_empty(index: Index) -> None:
     """Nothing is in a new index: empty buckets, no page, no address, count 0."""
-    assert await index.read_buckets(SLOTS) == [b""] * len(SLOTS)
+    assert await index.read_buckets(BUCKET_KEYS) == [b""] * len(BUCKET_KEYS)
     assert await index.read_buckets(()) == []
     assert await states(index, 0, 1, 2, 1 << 39, (1 << 64) - 1) == [State.FREE] * 5
     assert await index.addresses([1, 2]) == [None, None]
@@ -57,7 +57,7 @@ async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
     count, width = 1300, 333
     claims = await asyncio.gather(
         *(
-            entered(index, entry((Slot(i, 1),), size=i, address=f"{i:0{width}}"))
+            entered(index, entry((BucketKey(i, 1),), size=i, address=f"{i:0{width}}"))
             for i in range(count)
         )
     )
@@ -106,7 +106,7 @@ async def test_payloads_are_kept(index: Index) -> None:
 def test_endless_payload_is_refused() -> None:
     """A payload beyond the limit is refused before it reaches an index; the limit is named."""
     with pytest.raises(ValueError, match="65537 bytes: an index keeps at most 65536"):
-        entry(SLOTS, payload=bytes(PAYLOAD_LIMIT + 1))
+        entry(BUCKET_KEYS, payload=bytes(PAYLOAD_LIMIT + 1))
 
 
 async def test_time_of_a_commit(harness: Harness, index: Index) -> None:
@@ -139,16 +139,16 @@ async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index)
 async def test_foreign_bytes_are_read_as_they_are(harness: Harness, index: Index) -> None:
     """Bytes that are no whole record are read as they are and counted; the record of a claim takes
     their place, so that it is found."""
-    for slot, records in ((SLOTS[0], 1), (SLOTS[1], 0), (SLOTS[5], 3)):
-        whole = b"".join(record(Slot(slot.bucket, 0), 500 + n) for n in range(records))
-        harness.put_bucket(slot.bucket, whole + b"hello")
-        assert (await index.read_buckets([slot])) == [whole + b"hello"]
-        made = await index.propose(entry([slot]), 0, LEASE)
+    for bucket_key, records in ((BUCKET_KEYS[0], 1), (BUCKET_KEYS[1], 0), (BUCKET_KEYS[5], 3)):
+        whole = b"".join(record(BucketKey(bucket_key.bucket, 0), 500 + n) for n in range(records))
+        harness.put_bucket(bucket_key.bucket, whole + b"hello")
+        assert (await index.read_buckets([bucket_key])) == [whole + b"hello"]
+        made = await index.propose(entry([bucket_key]), 0, LEASE)
         assert isinstance(made, Claimed)
         assert made.candidates.near.corrupt == 5
         number = made.claim.number
-        assert (await index.read_buckets([slot])) == [whole + record(slot, number)]
-        again = await index.propose(entry([slot]), 0, LEASE)
+        assert (await index.read_buckets([bucket_key])) == [whole + record(bucket_key, number)]
+        again = await index.propose(entry([bucket_key]), 0, LEASE)
         near = again.near if isinstance(again, Candidates) else again.candidates.near
         assert near.numbers.tolist() == [number]
         assert near.corrupt == 0
@@ -175,7 +175,7 @@ async def test_given_hash_key_is_used(harness: Harness) -> None:
 
 
 async def test_index_with_other_buckets_is_refused(harness: Harness) -> None:
-    """One made while narrow tables had 15 bits of prefix would be searched in the wrong places."""
+    """One made while prefixes had 15 bits would be searched in the wrong buckets."""
     today = Fingerprinter(Options()).parameters
     index = harness.connect()
     harness.clients.append(index)
@@ -198,7 +198,7 @@ async def test_other_parameters_are_refused(harness: Harness, index: Index) -> N
     assert "bands: the index has '2', the settings ask for None" in message
     assert "segmenter" in message
     assert "DEDUP_NAMESPACE" in message
-    await index.read_buckets(SLOTS)
+    await index.read_buckets(BUCKET_KEYS)
 
 
 async def test_stats_count_everything(harness: Harness, index: Index) -> None:
@@ -212,7 +212,7 @@ async def test_stats_count_everything(harness: Harness, index: Index) -> None:
     await claimed(index, address="https://a/1")
     stats = await index.stats()
     assert (stats.committed, stats.pending, stats.released) == (3, 1, 2)
-    assert stats.buckets == len(SLOTS)
+    assert stats.buckets == len(BUCKET_KEYS)
     assert stats.bytes > 6 * 120
     assert stats.corrupt == stats.overflow == 0
 
@@ -236,7 +236,7 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
     content = np.zeros(1, CONTENT)
     for name in CONTENT.names or ():
         content[name] = 7
-    claim = await entered(index, Entry(SLOTS, content.tobytes(), "https://a/1"))
+    claim = await entered(index, Entry(BUCKET_KEYS, content.tobytes(), "https://a/1"))
     assert await index.commit(claim)
     other = await harness.client(None)
     for client in (index, other):
@@ -249,8 +249,8 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
         assert await client.addresses([claim.number]) == [None]
         assert await client.payloads([claim.number]) == [b""]
     assert await index.forget([claim.number]) == 1
-    assert await index.compact() == len(SLOTS)
-    page = Entry(SLOTS, content.tobytes(), None, b"a payload")
+    assert await index.compact() == len(BUCKET_KEYS)
+    page = Entry(BUCKET_KEYS, content.tobytes(), None, b"a payload")
     with pytest.raises(ValueError, match="keeps none"):
         await index.propose(page, 0, LEASE)
 

@@ -19,7 +19,7 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.model.buckets import BUCKET_LIMIT, hash_slot, record
+from dedup_middleware.model.buckets import BUCKET_LIMIT, hash_bucket_key, record
 from dedup_middleware.model.claims import Candidates, Known
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, State, joined
 from tests.index.bulk import (
@@ -61,10 +61,12 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     assert await index.payloads(numbers.tolist()) == list(pages.payloads)
     for key in (1, 4, 333, 700):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-        slots = entry.slots if key % 4 else (entry.slots[0], hash_slot(1, key << 33))
-        met = neighbours(slots, await index.read_buckets(slots), 0)
+        bucket_keys = (
+            entry.bucket_keys if key % 4 else (entry.bucket_keys[0], hash_bucket_key(1, key << 33))
+        )
+        met = neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0)
         tables = dict(zip(met.numbers.tolist(), met.tables.tolist(), strict=True))
-        assert tables[key + 1] == sum(1 << slot.table for slot in slots)
+        assert tables[key + 1] == sum(1 << bucket_key.table for bucket_key in bucket_keys)
     stats = await index.stats()
     assert (stats.committed, stats.pending, stats.released, stats.overflow) == (702, 0, 0, 0)
     assert stats.buckets == len(await all_buckets(index))
@@ -72,14 +74,14 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
 
 async def test_full_buckets_take_no_more(harness: Harness, index: Index) -> None:
     """A bucket is filled to its limit by whole records; those left out are counted."""
-    slot = page(1, 5).slots[1]
+    bucket_key = page(1, 5).bucket_keys[1]
     room = BUCKET_LIMIT - 2 * SIMHASH_RECORD - 3
-    harness.put_bucket(slot.bucket, bytes(room // SIMHASH_RECORD * SIMHASH_RECORD))
+    harness.put_bucket(bucket_key.bucket, bytes(room // SIMHASH_RECORD * SIMHASH_RECORD))
     free = (BUCKET_LIMIT - room // SIMHASH_RECORD * SIMHASH_RECORD) // SIMHASH_RECORD
     await index.load(pages_of([page(key, 5) for key in range(1, 9)]))
-    raw = (await all_buckets(index))[slot.bucket]
+    raw = (await all_buckets(index))[bucket_key.bucket]
     assert len(raw) == BUCKET_LIMIT // SIMHASH_RECORD * SIMHASH_RECORD
-    assert raw.endswith(b"".join(record(slot, n) for n in range(1, free + 1)))
+    assert raw.endswith(b"".join(record(bucket_key, n) for n in range(1, free + 1)))
     assert (await index.stats()).overflow == 8 - free
 
 
@@ -88,13 +90,13 @@ async def test_new_buckets_are_limited_too(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("dedup_middleware.index.pages.BUCKET_LIMIT", 3 * SIMHASH_RECORD + 1)
     index = open_index(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
     await index.open(PARAMETERS)
-    slot = page(1, 5).slots[1]
+    bucket_key = page(1, 5).bucket_keys[1]
     for first in (1, 6):
         await index.load(pages_of([page(key, 5) for key in range(first, first + 5)]))
-        raw = (await all_buckets(index))[slot.bucket]
-        assert raw == b"".join(record(slot, number) for number in (1, 2, 3))
+        raw = (await all_buckets(index))[bucket_key.bucket]
+        assert raw == b"".join(record(bucket_key, number) for number in (1, 2, 3))
     # Four SimHash tables and a band are common to all ten pages, a bucket of the other band to
-    # seven; of narrow records there is room for four.
+    # seven; of band records there is room for four.
     assert (await index.stats()).overflow == 4 * 7 + 6 + 3
     await index.close()
 
@@ -253,7 +255,7 @@ async def test_compaction_beside_a_load(steps_harness: Harness) -> None:
         len(raw) // (SIMHASH_RECORD if 2 <= bucket >> 16 <= 5 else BAND_RECORD)
         for bucket, raw in (await all_buckets(index)).items()
     )
-    assert records == len(some_pages(1200).slots)
+    assert records == len(some_pages(1200).bucket_keys)
     assert await index.count() == 1200
 
 
@@ -275,8 +277,8 @@ async def test_call_repeated_after_a_lost_answer(redis_server: RedisServer) -> N
     stats = await index.stats()
     assert (stats.committed, stats.released) == (40, 0)
     assert sum(map(len, (await all_buckets(index)).values())) == sum(
-        SIMHASH_RECORD if slot >> 40 in (2, 3, 4, 5) else BAND_RECORD
-        for slot in some_pages(40).slots.tolist()
+        SIMHASH_RECORD if bucket_key >> 40 in (2, 3, 4, 5) else BAND_RECORD
+        for bucket_key in some_pages(40).bucket_keys.tolist()
     )
     await harness.close()
 

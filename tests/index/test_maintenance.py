@@ -9,7 +9,13 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.scripts import TEXT_CHUNK
-from dedup_middleware.model.buckets import Slot, band_slots, hash_slot, record, simhash_slots
+from dedup_middleware.model.buckets import (
+    BucketKey,
+    band_bucket_keys,
+    hash_bucket_key,
+    record,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
@@ -25,12 +31,12 @@ def hashed(value: int) -> int:
     return value * 0x9E37_79B9_7F4A_7C15 & _MASK
 
 
-def slots_of(key: int) -> tuple[Slot, ...]:
+def bucket_keys_of(key: int) -> tuple[BucketKey, ...]:
     """The places of a page: its key, four SimHash tables, two bands."""
     return (
-        hash_slot(0, hashed(key)),
-        *simhash_slots(hashed(key + 1000)),
-        *band_slots((hashed(key + 2000), hashed(key + 3000))),
+        hash_bucket_key(0, hashed(key)),
+        *simhash_bucket_keys(hashed(key + 1000)),
+        *band_bucket_keys((hashed(key + 2000), hashed(key + 3000))),
     )
 
 
@@ -43,7 +49,7 @@ def content_of(key: int) -> bytes:
 
 async def claimed(index: Index, key: int, address: str | None = None) -> Claim:
     """A claim on a page of its own."""
-    return await entered(index, Entry(slots_of(key), content_of(key), address), LEASE)
+    return await entered(index, Entry(bucket_keys_of(key), content_of(key), address), LEASE)
 
 
 async def stored(index: Index, *keys: int) -> list[int]:
@@ -198,9 +204,9 @@ async def test_a_sound_index(harness: Harness, index: Index) -> None:
 async def test_faults_are_found(harness: Harness, index: Index) -> None:
     """Lost, foreign and misplaced records are told by table, and pages by number."""
     numbers = await stored(index, 1, 2, 3)
-    key, first, *_, band = slots_of(1)
+    key, first, *_, band = bucket_keys_of(1)
     harness.put_bucket(key.bucket, b"")  # lost
-    wrong = Slot(first.bucket, first.head ^ 1)
+    wrong = BucketKey(first.bucket, first.suffix ^ 1)
     harness.put_bucket(first.bucket, record(wrong, numbers[0]) + b"junk")
     harness.put_bucket(band.bucket, record(band, numbers[0]) + record(band, 0))
     found = await index.verify()
@@ -217,7 +223,7 @@ async def test_faults_are_found(harness: Harness, index: Index) -> None:
 async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:
     """A page that stands in some bands must stand in all."""
     numbers = await stored(index, 1, 2)
-    harness.put_bucket(slots_of(2)[-1].bucket, b"")
+    harness.put_bucket(bucket_keys_of(2)[-1].bucket, b"")
     assert (await index.verify()).lacking == ((numbers[1], ("band/1",)),)
 
 
@@ -238,9 +244,9 @@ async def test_lost_tables_are_found(
     one to every page that is not too short; a method of the literature need not."""
     index = await harness.client({**PARAMETERS, "method": method})
     numbers = await stored(index, 1, 2)
-    for slot in [slots_of(2)[i] for i in lost]:
-        harness.put_bucket(slot.bucket, b"")
-    short = Entry((hash_slot(0, hashed(9)), hash_slot(1, 5)), content_of(9), None)
+    for bucket_key in [bucket_keys_of(2)[i] for i in lost]:
+        harness.put_bucket(bucket_key.bucket, b"")
+    short = Entry((hash_bucket_key(0, hashed(9)), hash_bucket_key(1, 5)), content_of(9), None)
     assert await index.commit(await entered(index, short, LEASE))
     found = await index.verify()
     assert found.lacking == (((numbers[1], missing),) if missing else ())

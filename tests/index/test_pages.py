@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.pages import fitting, joined, pack_slot, pages_of, records_of
-from dedup_middleware.model.buckets import BUCKET_LIMIT, Slot, record
+from dedup_middleware.index.pages import fitting, joined, pack_bucket_key, pages_of, records_of
+from dedup_middleware.model.buckets import BUCKET_LIMIT, BucketKey, record
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.index.bulk import (
     page,
     some_pages,
 )
 from tests.index.harness import (
-    slots_of,
+    bucket_keys_of,
 )
 
 _HASHES = st.integers(0, (1 << 64) - 1)
@@ -27,11 +27,13 @@ def test_records_of_pages(values: list[tuple[int, int, int]], first: int) -> Non
     """The records of many pages are those that each of them would get by itself."""
     entries, wanted = [], {}
     for number, (key, simhash, tables) in enumerate(values, first):
-        slots: tuple[Slot, ...] = slots_of(key, simhash, (key ^ simhash, key))
-        entry = attrs.evolve(page(key, simhash), slots=slots[: 2 * tables + 1])
+        bucket_keys: tuple[BucketKey, ...] = bucket_keys_of(key, simhash, (key ^ simhash, key))
+        entry = attrs.evolve(page(key, simhash), bucket_keys=bucket_keys[: 2 * tables + 1])
         entries.append(entry)
-        for slot in entry.slots:
-            wanted[slot.bucket] = wanted.get(slot.bucket, b"") + record(slot, number)
+        for bucket_key in entry.bucket_keys:
+            wanted[bucket_key.bucket] = wanted.get(bucket_key.bucket, b"") + record(
+                bucket_key, number
+            )
     pages = pages_of(entries)
     numbers = np.arange(first, first + len(entries), dtype=np.uint64)
     found: dict[int, bytes] = {}
@@ -43,11 +45,13 @@ def test_records_of_pages(values: list[tuple[int, int, int]], first: int) -> Non
     assert list(found) == sorted(found)
 
 
-def test_slots_as_numbers() -> None:
+def test_bucket_keys_as_numbers() -> None:
     """A slot's number holds its table and the first 40 bits of its hash, so its bucket too."""
-    for slot in slots_of(7, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50)):
-        assert pack_slot(slot) >> 24 == slot.bucket
-        assert (pack_slot(slot) & 0xFFFFFF) == (slot.head >> 24 if slot.wide else slot.head)
+    for bucket_key in bucket_keys_of(7, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50)):
+        assert pack_bucket_key(bucket_key) >> 24 == bucket_key.bucket
+        assert (pack_bucket_key(bucket_key) & 0xFFFFFF) == (
+            bucket_key.suffix >> 24 if bucket_key.is_simhash else bucket_key.suffix
+        )
 
 
 @given(st.integers(0, 10), st.integers(0, 10), st.sampled_from([BAND_RECORD, SIMHASH_RECORD]))
@@ -69,7 +73,7 @@ def test_parts_of_pages() -> None:
         assert list(one.addresses) == list(two.addresses)
         assert list(one.payloads) == list(two.payloads)
         assert one.times.tolist() == two.times.tolist()
-        assert one.slots.tolist() == two.slots.tolist()
+        assert one.bucket_keys.tolist() == two.bucket_keys.tolist()
         assert one.starts.tolist() == two.starts.tolist()
 
 
@@ -85,8 +89,8 @@ def test_parts_of_pages() -> None:
         ({"starts": np.array([0, 9, 3, 0])}, "starts must have 4 values"),
         ({"starts": np.array([0, 12, 3, 21])}, "starts must ascend"),
         ({"content": np.zeros(3, "u8")}, "content has dtype"),
-        ({"slots": np.zeros(21, np.uint64) + (2 << 40 | 5)}, "places in SimHash tables"),
-        ({"slots": np.full(21, 1 << 48, np.uint64)}, "more than 48 bits"),
+        ({"bucket_keys": np.zeros(21, np.uint64) + (2 << 40 | 5)}, "keys in SimHash tables"),
+        ({"bucket_keys": np.full(21, 1 << 48, np.uint64)}, "more than 48 bits"),
     ],
 )
 def test_columns_that_do_not_fit(change: dict[str, object], message: str) -> None:

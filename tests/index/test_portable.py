@@ -21,7 +21,7 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages, pages_of
 from dedup_middleware.index.redis.index import RedisIndex
-from dedup_middleware.model.buckets import simhash_slots
+from dedup_middleware.model.buckets import simhash_bucket_keys
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.portable.file_reader import read_portable
@@ -339,8 +339,8 @@ async def test_simhash_that_is_only_in_the_tables(tmp_path: Path) -> None:
     other = MemoryIndex()
     assert await import_index(other, tmp_path / "x.parquet") == Imported(pages=1, known=0)
     assert await import_index(other, tmp_path / "x.parquet") == Imported(pages=0, known=1)
-    slots = simhash_slots(0x0123_4567_89AB_CDEF)
-    assert all(await other.read_buckets(slots))
+    bucket_keys = simhash_bucket_keys(0x0123_4567_89AB_CDEF)
+    assert all(await other.read_buckets(bucket_keys))
 
 
 @pytest.fixture

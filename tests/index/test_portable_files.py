@@ -16,7 +16,7 @@ from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.tools.portable.file_reader import Portable, read_portable
-from dedup_middleware.tools.portable.file_writer import RANGE, SlotSpool
+from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool
 from dedup_middleware.tools.portable.format import content_layout, fingerprint_of
 from dedup_middleware.tools.portable.portable import Exported, export_index, import_index
 from tests.index.bulk import (
@@ -164,20 +164,20 @@ def test_plain_columns(file: Path) -> None:
     assert row["key"] == 3
     assert len(row["sketch"]) == 64
     assert row["slots"][0] >> 40 == 0
-    assert [slot >> 40 for slot in row["slots"]] == [0, 2, 3, 4, 5, 10, 11]
+    assert [bucket_key >> 40 for bucket_key in row["slots"]] == [0, 2, 3, 4, 5, 10, 11]
     kinds = {str(field.type) for field in table.schema}
     assert kinds == {
         "string", "timestamp[ms, tz=UTC]", "list<element: int64>", "binary", "int64"
     }  # fmt: skip
 
 
-def test_slots_over_many_pages(tmp_path: Path) -> None:
+def test_bucket_keys_over_many_pages(tmp_path: Path) -> None:
     """Slots find their pages over several ranges of page numbers; records of other pages, and of
     none, are left out."""
     numbers = [1, 5, RANGE - 1, RANGE, 3 * RANGE + 7]
     wanted = np.zeros(numbers[-1] + 1, np.bool_)
     wanted[numbers] = True
-    spool = SlotSpool(tmp_path, wanted)
+    spool = BucketKeySpool(tmp_path, wanted)
     for table, prefix in ((0, 9), (0, 10), (6, 4)):
         raw = b"".join(
             number.to_bytes(5, "little") + (number & 0xFFF).to_bytes(3, "little")
@@ -187,7 +187,7 @@ def test_slots_over_many_pages(tmp_path: Path) -> None:
     spool.flush()
     for number in numbers:
         found = spool.places(np.array([number], np.uint64))
-        assert found.slots.tolist() == [
+        assert found.bucket_keys.tolist() == [
             table << 40 | prefix << 24 | number & 0xFFF
             for table, prefix in ((0, 9), (0, 10), (6, 4))
         ]

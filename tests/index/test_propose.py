@@ -22,11 +22,11 @@ from dedup_middleware.index.window import Window
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     NON_SIMHASH_TABLES,
-    Slot,
-    hash_slot,
-    head,
+    BucketKey,
+    hash_bucket_key,
     record,
-    simhash_slots,
+    simhash_bucket_keys,
+    suffix,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
@@ -36,8 +36,8 @@ from tests.index.harness import (
     MemoryHarness,
     RedisHarness,
     SQLiteHarness,
+    bucket_keys_of,
     entry,
-    slots_of,
 )
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
@@ -46,60 +46,66 @@ from tests.servers import RedisServer
 DISTANCE = 12
 
 
-async def proposed(index: Index, slots: tuple[Slot, ...], **more: object) -> Claimed | Candidates:
+async def proposed(
+    index: Index, bucket_keys: tuple[BucketKey, ...], **more: object
+) -> Claimed | Candidates:
     """What an index answers to a page with an address."""
-    page = entry(slots, address=f"https://a/{slots[0].head}")
+    page = entry(bucket_keys, address=f"https://a/{bucket_keys[0].suffix}")
     return await index.propose(page, DISTANCE, LEASE, **more)  # type: ignore[arg-type]
 
 
-async def stored(index: Index, slots: tuple[Slot, ...]) -> int:
+async def stored(index: Index, bucket_keys: tuple[BucketKey, ...]) -> int:
     """Number of a page that is proposed and committed."""
-    made = await proposed(index, slots)
+    made = await proposed(index, bucket_keys)
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
     return made.claim.number
 
 
-def beside_by_hand(slots: tuple[Slot, ...], others: dict[int, tuple[Slot, ...]]) -> dict[int, int]:
-    """Neighbours and their tables, one slot at a time."""
+def beside_by_hand(
+    bucket_keys: tuple[BucketKey, ...], others: dict[int, tuple[BucketKey, ...]]
+) -> dict[int, int]:
+    """Neighbours and their tables, one bucket key at a time."""
     found: dict[int, int] = {}
     for number, theirs in others.items():
-        for one in slots:
+        for one in bucket_keys:
             for other in theirs:
                 if one.bucket != other.bucket:
                     continue
-                far = int.bit_count(one.head ^ other.head) > DISTANCE
-                if one.head == other.head or (one.wide and not far):
+                far = int.bit_count(one.suffix ^ other.suffix) > DISTANCE
+                if one.suffix == other.suffix or (one.is_simhash and not far):
                     found[number] = found.get(number, 0) | 1 << one.table
     return found
 
 
 async def test_page_alone_is_claimed(index: Index) -> None:
     """Without neighbours the page is claimed at once, pending, and can be committed."""
-    made = await proposed(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    made = await proposed(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates is NO_CANDIDATES
     numbers = np.array([made.claim.number], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
     assert await index.commit(made.claim)
     assert (await index.fetch(numbers)).states.tolist() == [State.COMMITTED]
-    assert await index.addresses([made.claim.number]) == [f"https://a/{slots_of(1)[0].head}"]
+    assert await index.addresses([made.claim.number]) == [
+        f"https://a/{bucket_keys_of(1)[0].suffix}"
+    ]
 
 
 async def test_records_are_those_of_a_claim(index: Index) -> None:
     """A page that was proposed is found in the bytes of its buckets."""
-    slots = slots_of(1, 7, (5 << 50, 6 << 50))
-    number = await stored(index, slots)
-    found = neighbours(slots, await index.read_buckets(slots), 0)
+    bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, bucket_keys)
+    found = neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0)
     assert found.numbers.tolist() == [number]
-    assert found.tables.tolist() == [sum(1 << slot.table for slot in slots)]
+    assert found.tables.tolist() == [sum(1 << bucket_key.table for bucket_key in bucket_keys)]
 
 
 async def test_copy_is_not_claimed(index: Index) -> None:
     """Beside a stored page nothing is claimed; the answer says who it is, whatever it is asked."""
-    slots = slots_of(1, 7, (5 << 50, 6 << 50))
-    number = await stored(index, slots)
-    made = await proposed(index, slots_of(2, 7, (5 << 50, 9 << 50)))
+    bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, bucket_keys)
+    made = await proposed(index, bucket_keys_of(2, 7, (5 << 50, 9 << 50)))
     assert isinstance(made, Candidates)
     assert not made.more
     assert made.near.numbers.tolist() == [number]
@@ -107,14 +113,14 @@ async def test_copy_is_not_claimed(index: Index) -> None:
     assert made.pages.numbers.tolist() == [number]
     assert made.pages.states.tolist() == [State.COMMITTED]
     assert made.pages.content["size"].tolist() == [9]
-    assert made.addresses == {number: f"https://a/{slots[0].head}"}
+    assert made.addresses == {number: f"https://a/{bucket_keys[0].suffix}"}
 
 
 async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> None:
     """A page that only the SimHash tables find blocks no claim and comes with it; one that is
     released leaves the place free."""
-    number = await stored(index, slots_of(1, 0b111, (5 << 50, 6 << 50)))
-    made = await proposed(index, slots_of(2, 0, (8 << 50, 9 << 50)))
+    number = await stored(index, bucket_keys_of(1, 0b111, (5 << 50, 6 << 50)))
+    made = await proposed(index, bucket_keys_of(2, 0, (8 << 50, 9 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates.near.numbers.tolist() == [number]
     assert {*made.candidates.pages.numbers, *made.candidates.missing} == {number}
@@ -131,7 +137,7 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
     clients = [await harness.client() for _ in range(3)]
     made = await asyncio.gather(
         *(
-            proposed(clients[i % 3], slots_of(i + 1, 7, (i + 1 << 50, i + 70 << 50)))
+            proposed(clients[i % 3], bucket_keys_of(i + 1, 7, (i + 1 << 50, i + 70 << 50)))
             for i in range(30)
         )
     )
@@ -146,19 +152,19 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
 async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
     """A page whose candidates are all known is claimed, although they share its records; they do
     not come with the claim again, while candidates it asked for do."""
-    blocking = await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
-    wide = await stored(index, slots_of(2, 7 << 20, (8 << 50, 9 << 50)))
-    slots = slots_of(3, 7, (5 << 50, 6 << 51))
-    found = await proposed(index, slots)
+    blocking = await stored(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
+    wide = await stored(index, bucket_keys_of(2, 7 << 20, (8 << 50, 9 << 50)))
+    bucket_keys = bucket_keys_of(3, 7, (5 << 50, 6 << 51))
+    found = await proposed(index, bucket_keys)
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [blocking, wide]
     assert {*found.pages.numbers, *found.missing} == {blocking, wide}
-    made = await proposed(index, slots, known=Known(found.pages, found.missing))
+    made = await proposed(index, bucket_keys, known=Known(found.pages, found.missing))
     assert isinstance(made, Claimed)
     if len(found.missing):
         assert made.candidates.near.numbers.tolist() == [wide]
         assert made.candidates.pages.states.tolist() == [State.COMMITTED]
-        assert made.candidates.addresses == {wide: f"https://a/{slots_of(2)[0].head}"}
+        assert made.candidates.addresses == {wide: f"https://a/{bucket_keys_of(2)[0].suffix}"}
     else:
         assert made.candidates is NO_CANDIDATES
 
@@ -170,11 +176,12 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     index = await harness.client()
     spread = 0x9E3779B97F4A7C15
     stores = [
-        await stored(index, slots_of(i, i * spread % (1 << 64), (i << 50, i << 52)))
+        await stored(index, bucket_keys_of(i, i * spread % (1 << 64), (i << 50, i << 52)))
         for i in (1, 2, 3)
     ]
     pages = [
-        slots_of(i + 10, ~(i * spread) % (1 << 64), (i << 50, i + 40 << 53)) for i in (1, 2, 3)
+        bucket_keys_of(i + 10, ~(i * spread) % (1 << 64), (i << 50, i + 40 << 53))
+        for i in (1, 2, 3)
     ]
     found = [await proposed(index, one) for one in pages]
     known = [Known(one.pages) for one in found if isinstance(one, Candidates)]
@@ -184,8 +191,8 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
         proposed(index, pages[1], known=known[0]),
         proposed(index, pages[2]),
         proposed(index, pages[2], known=known[2]),
-        proposed(index, (slots_of(99)[0], *pages[2][1:]), known=known[2]),
-        proposed(index, (slots_of(98)[0], *pages[2][1:-1], hash_slot(7, 3 << 44))),
+        proposed(index, (bucket_keys_of(99)[0], *pages[2][1:]), known=known[2]),
+        proposed(index, (bucket_keys_of(98)[0], *pages[2][1:-1], hash_bucket_key(7, 3 << 44))),
     )
     assert isinstance(made[0], Claimed)
     assert isinstance(made[3], Claimed)
@@ -205,16 +212,16 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
     claim with those before it, and a page that came later is given to none."""
     async with Proxy(redis_server.port) as proxy:
         index = await opened(proxy.url, namespace="together")
-        first = slots_of(1, 7, (5 << 50, 6 << 50))
+        first = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
         await stored(index, first)
-        places = [slots_of(i, i << 20, (5 << 50, i << 51)) for i in (2, 3, 4)]
+        places = [bucket_keys_of(i, i << 20, (5 << 50, i << 51)) for i in (2, 3, 4)]
         found = await proposed(index, places[0])
         assert isinstance(found, Candidates)
         known = Known(found.pages)
         for with_wanted in (False, True):
             if with_wanted:
                 known = Known(found.pages, np.array([1], np.uint64))
-                places = [slots_of(i, i << 20, (5 << 50, i << 51)) for i in (5, 6, 7)]
+                places = [bucket_keys_of(i, i << 20, (5 << 50, i << 51)) for i in (5, 6, 7)]
                 everything = await index.fetch(np.arange(1, 5, dtype=np.uint64))
                 known = attrs.evolve(known, pages=everything)
             proxy.cut_at_answer = True
@@ -232,7 +239,7 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     are told of it."""
     clients = [await harness.client() for _ in range(3)]
     made = await asyncio.gather(
-        *(proposed(clients[i % 3], slots_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
+        *(proposed(clients[i % 3], bucket_keys_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
     )
     claims = [one.claim for one in made if isinstance(one, Claimed)]
     assert len(claims) == 1
@@ -243,16 +250,18 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
 
 
 async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
-    """Pages with crowded buckets: neighbours and tables are those found one slot at a time."""
+    """Pages with crowded buckets: neighbours and tables are those found key by key."""
     random.seed(5)
-    known: dict[int, tuple[Slot, ...]] = {}
+    known: dict[int, tuple[BucketKey, ...]] = {}
     for i in range(200):
         simhash = random.choice((0, 0x0123_4567_89AB_CDEF)) ^ random.getrandbits(64) & (
             random.getrandbits(64) & random.getrandbits(64)
         )
-        slots = slots_of(i + 1, simhash, (random.randrange(60) << 50, random.getrandbits(64)))
-        expected = beside_by_hand(slots, known)
-        made = await proposed(index, slots)
+        bucket_keys = bucket_keys_of(
+            i + 1, simhash, (random.randrange(60) << 50, random.getrandbits(64))
+        )
+        expected = beside_by_hand(bucket_keys, known)
+        made = await proposed(index, bucket_keys)
         near = candidates_of(made).near
         found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
         assert found == expected
@@ -260,24 +269,24 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
         assert isinstance(made, Claimed) == (not narrow)
         if isinstance(made, Candidates) and i % 2:
             judged = Known(joined([made.pages, await index.fetch(made.missing)]))
-            made = await proposed(index, slots, known=judged)
+            made = await proposed(index, bucket_keys, known=judged)
             assert isinstance(made, Claimed)
             assert len(made.candidates.near) == 0
         if isinstance(made, Claimed):
-            known[made.claim.number] = slots
+            known[made.claim.number] = bucket_keys
             await index.commit(made.claim)
     assert len(known) > 20
 
 
 async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     """A probe finds the page whose bucket it names; nothing is written there."""
-    number = await stored(index, slots_of(1, 1 << 63, (5 << 50, 6 << 50)))
-    slots = slots_of(2, 0, (8 << 50, 9 << 50))
-    probe = simhash_slots(1 << 63)[0]
-    found = await proposed(index, slots, probes=(Slot(probe.bucket, 0),))
+    number = await stored(index, bucket_keys_of(1, 1 << 63, (5 << 50, 6 << 50)))
+    bucket_keys = bucket_keys_of(2, 0, (8 << 50, 9 << 50))
+    probe = simhash_bucket_keys(1 << 63)[0]
+    found = await proposed(index, bucket_keys, probes=(BucketKey(probe.bucket, 0),))
     assert number in candidates_of(found).near.numbers.tolist()
-    empty = hash_slot(6, 77 << 50)
-    await proposed(index, slots_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
+    empty = hash_bucket_key(6, 77 << 50)
+    await proposed(index, bucket_keys_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
     assert await index.read_buckets((empty,)) == [b""]
 
 
@@ -285,20 +294,20 @@ async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
     """Bytes that are no record are counted, hide no candidate, and keep no page from its claim; the
     record of the next claim takes their place."""
     index = await harness.client()
-    number = await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
-    slots = slots_of(2, 7, (5 << 50, 8 << 50))
+    number = await stored(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
+    bucket_keys = bucket_keys_of(2, 7, (5 << 50, 8 << 50))
     for place in (1, 5):
-        (raw,) = await index.read_buckets(slots[place : place + 1])
-        harness.put_bucket(slots[place].bucket, raw + b"odd")
-        found = await proposed(index, slots)
+        (raw,) = await index.read_buckets(bucket_keys[place : place + 1])
+        harness.put_bucket(bucket_keys[place].bucket, raw + b"odd")
+        found = await proposed(index, bucket_keys)
         assert isinstance(found, Candidates)
         assert found.near.corrupt == 3
         assert found.near.numbers.tolist() == [number]
-        made = await proposed(index, slots, known=Known(found.pages))
+        made = await proposed(index, bucket_keys, known=Known(found.pages))
         assert isinstance(made, Claimed)
         assert made.candidates.near.corrupt == 3
-        (after,) = await index.read_buckets(slots[place : place + 1])
-        assert after == raw + record(slots[place], made.claim.number)
+        (after,) = await index.read_buckets(bucket_keys[place : place + 1])
+        assert after == raw + record(bucket_keys[place], made.claim.number)
         assert await index.release(made.claim)
         await index.compact()
 
@@ -309,9 +318,9 @@ async def test_damaged_satellite_of_a_neighbour(tmp_path: Path, redis_server: Re
     for harness in (SQLiteHarness(tmp_path / "index.db"), RedisHarness(redis_server)):
         index = await harness.client()
         for i in (1, 2):
-            assert await stored(index, slots_of(i, i << 40, (i << 50, i << 52))) == i
+            assert await stored(index, bucket_keys_of(i, i << 40, (i << 50, i << 52))) == i
         harness.damage_page(2)
-        places = [slots_of(i + 2, ~i % (1 << 64), (i << 50, i + 40 << 53)) for i in (1, 2)]
+        places = [bucket_keys_of(i + 2, ~i % (1 << 64), (i << 50, i + 40 << 53)) for i in (1, 2)]
         good, bad = await asyncio.gather(*(proposed(index, one) for one in places))
         assert candidates_of(good).pages.states.tolist() == [State.COMMITTED]
         assert candidates_of(bad).pages.states.tolist() == [State.FREE]
@@ -324,7 +333,7 @@ async def test_damaged_satellite_of_a_neighbour(tmp_path: Path, redis_server: Re
 async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
     """Whoever stops waiting for the answer holds no place."""
     index = await harness.client()
-    waiting = asyncio.ensure_future(proposed(index, slots_of(1, 7, (5 << 50, 6 << 50))))
+    waiting = asyncio.ensure_future(proposed(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50))))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     waiting.cancel()
@@ -350,18 +359,18 @@ async def test_older_generations_are_looked_into(
         clock = SQLiteHarness(tmp_path / "index.db", window) if kind == "sqlite" else None
         harness = clock or MemoryHarness(window)
     index = await harness.client()
-    slots = slots_of(1, 7, (5 << 50, 6 << 50))
-    number = await stored(index, slots)
+    bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
+    number = await stored(index, bucket_keys)
     await harness.pass_time(window / 2 + 0.1)
-    found = await proposed(index, slots_of(2, 7, (5 << 50, 6 << 50)))
+    found = await proposed(index, bucket_keys_of(2, 7, (5 << 50, 6 << 50)))
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [number]
     assert found.pages.states.tolist() == [State.COMMITTED]
-    other = slots_of(2, 7, (5 << 50, 6 << 50))
+    other = bucket_keys_of(2, 7, (5 << 50, 6 << 50))
     made = await proposed(index, other, known=Known(found.pages))
     assert isinstance(made, Claimed)
-    for slot, raw in zip(other, await index.read_buckets(other), strict=True):
-        assert raw.endswith(record(slot, made.claim.number))
+    for bucket_key, raw in zip(other, await index.read_buckets(other), strict=True):
+        assert raw.endswith(record(bucket_key, made.claim.number))
     await harness.close()
 
 
@@ -384,20 +393,21 @@ async def test_round_trips(redis_server: RedisServer) -> None:
     harness = RedisHarness(redis_server)
     index = await harness.client()
     assert isinstance(index, RedisIndex)
-    slots = slots_of(1, 7, (5 << 50, 6 << 50))
-    await stored(index, slots)
+    bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
+    await stored(index, bucket_keys)
     trips = await count_round_trips(index)
-    made = await proposed(index, slots_of(2, 1 << 40, (8 << 50, 9 << 50)))
+    made = await proposed(index, bucket_keys_of(2, 1 << 40, (8 << 50, 9 << 50)))
     assert isinstance(made, Claimed)
     assert trips == [1]
-    copy = await proposed(index, slots_of(3, 7, (5 << 50, 6 << 50)))
+    copy = await proposed(index, bucket_keys_of(3, 7, (5 << 50, 6 << 50)))
     assert isinstance(copy, Candidates)
     assert len(copy.pages) == 1
-    assert list(copy.addresses.values()) == [f"https://a/{slots[0].head}"]
+    assert list(copy.addresses.values()) == [f"https://a/{bucket_keys[0].suffix}"]
     assert trips == [1, 1]
     trips.clear()
     many = [
-        slots_of(i, i * 0x9E3779B97F4A7C15 % (1 << 64), (i << 40, i << 50)) for i in range(10, 74)
+        bucket_keys_of(i, i * 0x9E3779B97F4A7C15 % (1 << 64), (i << 40, i << 50))
+        for i in range(10, 74)
     ]
     together = await asyncio.gather(*(proposed(index, one) for one in many))
     assert trips == [1]
@@ -414,7 +424,7 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
     index = await harness.client()
     assert isinstance(index, RedisIndex)
     pages = [
-        Proposed(entry(slots_of(i, i << 60, (i << 50, i << 52))), DISTANCE, LEASE)
+        Proposed(entry(bucket_keys_of(i, i << 60, (i << 50, i << 52))), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
     moment = Window().at(0.0)
@@ -442,18 +452,18 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
 async def test_emptied_server_is_opened_again(own_server: RedisServer) -> None:
     """Nothing is proposed to a server that has lost the index before the index is opened again."""
     index = await opened(own_server.url)
-    await stored(index, slots_of(1, 7, (5 << 50, 6 << 50)))
+    await stored(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
     own_server.client().flushall()
-    assert await stored(index, slots_of(1, 7, (5 << 50, 6 << 50))) == 1
+    assert await stored(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50))) == 1
     assert (await index.stats()).committed == 1
     await index.close()
 
 
 def test_calls_are_bounded() -> None:
-    """Pages with many slots are proposed in several calls, those of other leases in calls of their
-    own; all in order."""
-    slots = tuple(Slot(table << 16, 1) for table in range(6, 56))
-    pages = [Proposed(entry(slots), DISTANCE, LEASE + (i == 99)) for i in range(100)]
+    """Pages with many bucket keys are proposed in several calls, those of other leases in calls of
+    their own; all in order."""
+    bucket_keys = tuple(BucketKey(table << 16, 1) for table in range(6, 56))
+    pages = [Proposed(entry(bucket_keys), DISTANCE, LEASE + (i == 99)) for i in range(100)]
     groups = batches(pages, 1)
     assert [one for group in groups for one in group] == pages
     assert [len(group) for group in groups] == [40, 40, 19, 1]
@@ -469,7 +479,7 @@ async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
     crawl are kept as a table, and nothing but leases is in it."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
-    pages = [entry(slots_of(i, i << 60 ^ i << 7, (i << 50, i << 52))) for i in range(1, 9)]
+    pages = [entry(bucket_keys_of(i, i << 60 ^ i << 7, (i << 50, i << 52))) for i in range(1, 9)]
     made = await asyncio.gather(*(index.propose(page, 0, LEASE) for page in pages))
     claims = [one.claim for one in made if isinstance(one, Claimed)]
     leases = harness.prefix + b"leases"
@@ -488,28 +498,31 @@ def test_buckets_are_named_once(seconds: float) -> None:
     are those of its buckets; hashes are named for all live generations, newest first."""
     moment = Window(seconds).at(1_000_000.0)
     pages = [
-        Proposed(entry(slots_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
+        Proposed(entry(bucket_keys_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
     sent = request(pages, b"{some}", moment, RowLayout(), windowed=bool(seconds))
-    buckets = sorted({slot.bucket for page in pages for slot in page.slots})
+    buckets = sorted({bucket_key.bucket for page in pages for bucket_key in page.bucket_keys})
     tables = sorted({bucket >> 16 for bucket in buckets})
     ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
     assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
     told, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
     assert told == bytes(4)  # exact copies of none of these settle a page
-    _, fields, tokens, heads, places, known, *rest = sent.arguments
+    _, fields, tokens, suffixes, places, known, *rest = sent.arguments
     assert known == b""
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)
-    slots = [slot for page in pages for slot in page.slots]
+    bucket_keys = [bucket_key for page in pages for bucket_key in page.bucket_keys]
     assert tokens == sent.tokens
-    assert heads == b"".join(map(head, slots))
+    assert suffixes == b"".join(map(suffix, bucket_keys))
     firsts = {table: min(b for b in buckets if b >> 16 == table) for table in tables}
-    for i, one in zip(np.frombuffer(places, "<u2").tolist(), slots, strict=True):
+    for i, one in zip(np.frombuffer(places, "<u2").tolist(), bucket_keys, strict=True):
         assert buckets[buckets.index(firsts[one.table]) + i - 1] == one.bucket
     record = RowLayout().record
     for page, row, sizes, text in zip(pages, rest[::3], rest[1::3], rest[2::3], strict=True):
         assert (row, text) == claimed_row(page.entry, record)
-        own_tables = bytes(tables.index(slot.table) + 1 for slot in page.slots)
-        assert sizes == bytes(48 + len(head(slot)) for slot in page.slots) + own_tables
+        own_tables = bytes(tables.index(bucket_key.table) + 1 for bucket_key in page.bucket_keys)
+        assert (
+            sizes
+            == bytes(48 + len(suffix(bucket_key)) for bucket_key in page.bucket_keys) + own_tables
+        )

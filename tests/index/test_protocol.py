@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.model.buckets import Slot, hash_slot, record
+from dedup_middleware.model.buckets import BucketKey, hash_bucket_key, record
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 from tests.index.claiming import candidates_of
@@ -33,8 +33,8 @@ from tests.index.harness import (
     MemoryHarness,
     RedisHarness,
     SQLiteHarness,
+    bucket_keys_of,
     entry,
-    slots_of,
 )
 from tests.servers import RedisServer
 
@@ -50,7 +50,7 @@ ALIVE = (State.PENDING, State.COMMITTED)
 Answer = Claimed | Candidates
 
 
-def page_slots(family: int, variant: int) -> tuple[Slot, ...]:
+def page_bucket_keys(family: int, variant: int) -> tuple[BucketKey, ...]:
     """Near-duplicates share every SimHash bucket, never the key.
 
     Variants 0 and 1 share a band with each other, 1 and 2 one with those of other families, which
@@ -59,15 +59,15 @@ def page_slots(family: int, variant: int) -> tuple[Slot, ...]:
     own = 10 + family * VARIANTS + variant
     first = (family << 60, family << 60, own << 50, own << 50)[variant]
     second = (own << 50, 1 << 61, 1 << 61, own << 50)[variant]
-    return slots_of(1 + family * VARIANTS + variant, SIMHASHES[family], (first, second))
+    return bucket_keys_of(1 + family * VARIANTS + variant, SIMHASHES[family], (first, second))
 
 
 def page_entry(family: int, variant: int) -> Entry:
     """A page whose content says its family and its key."""
     key = (1 + family * VARIANTS + variant) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
-    slots = page_slots(family, variant)
-    assert slots[0] == hash_slot(0, key)
-    return entry(slots, size=family + 1, key=key)
+    bucket_keys = page_bucket_keys(family, variant)
+    assert bucket_keys[0] == hash_bucket_key(0, key)
+    return entry(bucket_keys, size=family + 1, key=key)
 
 
 @attrs.define
@@ -79,7 +79,7 @@ class Page:
     state: State
     until: float
     origin: int  # the page that this one is a refreshed copy of, or itself
-    slots: tuple[Slot, ...]
+    bucket_keys: tuple[BucketKey, ...]
     kept: bool = False  # whether its claim was judged, and no like page came before it
 
 
@@ -97,15 +97,15 @@ class Client:
     to_judge: Candidates | None = None  # what came with the claim
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def bucket_keys(self) -> tuple[BucketKey, ...]:
         """The places of its page."""
-        return page_slots(self.family, self.variant)
+        return page_bucket_keys(self.family, self.variant)
 
 
-def meets(slots: tuple[Slot, ...], others: tuple[Slot, ...]) -> tuple[bool, bool]:
-    """Whether two pages share a record in a narrow table, and in any table."""
-    shared = set(slots) & set(others)
-    return any(not slot.wide for slot in shared), bool(shared)
+def meets(bucket_keys: tuple[BucketKey, ...], others: tuple[BucketKey, ...]) -> tuple[bool, bool]:
+    """Whether two pages share a record in a table of band records, and in any table."""
+    shared = set(bucket_keys) & set(others)
+    return any(not bucket_key.is_simhash for bucket_key in shared), bool(shared)
 
 
 class Protocol(RuleBasedStateMachine):
@@ -142,8 +142,10 @@ class Protocol(RuleBasedStateMachine):
         """A page under an id that no other page has had, and its records."""
         assert number > max(self.pages, default=0)
         self.pages[number] = page
-        for slot in page.slots:
-            self.buckets[slot.bucket] = self.buckets.get(slot.bucket, b"") + record(slot, number)
+        for bucket_key in page.bucket_keys:
+            self.buckets[bucket_key.bucket] = self.buckets.get(bucket_key.bucket, b"") + record(
+                bucket_key, number
+            )
 
     @rule(who=CLIENTS, family=st.integers(0, FAMILIES - 1), variant=st.integers(0, VARIANTS - 1))
     def turn(self, who: int, family: int, variant: int) -> None:
@@ -153,12 +155,12 @@ class Protocol(RuleBasedStateMachine):
     @rule(who=CLIENTS, family=st.integers(0, FAMILIES - 1), variant=st.integers(0, VARIANTS - 1))
     def read(self, who: int, family: int, variant: int) -> None:
         """Buckets hold the records of the model, and candidates are those of the model."""
-        slots = page_slots(family, variant)
+        bucket_keys = page_bucket_keys(family, variant)
         index = self.clients[who].index
-        data = self.run(index.read_buckets(slots))
-        assert data == [self.buckets.get(slot.bucket, b"") for slot in slots]
-        found = self.run(index.candidates(slots, 0))
-        expected = [n for n, page in self.pages.items() if meets(slots, page.slots)[1]]
+        data = self.run(index.read_buckets(bucket_keys))
+        assert data == [self.buckets.get(bucket_key.bucket, b"") for bucket_key in bucket_keys]
+        found = self.run(index.candidates(bucket_keys, 0))
+        expected = [n for n, page in self.pages.items() if meets(bucket_keys, page.bucket_keys)[1]]
         assert found.near.numbers.tolist() == expected
         self.check_states(found.pages)
 
@@ -224,7 +226,7 @@ class Protocol(RuleBasedStateMachine):
                 continue
             one = made[number]
             until = self.now + lease
-            page = Page(one.family, one.variant, State.PENDING, until, number, one.slots)
+            page = Page(one.family, one.variant, State.PENDING, until, number, one.bucket_keys)
             self.add(number, page)
         for client, answer in zip(some, answers, strict=True):
             if isinstance(answer, Claimed):
@@ -240,14 +242,14 @@ class Protocol(RuleBasedStateMachine):
         known = set(client.known.numbers.tolist())
         blocking, every = set(), set()
         for number, page in self.pages.items():
-            narrow, any_table = meets(client.slots, page.slots)
+            narrow, any_table = meets(client.bucket_keys, page.bucket_keys)
             if number <= upto and number not in known:
                 blocking |= {number} if narrow else set()
                 every |= {number} if any_table else set()
         return blocking, every
 
     def check_claim(self, client: Client, answer: Claimed, made: dict[int, Client]) -> None:
-        """Every page before it that shares a narrow record was known, or claimed by the same
+        """Every page before it that shares a band record was known, or claimed by the same
         process at the same time; whatever it met and did not know comes with it."""
         blocking, every = self.unknown(client, answer.claim.number - 1)
         for number in blocking:
@@ -358,7 +360,7 @@ class Protocol(RuleBasedStateMachine):
         number = list(self.pages)[pick % len(self.pages)]
         old = self.pages[number]
         was_committed = old.state is State.COMMITTED
-        hit = page_slots(old.family, variant)
+        hit = page_bucket_keys(old.family, variant)
         some = self.ready() if racing and not forgetting else []
 
         async def work() -> tuple[bool, int, list[Answer]]:
@@ -372,15 +374,17 @@ class Protocol(RuleBasedStateMachine):
         # Forgotten in time, it has no copy.
         assert refreshed == was_committed or (was_committed and forgetting)
         assert forgotten == (was_committed and forgetting)
-        own = page_slots(old.family, old.variant)[0]
-        slots = (own, *hit[1:])
-        met = self.run(self.observer.candidates(slots, 0)).near.numbers.tolist()
+        own = page_bucket_keys(old.family, old.variant)[0]
+        bucket_keys = (own, *hit[1:])
+        met = self.run(self.observer.candidates(bucket_keys, 0)).near.numbers.tolist()
         claims = [one.claim.number for one in answers if isinstance(one, Claimed)]
         copies = sorted(set(met) - self.pages.keys() - set(claims))
         assert len(copies) == refreshed
         copy = None
         if copies:
-            page = Page(old.family, old.variant, State.COMMITTED, 0.0, old.origin, slots, kept=True)
+            page = Page(
+                old.family, old.variant, State.COMMITTED, 0.0, old.origin, bucket_keys, kept=True
+            )
             copy = copies[0], page
             # Between its claim and its commit a copy is pending to whoever meets it.
             for client, answer in zip(some, answers, strict=True):

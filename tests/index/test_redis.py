@@ -32,7 +32,7 @@ from dedup_middleware.model.records import State
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, RedisHarness, entry
 from tests.index.proxy import Proxy
-from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
+from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
 from tests.servers import RedisServer, free_port, running_redis
 
 
@@ -80,7 +80,7 @@ async def test_namespaces_do_not_see_each_other(redis_server: RedisServer) -> No
     one, two = RedisHarness(redis_server), RedisHarness(redis_server)
     await (await one.client()).commit(await claimed(await one.client()))
     other = await two.client()
-    assert set(await other.read_buckets(SLOTS)) == {b""}
+    assert set(await other.read_buckets(BUCKET_KEYS)) == {b""}
     assert await other.count() == 0
     await one.close()
     await two.close()
@@ -92,7 +92,7 @@ async def test_concurrent_calls_share_round_trips(redis_server: RedisServer) -> 
     async with Proxy(redis_server.port) as proxy:
         index = await opened(proxy.url, namespace=harness.options.namespace)
         writes = proxy.received
-        await asyncio.gather(*(index.read_buckets(SLOTS) for _ in range(64)))
+        await asyncio.gather(*(index.read_buckets(BUCKET_KEYS) for _ in range(64)))
         assert proxy.received - writes <= 3
         await index.close()
     await harness.close()
@@ -115,7 +115,7 @@ async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> No
     it knows."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
-    page = entry(SLOTS)
+    page = entry(BUCKET_KEYS)
     for count in (1, 2, 3):
         both = np.array([1, 2], np.uint64)
         judged = Known(await index.fetch(both), wanted=both[:1])
@@ -126,8 +126,8 @@ async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> No
         assert made.claim.number == count
         assert (await index.stats()).pending == count
         assert proxy.connections >= count + 1
-    for slot, raw in zip(SLOTS, await index.read_buckets(SLOTS), strict=True):
-        assert raw == b"".join(record(slot, number) for number in (1, 2, 3))
+    for bucket_key, raw in zip(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), strict=True):
+        assert raw == b"".join(record(bucket_key, number) for number in (1, 2, 3))
     assert made.candidates.pages.numbers.tolist() == [1]
     assert await index.commit(made.claim)
     await index.close()
@@ -154,10 +154,10 @@ async def test_lost_answer_and_lost_writes(proxied: tuple[Proxy, RedisHarness]) 
         Options(index_url=proxy.url, namespace=harness.options.namespace, timeout=1.0)
     )
     await index.open(parameters)
-    claim = await entered(index, entry(SLOTS, size=1))
+    claim = await entered(index, entry(BUCKET_KEYS, size=1))
     harness.admin.delete(*harness.admin.keys("{" + harness.options.namespace + "}*"))
     other = await harness.client(parameters)
-    taken = await entered(other, entry(SLOTS, size=2))
+    taken = await entered(other, entry(BUCKET_KEYS, size=2))
     assert taken.number == claim.number
     assert await other.commit(taken)
     proxy.cut_at_answer = True
@@ -171,7 +171,7 @@ async def test_cut_connections_are_made_anew(proxied: tuple[Proxy, RedisHarness]
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
     for _ in range(5):
-        work = asyncio.gather(*(index.read_buckets(SLOTS) for _ in range(200)))
+        work = asyncio.gather(*(index.read_buckets(BUCKET_KEYS) for _ in range(200)))
         await asyncio.sleep(0.002)
         proxy.cut()
         assert len(await work) == 200
@@ -253,11 +253,11 @@ async def test_server_that_lost_its_data(own_server: RedisServer) -> None:
     index = await opened(own_server.url, retries=10)
     stored = await index.open(PARAMETERS)
     old = await claimed(index)
-    found = await met(index, entry(SLOTS))
+    found = await met(index, entry(BUCKET_KEYS))
     own_server.kill()
     own_server.start()
     assert not await index.commit(old)
-    made = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(made, Claimed)
     assert made.claim.number == old.number
     assert await index.commit(made.claim)
@@ -282,17 +282,17 @@ async def test_emptied_server(own_server: RedisServer) -> None:
 async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
     """A page that got its id after a loss is not taken for the one that was judged under it."""
     index = await opened(own_server.url)
-    lost = await entered(index, entry(SLOTS))
-    found = await met(index, entry(SLOTS))
+    lost = await entered(index, entry(BUCKET_KEYS))
+    found = await met(index, entry(BUCKET_KEYS))
     with own_server.client() as admin:
         admin.flushall()
-    another = await entered(index, unlike(entry(SLOTS)))
+    another = await entered(index, unlike(entry(BUCKET_KEYS)))
     assert another.number == lost.number
-    blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(found.pages))
+    blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(blocked, Candidates)
     assert blocked.near.numbers.tolist() == [another.number]
     known = Known(blocked.pages)
-    assert isinstance(await index.propose(entry(SLOTS), 0, LEASE, known=known), Claimed)
+    assert isinstance(await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=known), Claimed)
     await index.close()
 
 
@@ -301,7 +301,7 @@ async def test_frozen_server(own_server: RedisServer) -> None:
     index = await opened(own_server.url, timeout=0.2, retries=1)
     os.kill(own_server.pid, signal.SIGSTOP)
     with pytest.raises(IndexUnavailableError):
-        await index.read_buckets(SLOTS)
+        await index.read_buckets(BUCKET_KEYS)
     os.kill(own_server.pid, signal.SIGCONT)
     assert isinstance(await claimed(index), Claim)
     await index.close()
@@ -339,8 +339,8 @@ async def test_server_without_memory(own_server: RedisServer) -> None:
         assert await index.commit(held)
         assert await index.release(given_back)
         assert await index.renew([slow], LEASE) == [True]
-        lengths = list(map(len, await index.read_buckets(SLOTS)))
-        assert lengths == [3 * slot.width for slot in SLOTS]
+        lengths = list(map(len, await index.read_buckets(BUCKET_KEYS)))
+        assert lengths == [3 * bucket_key.width for bucket_key in BUCKET_KEYS]
         admin.config_set("maxmemory", 0)
     assert (await claimed(index)).number == 4
     assert await index.count() == 1
@@ -373,7 +373,7 @@ async def test_foreign_keys(redis_server: RedisServer) -> None:
 async def test_part_of_an_index(redis_server: RedisServer) -> None:
     """An index that has lost its schema is not taken for a new one."""
     harness = RedisHarness(redis_server)
-    await (await harness.client()).read_buckets(SLOTS)
+    await (await harness.client()).read_buckets(BUCKET_KEYS)
     harness.admin.delete(harness.prefix + b"schema")
     assert "parts of the index are gone" in await refusal(
         redis_server.url, namespace=harness.options.namespace
@@ -409,7 +409,7 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
     """By the server's own clock: a claim of a dead process is over when its lease is."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
-    outcome = await entered(index, entry(SLOTS), 0.2)
+    outcome = await entered(index, entry(BUCKET_KEYS), 0.2)
     assert await states(index, outcome.number) == [State.PENDING]
     await asyncio.sleep(0.25)
     assert await states(index, outcome.number) == [State.RELEASED]

@@ -13,7 +13,7 @@ from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
 from tests.index.harness import PARAMETERS
-from tests.index.redis_use import LEASE, RIGHTS, SLOTS, claimed, opened, refusal
+from tests.index.redis_use import BUCKET_KEYS, LEASE, RIGHTS, claimed, opened, refusal
 from tests.servers import RedisServer, free_port, running_redis
 
 
@@ -66,7 +66,7 @@ async def test_rights_for_upkeep(own_server: RedisServer) -> None:
     await index.commit(claim)
     assert await index.expiring([claim.number]) == [False]
     assert await index.forget([claim.number]) == 1
-    assert await index.compact() == len(SLOTS)
+    assert await index.compact() == len(BUCKET_KEYS)
     await remove_expired(index, 1 << 31)
     assert (await index.stats()).buckets == 0
     await index.close()

@@ -11,12 +11,12 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.redis.expiry import field_of, hash_of, remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
-from dedup_middleware.model.buckets import Slot, record
+from dedup_middleware.model.buckets import BucketKey, record
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT, SIMHASH_RECORD
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
-from tests.index.harness import LARGE, RedisHarness, slots_of
+from tests.index.harness import LARGE, RedisHarness, bucket_keys_of
 from tests.servers import RedisServer
 
 LEASE = 60.0
@@ -31,10 +31,12 @@ def page(number: int) -> Entry:
     content = np.zeros(1, CONTENT)
     content["key"], content["simhash"], content["size"] = number, simhash, 9
     bands = (number * 0xC2B2AE3D27D4EB4F & (1 << 64) - 1, number * 0x165667B19E3779F9 & (1 << 63))
-    return Entry(slots_of(number, simhash, bands[:1]), content.tobytes(), f"https://a/{number}")
+    return Entry(
+        bucket_keys_of(number, simhash, bands[:1]), content.tobytes(), f"https://a/{number}"
+    )
 
 
-SHARED = page(1).slots[1]
+SHARED = page(1).bucket_keys[1]
 
 
 async def by_load(index: Index, pages: list[Entry]) -> None:
@@ -56,16 +58,17 @@ async def by_claim(index: Index, pages: list[Entry]) -> None:
         assert await index.commit(await entered(index, one, LEASE))
 
 
-def raw_of(harness: RedisHarness, slot: Slot) -> tuple[bytes | None, bytes | None]:
+def raw_of(harness: RedisHarness, bucket_key: BucketKey) -> tuple[bytes | None, bytes | None]:
     """What the field of a bucket holds, and the key of a large one."""
-    name, field = hash_of(harness.prefix, slot.table), field_of(slot.bucket)
+    name, field = hash_of(harness.prefix, bucket_key.table), field_of(bucket_key.bucket)
     return harness.admin.hget(name, field), harness.admin.get(name + field)
 
 
-def heads(slot: Slot, pages: list[Entry]) -> bytes:
+def suffixes(bucket_key: BucketKey, pages: list[Entry]) -> bytes:
     """The records of pages, numbered from 1, in the bucket that all share."""
     return b"".join(
-        record(Slot(slot.bucket, one.slots[1].head), number) for number, one in enumerate(pages, 1)
+        record(BucketKey(bucket_key.bucket, one.bucket_keys[1].suffix), number)
+        for number, one in enumerate(pages, 1)
     )
 
 
@@ -78,17 +81,17 @@ async def test_bucket_grows_out_of_its_field(redis_server: RedisServer, enter) -
     pages = [page(number) for number in range(1, FITS + 11)]
     await by_load(index, pages[: FITS - 10])
     await enter(index, pages[FITS - 10 : FITS])
-    assert raw_of(harness, SHARED) == (heads(SHARED, pages[:FITS]), None)
+    assert raw_of(harness, SHARED) == (suffixes(SHARED, pages[:FITS]), None)
     before = (await index.stats()).buckets
     await enter(index, pages[FITS : FITS + 3])
-    assert raw_of(harness, SHARED) == (b"", heads(SHARED, pages[: FITS + 3]))
+    assert raw_of(harness, SHARED) == (b"", suffixes(SHARED, pages[: FITS + 3]))
     await enter(index, pages[FITS + 3 :])
-    whole = heads(SHARED, pages)
+    whole = suffixes(SHARED, pages)
     assert raw_of(harness, SHARED) == (b"", whole)
     assert (await all_buckets(index))[SHARED.bucket] == whole
     assert await index.read_buckets([SHARED]) == [whole]
-    counts = {one.bucket for entry in pages[FITS:] for one in entry.slots}
-    known = {one.bucket for entry in pages[:FITS] for one in entry.slots}
+    counts = {one.bucket for entry in pages[FITS:] for one in entry.bucket_keys}
+    known = {one.bucket for entry in pages[:FITS] for one in entry.bucket_keys}
     assert (await index.stats()).buckets == before + len(counts - known)
     await harness.close()
 
@@ -104,7 +107,8 @@ async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> Non
     content = np.zeros(1, CONTENT)
     content["key"], content["simhash"], content["size"] = 10**6, simhash, 9
     copies = [
-        Entry(slots_of(10**6 + i, simhash, (1 << 40 + i,)), content.tobytes(), None) for i in (0, 1)
+        Entry(bucket_keys_of(10**6 + i, simhash, (1 << 40 + i,)), content.tobytes(), None)
+        for i in (0, 1)
     ]
     one, two = await asyncio.gather(*(index.propose(copy, DISTANCE, LEASE) for copy in copies))
     assert candidates_of(one).near.numbers.tolist() == [last]
@@ -143,7 +147,7 @@ async def test_large_buckets_expire(redis_server: RedisServer) -> None:
     assert isinstance(index, RedisIndex)
     pages = [page(number) for number in range(1, FITS + 20)]
     await by_load(index, pages)
-    assert await index.read_buckets([SHARED]) == [heads(SHARED, pages)]
+    assert await index.read_buckets([SHARED]) == [suffixes(SHARED, pages)]
     assert len(harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*")) == 7
     await remove_expired(index, 1 << 31)
     assert harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b*") == []

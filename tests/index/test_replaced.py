@@ -19,8 +19,8 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED
 from dedup_middleware.model.records import State
-from tests.index.harness import RedisHarness, SQLiteHarness, entry, slots_of
-from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
+from tests.index.harness import RedisHarness, SQLiteHarness, bucket_keys_of, entry
+from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
 from tests.servers import RedisServer, running_redis
 from tests.test_deduplicator import Counts
 from tests.texts import article
@@ -177,7 +177,9 @@ async def test_upkeep_does_not_touch_another_index(own_server: RedisServer) -> N
         with pytest.raises(IndexUnavailableError, match=r"set up anew|another key"):
             await call()  # type: ignore[operator]
     assert await states(other, kept.number) == [State.COMMITTED]
-    assert [len(raw) for raw in await other.read_buckets(SLOTS)] == [slot.width for slot in SLOTS]
+    assert [len(raw) for raw in await other.read_buckets(BUCKET_KEYS)] == [
+        bucket_key.width for bucket_key in BUCKET_KEYS
+    ]
     await index.close()
     await other.close()
 
@@ -235,7 +237,9 @@ async def test_number_is_never_given_twice(redis_server: RedisServer) -> None:
     harness = RedisHarness(redis_server)
     index = await harness.client()
     assert isinstance(index, RedisIndex)
-    claims = [await claimed(index, slots_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)]
+    claims = [
+        await claimed(index, bucket_keys_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)
+    ]
     for claim in claims:
         assert await index.commit(claim)
     key = harness.prefix + b"counters"
@@ -244,9 +248,9 @@ async def test_number_is_never_given_twice(redis_server: RedisServer) -> None:
     for last in (0, 2, 4):
         harness.admin.set(key, last.to_bytes(6, "little") + raw[6:])
         with pytest.raises(IndexUnavailableError, match="counter of pages is lower"):
-            await claimed(index, slots_of(9))
+            await claimed(index, bucket_keys_of(9))
         with pytest.raises(IndexUnavailableError, match="counter of pages is lower"):
-            await index.propose(entry(slots_of(9)), 3, LEASE)
+            await index.propose(entry(bucket_keys_of(9)), 3, LEASE)
         found = await index.verify()
         assert not found.is_sound
         assert any(f"the counter says {last}, records name 5" in line for line in found.counters)
@@ -260,9 +264,11 @@ async def test_number_of_a_short_sequence(tmp_path: Path) -> None:
     """A SQLite file whose sequence was set back goes on behind its last page."""
     harness = SQLiteHarness(tmp_path / "index.db")
     index = await harness.client()
-    claims = [await claimed(index, slots_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)]
+    claims = [
+        await claimed(index, bucket_keys_of(n, n << 60, (n << 50, n << 51))) for n in range(1, 6)
+    ]
     harness.execute("UPDATE sqlite_sequence SET seq = 1")
-    made = await index.propose(entry(slots_of(9)), 0, LEASE)
+    made = await index.propose(entry(bucket_keys_of(9)), 0, LEASE)
     assert isinstance(made, Claimed)
     assert made.claim.number == claims[-1].number + 1
     assert (await index.stats()).released == 0

@@ -15,11 +15,11 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, Document
 from dedup_middleware.model.records import State
-from tests.index.harness import PARAMETERS, entry, slots_of
+from tests.index.harness import PARAMETERS, bucket_keys_of, entry
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
 from tests.servers import RedisServer
@@ -29,9 +29,9 @@ DISTANCE = 12
 PAGES = 50
 
 
-def unlike(number: int) -> tuple[Slot, ...]:
+def unlike(number: int) -> tuple[BucketKey, ...]:
     """The buckets of a page without neighbours."""
-    return slots_of(
+    return bucket_keys_of(
         number, number * 0x9E3779B97F4A7C15 % (1 << 64), (number << 40, (number + 7) << 50)
     )
 
@@ -43,7 +43,7 @@ def watched(index: Index) -> list[None]:
     return trips
 
 
-async def store(index: Index, places: Sequence[tuple[Slot, ...]]) -> None:
+async def store(index: Index, places: Sequence[tuple[BucketKey, ...]]) -> None:
     """Propose pages at the same time, then commit them at the same time: two calls a page."""
     made = await asyncio.gather(*[index.propose(entry(one), DISTANCE, LEASE) for one in places])
     claims = [one.claim for one in made if isinstance(one, Claimed)]

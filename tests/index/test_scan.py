@@ -14,42 +14,44 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     SIMHASH_TABLES,
+    BucketKey,
     Neighbours,
-    Slot,
     record,
 )
 from dedup_middleware.model.claims import Claimed
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, page_ids_of, suffixes_of
 from dedup_middleware.signature.hamming import within
-from tests.index.harness import entry, slots_of
+from tests.index.harness import bucket_keys_of, entry
 
 TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, 63])
 
 
-def plain_neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int) -> Neighbours:
+def plain_neighbours(
+    bucket_keys: Sequence[BucketKey], data: Sequence[bytes], distance: int
+) -> Neighbours:
     """The same, bucket by bucket.
 
-    Wide records survive within ``distance`` bits of the SimHash, narrow ones when the remainder
+    SimHash records survive within ``distance`` bits of the SimHash, band records when the suffix
     is equal. Bytes behind the last whole record are counted as corrupt and skipped.
     """
     numbers: list[NDArray[np.uint64]] = []
     tables: list[NDArray[np.uint64]] = []
     corrupt = 0
-    for slot, raw in zip(slots, data, strict=True):
-        whole = len(raw) - len(raw) % slot.width
+    for bucket_key, raw in zip(bucket_keys, data, strict=True):
+        whole = len(raw) - len(raw) % bucket_key.width
         corrupt += len(raw) - whole
         if not whole:
             continue
-        if slot.wide:
-            hits = within(suffixes_of(raw, SIMHASH_RECORD), slot.head, distance)
+        if bucket_key.is_simhash:
+            hits = within(suffixes_of(raw, SIMHASH_RECORD), bucket_key.suffix, distance)
             found = page_ids_of(raw, SIMHASH_RECORD)[hits]
         else:
             found = page_ids_of(raw, BAND_RECORD)[
-                suffixes_of(raw, BAND_RECORD) == np.uint64(slot.head)
+                suffixes_of(raw, BAND_RECORD) == np.uint64(bucket_key.suffix)
             ]
         if len(found):
             numbers.append(found.astype(np.uint64))
-            tables.append(np.full(len(found), 1 << slot.table, np.uint64))
+            tables.append(np.full(len(found), 1 << bucket_key.table, np.uint64))
     if not numbers:
         empty = np.empty(0, np.uint64)
         return Neighbours(empty, empty, corrupt)
@@ -61,60 +63,78 @@ def plain_neighbours(slots: Sequence[Slot], data: Sequence[bytes], distance: int
 
 
 @st.composite
-def readings(draw: st.DrawFn) -> tuple[list[Slot], list[bytes]]:
+def readings(draw: st.DrawFn) -> tuple[list[BucketKey], list[bytes]]:
     """Buckets of records near and far, with odd bytes behind some of them."""
-    slots, data = [], []
+    bucket_keys, data = [], []
     for _ in range(draw(st.integers(0, 14))):
         table = draw(TABLES)
         bits = 48 if table in SIMHASH_TABLES else 24
-        slot = Slot(table << 16 | draw(st.integers(0, 0xFFFF)), draw(st.integers(0, 2**bits - 1)))
+        bucket_key = BucketKey(
+            table << 16 | draw(st.integers(0, 0xFFFF)), draw(st.integers(0, 2**bits - 1))
+        )
         raw = b""
         for number in draw(st.lists(st.integers(1, 40) | st.integers(1, 2**40 - 1), max_size=12)):
             flips = draw(st.sets(st.integers(0, bits - 1), max_size=4))
-            raw += record(Slot(slot.bucket, slot.head ^ sum(1 << bit for bit in flips)), number)
-        slots.append(slot)
+            raw += record(
+                BucketKey(bucket_key.bucket, bucket_key.suffix ^ sum(1 << bit for bit in flips)),
+                number,
+            )
+        bucket_keys.append(bucket_key)
         data.append(raw + draw(st.binary(max_size=draw(st.sampled_from([0, 0, 9])))))
-    return slots, data
+    return bucket_keys, data
 
 
 @given(readings(), st.integers(0, 64))
-def test_scan_equals_the_plain_scan(reading: tuple[list[Slot], list[bytes]], distance: int) -> None:
+def test_scan_equals_the_plain_scan(
+    reading: tuple[list[BucketKey], list[bytes]], distance: int
+) -> None:
     """Numbers, tables and corrupt bytes are those that the scan bucket by bucket finds."""
-    slots, data = reading
-    found = scan.neighbours(slots, data, distance)
-    plain = plain_neighbours(slots, data, distance)
+    bucket_keys, data = reading
+    found = scan.neighbours(bucket_keys, data, distance)
+    plain = plain_neighbours(bucket_keys, data, distance)
     assert found.numbers.tolist() == plain.numbers.tolist()
     assert found.tables.tolist() == plain.tables.tolist()
     assert found.corrupt == plain.corrupt
     assert found.scanned == sum(
-        len(raw) // SIMHASH_RECORD for slot, raw in zip(slots, data, strict=True) if slot.wide
+        len(raw) // SIMHASH_RECORD
+        for bucket_key, raw in zip(bucket_keys, data, strict=True)
+        if bucket_key.is_simhash
     )
     assert found.numbers.dtype == found.tables.dtype == np.uint64
 
 
 def test_many_hits() -> None:
     """More hits than fit a dictionary well are gathered alike."""
-    slots = [Slot(2 << 16, 5), Slot(63 << 16, 7)]
-    data = [b"".join(record(slot, n % 300 + 1) for n in range(500)) for slot in slots]
-    found = scan.neighbours(slots, data, 0)
+    bucket_keys = [BucketKey(2 << 16, 5), BucketKey(63 << 16, 7)]
+    data = [
+        b"".join(record(bucket_key, n % 300 + 1) for n in range(500)) for bucket_key in bucket_keys
+    ]
+    found = scan.neighbours(bucket_keys, data, 0)
     assert found.numbers.tolist() == list(range(1, 301))
     assert set(found.tables.tolist()) == {1 << 2 | 1 << 63}
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> list[tuple[int, list[tuple[Slot, bytes]], list[tuple[int, int]]]]:
-    """Pages: number of the claim, wide buckets with their slots, places of others by slot."""
+def answers(
+    draw: st.DrawFn,
+) -> list[tuple[int, list[tuple[BucketKey, bytes]], list[tuple[int, int]]]]:
+    """Pages: id of the claim, SimHash buckets with their keys, places of others by key."""
     pages = []
     for _ in range(draw(st.integers(0, 5))):
         own = draw(st.sampled_from([0, 0, 7, 30]))
         wide = []
         for table in SIMHASH_TABLES[: draw(st.integers(0, 4))]:
-            slot = Slot(table << 16, draw(st.integers(0, 2**48 - 1)))
+            bucket_key = BucketKey(table << 16, draw(st.integers(0, 2**48 - 1)))
             raw = b""
             for number in draw(st.lists(st.integers(1, 40), max_size=9)):
                 flips = draw(st.sets(st.integers(0, 47), max_size=3))
-                raw += record(Slot(slot.bucket, slot.head ^ sum(1 << bit for bit in flips)), number)
-            wide.append((slot, raw))
+                raw += record(
+                    BucketKey(
+                        bucket_key.bucket, bucket_key.suffix ^ sum(1 << bit for bit in flips)
+                    ),
+                    number,
+                )
+            wide.append((bucket_key, raw))
         met = draw(
             st.lists(st.tuples(st.integers(1, 40) | st.integers(1, 2**40 - 1), st.integers(1, 3)))
         )
@@ -124,16 +144,21 @@ def answers(draw: st.DrawFn) -> list[tuple[int, list[tuple[Slot, bytes]], list[t
 
 @given(answers(), st.integers(0, 3))
 def test_answers_equal_a_plain_scan(
-    pages: list[tuple[int, list[tuple[Slot, bytes]], list[tuple[int, int]]]], distance: int
+    pages: list[tuple[int, list[tuple[BucketKey, bytes]], list[tuple[int, int]]]], distance: int
 ) -> None:
-    """Of many pages at once: neighbours of the wide buckets and of the narrow places, ascending,
+    """Of many pages at once: neighbours of the SimHash buckets and of the narrow places, ascending,
     with their tables; and the rows of the latter, which come in the order in which they are met."""
-    tables = [1 << table for table in (0, 6, 7)]  # of the slots of every page
+    tables = [1 << table for table in (0, 6, 7)]  # of the bucket keys of every page
     found = scan.scan_answers(
         np.array([own for own, _, _ in pages], np.uint64),
         [raw for _, wide, _ in pages for _, raw in wide],
         np.array(
-            [n for _, wide, _ in pages for slot, _ in wide for n in (slot.head, 1 << slot.table)],
+            [
+                n
+                for _, wide, _ in pages
+                for bucket_key, _ in wide
+                for n in (bucket_key.suffix, 1 << bucket_key.table)
+            ],
             np.uint64,
         ),
         np.array([len(wide) for _, wide, _ in pages], np.int64),
@@ -157,11 +182,11 @@ def test_answers_equal_a_plain_scan(
             if number not in rows:
                 rows[number] = row
                 row += 1
-        for slot, raw in wide:
-            plain = plain_neighbours([slot], [raw], distance)
+        for bucket_key, raw in wide:
+            plain = plain_neighbours([bucket_key], [raw], distance)
             for number in plain.numbers.tolist():
                 if not own or number < own:
-                    masks[number] = masks.get(number, 0) | 1 << slot.table
+                    masks[number] = masks.get(number, 0) | 1 << bucket_key.table
         part = slice(found.starts[i], found.starts[i + 1])
         assert dict(
             zip(found.numbers[part].tolist(), found.tables[part].tolist(), strict=True)
@@ -179,10 +204,10 @@ async def test_scanned_records_are_told(index: Index) -> None:
     index.watch_scans(scanned.append)
     blocks = [0x1234 << 48 | i << 33 | (i * 977 & 0xFFFF) << 16 | i for i in range(1, 41)]
     for i, simhash in enumerate(blocks):
-        made = await index.propose(entry(slots_of(i + 1, simhash, (i << 45,))), 0, 60)
+        made = await index.propose(entry(bucket_keys_of(i + 1, simhash, (i << 45,))), 0, 60)
         assert isinstance(made, Claimed)
     least = 25 if type(index).__name__ == "SQLiteIndex" else 0
     assert [n for n in scanned if n] == [n for n in range(1, 40) if n >= least]
     scanned.clear()
-    await index.candidates(slots_of(99, blocks[0], ()), 0)
+    await index.candidates(bucket_keys_of(99, blocks[0], ()), 0)
     assert scanned == [43]  # of the other three tables it has a record each

@@ -16,7 +16,7 @@ from dedup_middleware.model.claims import Candidates, Claim, Known
 from dedup_middleware.model.records import State
 from tests.index.claiming import entered, met, unlike
 from tests.index.harness import PARAMETERS, entry
-from tests.index.redis_use import LEASE, SLOTS, claimed, opened, refusal, states
+from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
 from tests.servers import RedisServer, SentinelServer, Watched, free_port, watched_redis
 
 
@@ -57,15 +57,15 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
             admin.acl_deluser("copier")  # the replica is cut off and can't come back
         lost = await claimed(index)
         assert await index.commit(await claimed(index))
-        before = await met(index, entry(SLOTS))
+        before = await met(index, entry(BUCKET_KEYS))
         both.master.kill()
         assert not await index.commit(lost)
         assert await states(index, known.number) == [State.COMMITTED]
         assert await index.count() == 1
         # Another page gets an id of those that are lost, and is not taken for the one judged.
-        another = await entered(index, unlike(entry(SLOTS)))
+        another = await entered(index, unlike(entry(BUCKET_KEYS)))
         assert another.number == known.number + 1
-        blocked = await index.propose(entry(SLOTS), 0, LEASE, known=Known(before.pages))
+        blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(before.pages))
         assert isinstance(blocked, Candidates)
         assert blocked.near.numbers.tolist() == [another.number]
         await index.close()
@@ -93,7 +93,7 @@ async def test_planned_failover(watched: Watched) -> None:
 
 async def _store_one(index: RedisIndex) -> bool:
     while True:
-        await index.commit(await entered(index, entry(SLOTS)))
+        await index.commit(await entered(index, entry(BUCKET_KEYS)))
         return True
 
 

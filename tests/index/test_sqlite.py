@@ -18,9 +18,9 @@ from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import State
 from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, SQLiteHarness, entry, slots_of
+from tests.index.harness import PARAMETERS, SQLiteHarness, bucket_keys_of, entry
 
-SLOTS = slots_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
 
 
@@ -47,7 +47,7 @@ async def opened(file: Path, timeout: float = 5.0) -> SQLiteIndex:
 
 async def claimed(index: Index) -> Claim:
     """A claim on whatever the buckets hold now."""
-    return await entered(index, entry(SLOTS), LEASE)
+    return await entered(index, entry(BUCKET_KEYS), LEASE)
 
 
 async def refusal(file: Path) -> str:
@@ -171,10 +171,10 @@ async def test_full_disk(file: Path) -> None:
         await fill()
     await index._in_thread(lambda: db.execute("PRAGMA max_page_count = 1000000").fetchone())
     before = await index.stats()
-    data = await index.read_buckets(SLOTS)
-    assert {len(raw) // slot.width for raw, slot in zip(data, SLOTS, strict=True)} == {
-        before.committed + before.pending
-    }
+    data = await index.read_buckets(BUCKET_KEYS)
+    assert {
+        len(raw) // bucket_key.width for raw, bucket_key in zip(data, BUCKET_KEYS, strict=True)
+    } == {before.committed + before.pending}
     assert await index.commit(held)
     await index.close()
 
@@ -193,8 +193,8 @@ async def test_use_before_open_and_after_close(file: Path) -> None:
 async def test_foreign_value_in_a_bucket(file: Path, db: sqlite3.Connection) -> None:
     """A bucket that holds no bytes is read as the bytes of its text."""
     index = await opened(file)
-    db.execute("INSERT INTO bucket VALUES (?, 'text')", (SLOTS[0].bucket,))
-    assert (await index.read_buckets(SLOTS))[0] == b"text"
+    db.execute("INSERT INTO bucket VALUES (?, 'text')", (BUCKET_KEYS[0].bucket,))
+    assert (await index.read_buckets(BUCKET_KEYS))[0] == b"text"
     assert isinstance(await claimed(index), Claim)
     await index.close()
 
@@ -213,8 +213,8 @@ async def test_clock_that_jumps_back(tmp_path: Path) -> None:
     as given back stay so."""
     harness = SQLiteHarness(tmp_path / "index.db")
     index = await harness.client()
-    slots = slots_of(1)
-    outcome = await entered(index, entry(slots), 100.0)
+    bucket_keys = bucket_keys_of(1)
+    outcome = await entered(index, entry(bucket_keys), 100.0)
     harness.advance(-3600)
     number = np.array([outcome.number], np.uint64)
     assert (await index.fetch(number)).states.tolist() == [State.PENDING]

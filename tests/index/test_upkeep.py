@@ -16,18 +16,20 @@ from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import entered
-from tests.index.harness import ROWS, Harness, SQLiteHarness, entry, slots_of
+from tests.index.harness import ROWS, Harness, SQLiteHarness, bucket_keys_of, entry
 
 LEASE = 1000.0
-SLOTS = slots_of(0, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+BUCKET_KEYS = bucket_keys_of(0, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 
 
 async def claimed(
     index: Index, key: int, address: str | None = None, payload: bytes = b""
 ) -> Claim:
     """A claim; all pages share all buckets but that of the key."""
-    slots = slots_of(key, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-    return await entered(index, entry(slots, size=key, address=address, payload=payload), LEASE)
+    bucket_keys = bucket_keys_of(key, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+    return await entered(
+        index, entry(bucket_keys, size=key, address=address, payload=payload), LEASE
+    )
 
 
 async def stored(index: Index, key: int, address: str | None = None, payload: bytes = b"") -> int:
@@ -107,10 +109,10 @@ async def test_compaction(harness: Harness, index: Index) -> None:
     held = await claimed(index, 7)
     before = await index.stats()
     told: list[tuple[str, int]] = []
-    assert await index.compact(lambda what, done: told.append((what, done))) == 3 * len(SLOTS)
+    assert await index.compact(lambda what, done: told.append((what, done))) == 3 * len(BUCKET_KEYS)
     assert told[-1][0] == "buckets"
     assert [done for what, done in told if what == "buckets"][-1] == before.buckets
-    assert neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist() == [
+    assert neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist() == [
         *kept,
         held.number,
     ]
@@ -125,31 +127,33 @@ async def test_compaction(harness: Harness, index: Index) -> None:
 async def test_compaction_repairs_buckets(harness: Harness, index: Index) -> None:
     """Bytes that are no whole record, and records of no page, are taken out."""
     number = await stored(index, 1)
-    good = record(SLOTS[1], number)
-    harness.put_bucket(SLOTS[1].bucket, good + b"junk")
-    harness.put_bucket(SLOTS[5].bucket, record(SLOTS[5], 0) + record(SLOTS[5], number))
+    good = record(BUCKET_KEYS[1], number)
+    harness.put_bucket(BUCKET_KEYS[1].bucket, good + b"junk")
+    harness.put_bucket(
+        BUCKET_KEYS[5].bucket, record(BUCKET_KEYS[5], 0) + record(BUCKET_KEYS[5], number)
+    )
     assert await index.compact() == 1
-    data = await index.read_buckets(SLOTS)
+    data = await index.read_buckets(BUCKET_KEYS)
     assert data[1] == good
-    assert data[5] == record(SLOTS[5], number)
+    assert data[5] == record(BUCKET_KEYS[5], number)
 
 
 async def test_claim_over_a_compaction(index: Index) -> None:
     """A page whose candidates were compacted away meanwhile is blocked by what came in between,
     even if its buckets have grown back to the same length."""
     one, two = await stored(index, 1), await stored(index, 2)
-    slots = slots_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-    before = await index.propose(entry(slots), 0, LEASE)
+    bucket_keys = bucket_keys_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+    before = await index.propose(entry(bucket_keys), 0, LEASE)
     assert isinstance(before, Candidates)
     assert before.near.numbers.tolist() == [one, two]
     await index.forget([one])
     await index.compact()
     three = await stored(index, 3)
-    found = await index.propose(entry(slots), 0, LEASE, known=Known(before.pages))
+    found = await index.propose(entry(bucket_keys), 0, LEASE, known=Known(before.pages))
     assert isinstance(found, Candidates)
     assert found.near.numbers.tolist() == [three]
     known = Known(joined([before.pages, found.pages]))
-    assert isinstance(await index.propose(entry(slots), 0, LEASE, known=known), Claimed)
+    assert isinstance(await index.propose(entry(bucket_keys), 0, LEASE, known=known), Claimed)
 
 
 async def test_compaction_beside_other_work(harness: Harness) -> None:
@@ -161,11 +165,14 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
         return [await stored(other, key) for key in range(100, 160)]
 
     numbers, *_ = await asyncio.gather(store(), index.compact(), index.compact())
-    found = neighbours(SLOTS, await index.read_buckets(SLOTS), 0)
+    found = neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0)
     assert set(numbers) <= set(found.numbers.tolist())
     assert len(set(found.tables[np.isin(found.numbers, numbers)].tolist())) == 1
     await index.compact()
-    assert neighbours(SLOTS, await index.read_buckets(SLOTS), 0).numbers.tolist() == numbers
+    assert (
+        neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist()
+        == numbers
+    )
 
 
 async def test_compaction_gives_back_text(harness: Harness, index: Index) -> None:
@@ -195,19 +202,19 @@ def test_compacted_buckets(
     buckets: list[tuple[list[int], bytes]], alive: set[int], wide: bool
 ) -> None:
     """Records of living pages, and of those numbered later, stay where they are in their order."""
-    slot = SLOTS[1 if wide else 0]
+    bucket_key = BUCKET_KEYS[1 if wide else 0]
     living = Living(20)
     pages = np.array(sorted(alive), np.uint64)
     states = np.full(len(pages), State.COMMITTED, np.uint8)
     assert living.add(PageRecords(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
-    raw = [b"".join(record(slot, n) for n in numbers) + junk for numbers, junk in buckets]
+    raw = [b"".join(record(bucket_key, n) for n in numbers) + junk for numbers, junk in buckets]
     changed = compacted(raw, living, wide=wide)
     found = dict(
         zip(changed.positions, zip(changed.data, changed.removed, strict=True), strict=True)
     )
     for position, (numbers, _) in enumerate(buckets):
         kept = [number for number in numbers if number in alive or number > 20]
-        expected = b"".join(record(slot, number) for number in kept)
+        expected = b"".join(record(bucket_key, number) for number in kept)
         if expected == raw[position]:
             assert position not in found
         else:
@@ -219,7 +226,7 @@ async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> No
     """On Redis a chunk of page records is removed when all its pages are gone."""
     numbers = [await stored(index, key) for key in range(1, 301)]
     await index.forget(numbers[:280])
-    assert await index.compact() == 280 * len(SLOTS)
+    assert await index.compact() == 280 * len(BUCKET_KEYS)
     assert list(await walk(index)) == numbers[ROWS - 1 :]
     assert (await index.stats()).committed == await index.count() == 20
     assert (await index.stats()).released == 280 - (ROWS - 1)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.records import PageRecords, State
@@ -386,9 +386,9 @@ class Interrupted(MemoryIndex):
 
     steps = Steps()
 
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         await self.steps()
-        return await super().read_buckets(slots)
+        return await super().read_buckets(bucket_keys)
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         await self.steps()
@@ -399,7 +399,7 @@ class Interrupted(MemoryIndex):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         await self.steps()
@@ -420,7 +420,9 @@ async def test_renewing_does_not_bring_back_a_replaced_text(at: int, fate: str) 
     async with Deduplicator(options, index=index) as dedup:
         await dedup.commit(await dedup.decide(Document(KEY, text=OLD)))
         (old,) = await index.lookup((await dedup._ready())(Document(KEY, text=OLD)).key_hash)
-        slots = dedup._method.places((await dedup._ready())(Document("https://b/1", text=OLD)))
+        bucket_keys = dedup._method.bucket_key_array(
+            (await dedup._ready())(Document("https://b/1", text=OLD))
+        )
         clock.now += 100.0
         changes: list[Verdict] = []
 
@@ -433,7 +435,7 @@ async def test_renewing_does_not_bring_back_a_replaced_text(at: int, fate: str) 
                 await dedup.commit(changes[0])
 
         index.steps = Steps(at, change)
-        await index.refresh(old, slots)
+        await index.refresh(old, bucket_keys)
         index.steps = Steps()
         if not changes:
             return  # a renewal has fewer steps

@@ -29,11 +29,13 @@ async def test_all_buckets_are_walked_through(harness: Harness, index: Index) ->
     for key in (1, 2, 3, 500):
         entry = page(key, key << 30)
         number = await stored(index, entry)
-        for slot in entry.slots:
-            wanted[slot.bucket] = wanted.get(slot.bucket, b"") + record(slot, number)
+        for bucket_key in entry.bucket_keys:
+            wanted[bucket_key.bucket] = wanted.get(bucket_key.bucket, b"") + record(
+                bucket_key, number
+            )
     assert await all_buckets(index) == wanted
-    harness.put_bucket(page(1).slots[0].bucket, b"")
-    del wanted[page(1).slots[0].bucket]
+    harness.put_bucket(page(1).bucket_keys[0].bucket, b"")
+    del wanted[page(1).bucket_keys[0].bucket]
     assert await all_buckets(index) == wanted
 
 
@@ -62,11 +64,15 @@ async def test_pages_enter_the_newest_generation(harness: Harness) -> None:
     await harness.pass_time(harness.window / 2)
     assert await index.load(pages_of([page(2, 5)], [TIME])) == 1
     new = old + 1
-    simhash_bucket = page(1, 5).slots[1].bucket
+    simhash_bucket = page(1, 5).bucket_keys[1].bucket
     found = await all_buckets(index)
-    assert found[simhash_bucket] == b"".join(record(page(1, 5).slots[1], n) for n in (old, new))
+    assert found[simhash_bucket] == b"".join(
+        record(page(1, 5).bucket_keys[1], n) for n in (old, new)
+    )
     await harness.pass_time(harness.window)
-    slots = page(1, 5).slots
-    assert neighbours(slots, await index.read_buckets(slots), 0).numbers.tolist() == [new]
-    assert (await all_buckets(index))[simhash_bucket] == record(page(1, 5).slots[1], new)
+    bucket_keys = page(1, 5).bucket_keys
+    assert neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0).numbers.tolist() == [
+        new
+    ]
+    assert (await all_buckets(index))[simhash_bucket] == record(page(1, 5).bucket_keys[1], new)
     assert (await index.fetch(np.array([new], np.uint64))).states.tolist() == [State.COMMITTED]

@@ -12,7 +12,7 @@ import numpy as np
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.model.buckets import hash_slot, simhash_slots
+from dedup_middleware.model.buckets import hash_bucket_key, simhash_bucket_keys
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State, chosen, joined
 from tests.index.harness import PARAMETERS
@@ -26,8 +26,8 @@ def article_entry(article: int) -> Entry:
     simhash = article * 0x9E37_79B9_7F4A_7C15 & (1 << 64) - 1
     content = np.zeros(1, CONTENT)
     content["exact"] = article
-    slots = (hash_slot(0, random.getrandbits(64)), *simhash_slots(simhash))
-    return Entry(slots, content.tobytes(), f"https://example.org/{article}")
+    bucket_keys = (hash_bucket_key(0, random.getrandbits(64)), *simhash_bucket_keys(simhash))
+    return Entry(bucket_keys, content.tobytes(), f"https://example.org/{article}")
 
 
 async def decide(index: Index, article: int, lease: float) -> Claim | None:

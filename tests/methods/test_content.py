@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.base.options import MEASURES, PRESETS
-from dedup_middleware.methods.base import Judgement, content_record, probe_slots
+from dedup_middleware.methods.base import Judgement, content_record, probe_bucket_keys
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content, required
 from dedup_middleware.methods.reasons import (
@@ -228,13 +228,17 @@ def test_measures_are_settings(measure: str) -> None:
 @given(st.integers(0, 2**64 - 1), st.integers(0, 63))
 def test_a_probe_is_where_the_flipped_simhash_stands(simhash: int, bit: int) -> None:
     """It is one of the four places of that SimHash, and none of the SimHash's own."""
-    from dedup_middleware.model.buckets import simhash_slots
+    from dedup_middleware.model.buckets import simhash_bucket_keys
 
-    (probe,) = probe_slots(simhash, [bit])
-    (own,) = (slot for slot in simhash_slots(simhash) if slot.table == probe.table)
-    assert probe.head == own.head
-    assert probe.bucket in {slot.bucket for slot in simhash_slots(simhash ^ 1 << bit)}
-    assert probe.bucket not in {slot.bucket for slot in simhash_slots(simhash)}
+    (probe,) = probe_bucket_keys(simhash, [bit])
+    (own,) = (
+        bucket_key for bucket_key in simhash_bucket_keys(simhash) if bucket_key.table == probe.table
+    )
+    assert probe.suffix == own.suffix
+    assert probe.bucket in {
+        bucket_key.bucket for bucket_key in simhash_bucket_keys(simhash ^ 1 << bit)
+    }
+    assert probe.bucket not in {bucket_key.bucket for bucket_key in simhash_bucket_keys(simhash)}
 
 
 def test_probes_are_the_least_certain_bits() -> None:
@@ -245,7 +249,9 @@ def test_probes_are_the_least_certain_bits() -> None:
         found = Fingerprinter(options)(Document(key="a", text=text))
         probes = choose_method(options).probes(found)
         assert len(set(probes)) == 4 * number
-        assert [slot.table for slot in probes] == [t for t in (2, 3, 4, 5) for _ in range(number)]
+        assert [bucket_key.table for bucket_key in probes] == [
+            t for t in (2, 3, 4, 5) for _ in range(number)
+        ]
     short = Fingerprinter(Options(probes=5))(Document(key="a", text="一句话"))
     assert choose_method(Options(probes=5)).probes(short) == ()
 
@@ -309,11 +315,11 @@ def test_same_as_plain_numpy(
 
 
 @given(records, st.integers(0, (1 << 64) - 1), st.lists(st.integers(0, (1 << 64) - 1), max_size=9))
-def test_places_are_the_slots(new: Fingerprint, simhash: int, bands: list[int]) -> None:
-    """The places of a page, long or short, are its slots as numbers."""
+def test_key_array_equals_the_keys(new: Fingerprint, simhash: int, bands: list[int]) -> None:
+    """The places of a page, long or short, are its bucket keys as numbers."""
     new = attrs.evolve(new, simhash=simhash, bands=np.array(bands, np.uint64))
-    assert RULE.places(new) == RULE.slots(new)
-    assert tuple(RULE.places(new)) == RULE.slots(new)
+    assert RULE.bucket_key_array(new) == RULE.bucket_keys(new)
+    assert tuple(RULE.bucket_key_array(new)) == RULE.bucket_keys(new)
 
 
 def test_content_record_holds_each_value_in_its_field() -> None:

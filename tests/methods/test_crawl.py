@@ -308,9 +308,11 @@ def test_tables_fit_into_the_mask_of_tables() -> None:
         ("random-projection", ""),
     ):
         options = Options(method=method, method_parameters=given)
-        slots = choose_method(options).slots(Fingerprinter(options)(page("a", story(1))))
-        assert max(slot.table for slot in slots) < 64
-        assert len({slot.bucket for slot in slots}) == len(slots)
+        bucket_keys = choose_method(options).bucket_keys(
+            Fingerprinter(options)(page("a", story(1)))
+        )
+        assert max(bucket_key.table for bucket_key in bucket_keys) < 64
+        assert len({bucket_key.bucket for bucket_key in bucket_keys}) == len(bucket_keys)
 
 
 def test_documentation_lists_methods_thresholds_and_parameters() -> None:

@@ -24,9 +24,14 @@ from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument
 from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
-from dedup_middleware.index.pages import pack_slot
-from dedup_middleware.methods.base import probe_slots
-from dedup_middleware.model.buckets import KEY_TABLE, Slot, hash_slot, simhash_slots
+from dedup_middleware.index.pages import pack_bucket_key
+from dedup_middleware.methods.base import probe_bucket_keys
+from dedup_middleware.model.buckets import (
+    KEY_TABLE,
+    BucketKey,
+    hash_bucket_key,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job, deduplicate, job_settings
 from dedup_middleware.spark.__main__ import main
@@ -45,7 +50,7 @@ from tests.servers import free_port
 from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
-PAGES = "order bigint, simhash bigint, slots array<bigint>"
+PAGES = "order bigint, simhash bigint, bucket keys array<bigint>"
 
 
 def written(folder: Path, pages: int) -> Path:
@@ -214,7 +219,11 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
     low = rng.integers(0, 1 << 12, 900, dtype=np.uint64)
     values = (np.uint64(0x1234 << 48) | low * np.uint64(0x0001_0001_0001)).tolist()
     rows = [
-        (i, int(np.uint64(v).astype(np.int64)), [pack_slot(s) for s in simhash_slots(v)])
+        (
+            i,
+            int(np.uint64(v).astype(np.int64)),
+            [pack_bucket_key(s) for s in simhash_bucket_keys(v)],
+        )
         for i, v in enumerate(values)
     ]
     pages = spark.createDataFrame(rows, PAGES).select(
@@ -233,32 +242,32 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
 def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded: bool) -> None:
     """Pages with many blocks in common are found, each pair once; what is cut off elsewhere too."""
     rng = np.random.default_rng(8)
-    shared = hash_slot(6, 5 << 50)  # what half of the pages have, more than a task looks at
+    shared = hash_bucket_key(6, 5 << 50)  # what half of the pages have, more than a task looks at
     rows, simhashes, places = [], [], []
     for i in range(300):
         words = rng.integers(0, 6, 4).tolist()
         simhash = sum(word << 48 - 16 * j for j, word in enumerate(words))
         signed = i % 7 != 0
-        key = hash_slot(KEY_TABLE, int(rng.integers(0, 30)) << 50)
-        bands = [hash_slot(7 + j, int(n) << 50) for j, n in enumerate(rng.integers(0, 40, 4))]
-        slots = [key, *(simhash_slots(simhash) if signed else ()), *bands]
-        slots += [shared] if i % 2 else []
-        probes = probe_slots(simhash, (48, 16, 0)) if signed and i % 3 == 0 else ()
-        packed = [pack_slot(one) for one in probes]
-        rows.append((i, simhash, [pack_slot(one) for one in slots], packed or None))
+        key = hash_bucket_key(KEY_TABLE, int(rng.integers(0, 30)) << 50)
+        bands = [hash_bucket_key(7 + j, int(n) << 50) for j, n in enumerate(rng.integers(0, 40, 4))]
+        bucket_keys = [key, *(simhash_bucket_keys(simhash) if signed else ()), *bands]
+        bucket_keys += [shared] if i % 2 else []
+        probes = probe_bucket_keys(simhash, (48, 16, 0)) if signed and i % 3 == 0 else ()
+        packed = [pack_bucket_key(one) for one in probes]
+        rows.append((i, simhash, [pack_bucket_key(one) for one in bucket_keys], packed or None))
         simhashes.append(simhash)
-        places.append((set(slots), set(probes)))
+        places.append((set(bucket_keys), set(probes)))
     pages = spark.createDataFrame(rows, f"{PAGES}, probes array<bigint>").select(
         "*", F.col("order").alias("last")
     )
 
-    def met(i: int, j: int) -> set[Slot]:
+    def met(i: int, j: int) -> set[BucketKey]:
         bits = (simhashes[i] ^ simhashes[j]).bit_count()
         (mine, probes), (theirs, _) = places[i], places[j]
-        buckets = {one.bucket for one in theirs if one.wide}
+        buckets = {one.bucket for one in theirs if one.is_simhash}
         return (
-            {one for one in mine & theirs if not one.wide}
-            | {one for one in mine if one.wide and one.bucket in buckets and bits <= 3}
+            {one for one in mine & theirs if not one.is_simhash}
+            | {one for one in mine if one.is_simhash and one.bucket in buckets and bits <= 3}
             | {one for one in probes if one.bucket in buckets and bits <= 4}
         )
 

@@ -36,7 +36,7 @@ def place(table: int, prefix: int, rest: int = 0) -> int:
 
 
 def narrow_rank(table: int) -> int:
-    """Of the narrow tables that of the keys comes last."""
+    """Of the tables of band records that of the keys comes last."""
     return 99 if table == KEY_TABLE else table
 
 

@@ -57,15 +57,15 @@ _S63 = np.uint64(63)
 _MASK = np.uint64(NUMBER_MASK)
 _SHIFT = np.uint64(NUMBER_BITS)
 _NUMBER = np.uint64(NUMBER_BITS // 8)
-_NARROW, _WIDE = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
+_BAND, _SIMHASH = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
-_FIRST_WIDE, _LAST_WIDE = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
 _FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
 _MOST = np.uint64(MOST)
 # Behind the candidates, as ids and as tables, a look leaves these.
 _FULL_MET = np.uint64(2 * MOST)  # full buckets
 _CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
-_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a narrow table
+_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table of band records
 _LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
 _SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
 _FOUND = 2 * MOST + 5
@@ -279,7 +279,7 @@ def _moved(store: Any, bucket: Any, length: Any) -> Any:
 @subkernel
 def _width(bucket: Any) -> Any:
     table = bucket >> _S16
-    return _WIDE if _FIRST_WIDE <= table <= _LAST_WIDE else _NARROW
+    return _SIMHASH if _FIRST_SIMHASH <= table <= _LAST_SIMHASH else _BAND
 
 
 @subkernel
@@ -319,14 +319,14 @@ def _room_is_left(store: Any, words: Any, places: Any) -> Any:
 
 
 @subkernel
-def _is_common(store: Any, bucket: Any, remainder: Any) -> Any:
+def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
     """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
     if not _FIRST_ANCHOR <= bucket >> _S16 <= _LAST_ANCHOR:
         return False
     head, pages = store[_FIRST + bucket], 0
     at = head >> _START_SHIFT
     for i in range((head >> _LENGTH_SHIFT & _LENGTH) >> _THREE):
-        pages += np.int64(store[at + i] >> _SHIFT == remainder)
+        pages += np.int64(store[at + i] >> _SHIFT == suffix)
     return pages >= COMMON_ANCHOR
 
 
@@ -335,8 +335,8 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
     """Write the records of a page; how many were left out."""
     out = 0
     for i in range(np.uint64(places)):
-        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
-        if _is_common(store, bucket, remainder):
+        bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
+        if _is_common(store, bucket, suffix):
             continue
         width = _width(bucket)
         head = store[_FIRST + bucket]
@@ -359,13 +359,13 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
             head = _moved(store, bucket, length + width)
         store[_FILLED] += np.uint64(is_new)
         byte = ((head >> _START_SHIFT) << _THREE) + length
-        if width == _NARROW and byte & _SEVEN == _ZERO:
-            store[byte >> _THREE] = remainder << _SHIFT | number
+        if width == _BAND and byte & _SEVEN == _ZERO:
+            store[byte >> _THREE] = suffix << _SHIFT | number
         else:
             for j in range(_NUMBER):
                 raw[byte + j] = np.uint8((number >> (_EIGHT * j)) & _LOW8)
             for j in range(width - _NUMBER):
-                raw[byte + _NUMBER + j] = np.uint8((remainder >> (_EIGHT * j)) & _LOW8)
+                raw[byte + _NUMBER + j] = np.uint8((suffix >> (_EIGHT * j)) & _LOW8)
         store[_FIRST + bucket] = head + (width << _LENGTH_SHIFT)
         store[_BYTES] += width
     return out
@@ -374,12 +374,12 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
 @subkernel
 def _ask_for(store: Any, words: Any) -> Any:
     """Let all buckets of a page come from memory at once. False: the array has no head for one."""
-    slots = np.uint64(words.size) >> _ONE
-    for i in range(slots):
+    bucket_keys = np.uint64(words.size) >> _ONE
+    for i in range(bucket_keys):
         if words[_TWO * i] >= store[_HEADS]:
             return False
         prefetch(store, _FIRST + words[_TWO * i])
-    for i in range(slots):
+    for i in range(bucket_keys):
         prefetch(store, store[_FIRST + words[_TWO * i]] >> _START_SHIFT)
     return True
 
@@ -403,7 +403,7 @@ def _equal(
     store: Any,
     at: Any,
     length: Any,
-    remainder: Any,
+    suffix: Any,
     table: Any,
     known: Any,
     upto: Any,
@@ -413,7 +413,7 @@ def _equal(
     """Add the pages with this suffix in a band, key or exact bucket."""
     for i in range(length >> _THREE):
         word = store[at + i]
-        if word >> _SHIFT == remainder and not _is_known(known, upto, word & _MASK):
+        if word >> _SHIFT == suffix and not _is_known(known, upto, word & _MASK):
             found[_BLOCKED] = _ONE
             if count <= _MOST:
                 count = _note(found, count, word & _MASK, table)
@@ -425,7 +425,7 @@ def _near(
     store: Any,
     at: Any,
     length: Any,
-    remainder: Any,
+    suffix: Any,
     table: Any,
     distance: Any,
     known: Any,
@@ -433,13 +433,13 @@ def _near(
     found: Any,
     count: Any,
 ) -> Any:
-    """Take note of the pages within a distance in a wide bucket."""
-    byte, left = at << _THREE, length // _WIDE
+    """Take note of the pages within a distance in a SimHash bucket."""
+    byte, left = at << _THREE, length // _SIMHASH
     found[_SCANNED] += left
     while left > _ZERO and count <= _MOST:
-        near = nearest_records(store, byte, left, remainder, distance)
+        near = nearest_records(store, byte, left, suffix, distance)
         while near != _ZERO and count <= _MOST:
-            number = load_word(store, byte + trailing_zeros(near) * _WIDE) & _MASK
+            number = load_word(store, byte + trailing_zeros(near) * _SIMHASH) & _MASK
             near &= near - _ONE
             if not _is_known(known, upto, number):
                 count = _note(found, count, number, table)
@@ -454,19 +454,19 @@ def _scan(
 ) -> Any:
     """Take note of all candidates in the buckets of a page; how many there are then."""
     for i in range(np.uint64(words.size) >> _ONE):
-        bucket, remainder = words[_TWO * i], words[_TWO * i + _ONE]
+        bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
         if bucket >= store[_HEADS]:
             continue
         head = store[_FIRST + bucket]
         at, length, table = head >> _START_SHIFT, head >> _LENGTH_SHIFT & _LENGTH, bucket >> _S16
         found[_FULL_MET] += np.uint64(length > _FULL)
         found[_CORRUPT] += length % _width(bucket)
-        if _is_common(store, bucket, remainder):
+        if _is_common(store, bucket, suffix):
             continue
-        if _width(bucket) == _NARROW:
-            count = _equal(store, at, length, remainder, table, known, upto, found, count)
+        if _width(bucket) == _BAND:
+            count = _equal(store, at, length, suffix, table, known, upto, found, count)
         else:
-            count = _near(store, at, length, remainder, table, distance, known, upto, found, count)
+            count = _near(store, at, length, suffix, table, distance, known, upto, found, count)
     return count
 
 

@@ -21,7 +21,13 @@ from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment, Window, window_parameter
-from dedup_middleware.model.buckets import SIMHASH_TABLES, Neighbours, Slot, Slots, cut_address
+from dedup_middleware.model.buckets import (
+    SIMHASH_TABLES,
+    BucketKey,
+    BucketKeys,
+    Neighbours,
+    cut_address,
+)
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,
@@ -42,7 +48,7 @@ _PENDING = int(State.PENDING)
 _CHUNK = 5_000  # pages that are entered before others get their turn
 
 
-def _is_wide(bucket: int) -> bool:
+def _is_simhash(bucket: int) -> bool:
     return bucket >> 16 in SIMHASH_TABLES
 
 
@@ -119,12 +125,12 @@ class MemoryIndex(Index):
     async def close(self) -> None:
         """Nothing to give back."""
 
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
-        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         live = self._turn().live
         return [
-            joined_records([self._bucket(one, slot.bucket) for one in live], slot.width)
-            for slot in slots
+            joined_records([self._bucket(one, bucket_key.bucket) for one in live], bucket_key.width)
+            for bucket_key in bucket_keys
         ]
 
     def _bucket(self, generation: int, bucket: int) -> bytes:
@@ -211,17 +217,17 @@ class MemoryIndex(Index):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         """Look for candidates and claim in one; see :meth:`.Index.propose`."""
         from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
         self._record.check(entry.payload)
-        words = Slots.of(entry.slots).words
+        words = BucketKeys.of(entry.bucket_keys).words
         places = len(words) // 2
         if probes:
-            words = np.concatenate([words, Slots.of(probes).words])
+            words = np.concatenate([words, BucketKeys.of(probes).words])
         ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
         if self._look is None:
             self._look = Look()
@@ -369,7 +375,7 @@ class MemoryIndex(Index):
         async for pages in self.pages():
             living.add(pages)
         for buckets in list(self._buckets.values()):
-            for wide, group in itertools.groupby(buckets.names(), _is_wide):
+            for wide, group in itertools.groupby(buckets.names(), _is_simhash):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]

@@ -46,7 +46,7 @@ from dedup_middleware.index.redis.upkeep import (
 )
 from dedup_middleware.index.redis.walk import walk_buckets
 from dedup_middleware.index.verification import Progress
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,
     Candidates,
@@ -85,13 +85,15 @@ class RedisIndex(RedisNamespace):
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
-    def _places(self, slots: Iterable[Slot], generation: int) -> tuple[list[bytes], bytes]:
+    def _places(
+        self, bucket_keys: Iterable[BucketKey], generation: int
+    ) -> tuple[list[bytes], bytes]:
         """The hash of each bucket, and the fields of all."""
         end = end_of(generation) if self._window.seconds else b""
         hashes, fields = [], []
-        for slot in slots:
-            hashes.append(hash_of(self.prefix, slot.table, end))
-            fields.append(field_of(slot.bucket))
+        for bucket_key in bucket_keys:
+            hashes.append(hash_of(self.prefix, bucket_key.table, end))
+            fields.append(field_of(bucket_key.bucket))
         return hashes, b"".join(fields)
 
     async def close(self) -> None:
@@ -100,18 +102,21 @@ class RedisIndex(RedisNamespace):
         await self._commits.join()
         await super().close()
 
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
-        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
-        if not slots:
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds; see :meth:`.Index.read_buckets`."""
+        if not bucket_keys:
             return []
-        places = [self._places(slots, one) for one in self._moment().live]
+        places = [self._places(bucket_keys, one) for one in self._moment().live]
         names = [name for hashes, _ in places for name in hashes]
         fields = b"".join(fields for _, fields in places)
         call = self._script("read", ("leases",), fields, more_keys=names)
         data = (await self._link.submit(call)).reply
-        # All slots of the oldest generation, then all of the next one.
-        count = len(slots)
-        return [joined_records(data[i::count], slot.width) for i, slot in enumerate(slots)]
+        # All bucket keys of the oldest generation, then all of the next one.
+        count = len(bucket_keys)
+        return [
+            joined_records(data[i::count], bucket_key.width)
+            for i, bucket_key in enumerate(bucket_keys)
+        ]
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
@@ -172,7 +177,7 @@ class RedisIndex(RedisNamespace):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         """Look for candidates and claim in one round trip; see :meth:`.Index.propose`."""

@@ -27,8 +27,8 @@ from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     SIMHASH_TABLES,
+    BucketKeys,
     Neighbours,
-    Slots,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import (
@@ -42,8 +42,8 @@ from dedup_middleware.model.records import (
 )
 
 TOKEN = 8  # bytes
-_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_NARROW_HEAD, _WIDE_HEAD = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8  # bytes
+_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8  # bytes
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
@@ -52,8 +52,8 @@ _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # page records that a proposal asks for at most
 _PAGE = NUMBER_BITS // 8
 PORTION = 32  # pages whose replies are decoded at once
-# Where a head says how many rows follow, what is to be made of them, how many buckets are full, and
-# how many bytes in them are no record.
+# Where an answer says how many rows follow, what is to be made of them, how many buckets are full,
+# and how many bytes in them are no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 
@@ -63,30 +63,32 @@ class Request:
 
     keys: list[bytes]  # the hashes of the buckets
     arguments: list[bytes]
-    heads: NDArray[np.uint64]  # of every wide bucket: its head, its table as one bit
-    wide_counts: NDArray[np.int64]  # wide buckets of every page
-    tables: NDArray[np.uint64]  # of every slot of all pages: its table, as one bit
-    counts: list[int]  # slots of every page
+    suffixes: NDArray[np.uint64]  # of every SimHash bucket: the suffix, its table as one bit
+    simhash_counts: NDArray[np.int64]  # SimHash buckets of every page
+    tables: NDArray[np.uint64]  # of every bucket key of all pages: its table, as one bit
+    counts: list[int]  # bucket keys of every page
     tokens: bytes
 
 
 def request(
     pages: Sequence[Proposed], prefix: bytes, moment: Moment, layout: RowLayout, *, windowed: bool
 ) -> Request:
-    """What to send for some pages; the slots of all are turned into bytes in one go.
+    """What to send for some pages; the bucket keys of all are turned into bytes in one go.
 
     :param prefix: of every key of the namespace
     :param windowed: whether the names of buckets end with a generation
     """
-    every = [Slots.of(page.slots).words for page in pages]
+    every = [BucketKeys.of(page.bucket_keys).words for page in pages]
     words = np.concatenate(every)
     counts = [len(one) // 2 for one in every]
-    buckets, heads = words[::2], words[1::2]
+    buckets, suffixes = words[::2], words[1::2]
     table_numbers = buckets >> _TABLE
-    wide = (table_numbers >= _FIRST_WIDE) & (table_numbers <= _LAST_WIDE)
-    widths = np.where(wide, _WIDE_HEAD, _NARROW_HEAD)
+    wide = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
+    widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
     wanted = widths[:, None] > _BYTES
-    heads_raw = np.ascontiguousarray(heads, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
+    suffixes_raw = (
+        np.ascontiguousarray(suffixes, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
+    )
     kinds = table_numbers.astype(np.uint8).tobytes()
     held, places = _each_once(buckets)
     table_counts = np.bincount((held >> _TABLE).astype(np.int64))
@@ -104,7 +106,7 @@ def request(
         end = start + count
         kind, size, own = kinds[start:end], sizes_raw[start:end], own_raw[start:end]
         if page.probes:
-            written = len(entry.slots)
+            written = len(entry.bucket_keys)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
         if settles_exact and entry.exact and _is_whole(kind):
             size = bytes((size[0] + _TWIN,)) + size[1:]
@@ -120,22 +122,22 @@ def request(
     told = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
     told += bytes((anchored[0], anchored[-1]))
     ends = np.cumsum(counts)
-    wide_before = np.concatenate(([0], np.cumsum(wide)))
+    simhashes_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
         [hash_of(prefix, table, end) for end in live for table in own_tables],
         [
             told + table_counts[own_tables].astype("<u2").tobytes(),
             held.astype(">u2").tobytes(),
             tokens,
-            heads_raw,
+            suffixes_raw,
             places.astype("<u2").tobytes(),
             _known(pages, layout),
             *pages_sent,
         ],
         np.repeat(
-            np.column_stack((heads[wide], _ONE << table_numbers[wide])), generations, 0
+            np.column_stack((suffixes[wide], _ONE << table_numbers[wide])), generations, 0
         ).ravel(),
-        np.diff(wide_before[ends], prepend=0) * generations,
+        np.diff(simhashes_before[ends], prepend=0) * generations,
         _ONE << table_numbers,
         counts,
         tokens,
@@ -166,8 +168,8 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
         if not page.known:
             continue
         judged, wanted = page.known.pages, page.known.wanted[:_WANTED]
-        head = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)
-        parts += [value.to_bytes(size, "little") for value, size in head]
+        suffix = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)
+        parts += [value.to_bytes(size, "little") for value, size in suffix]
         if len(judged):
             kept = np.ascontiguousarray(layout.record.pack(judged.content)).view(np.uint8)
             tails = kept.reshape(len(judged), -1)[:, -layout.known_tail :]
@@ -184,7 +186,7 @@ def _ids(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 
 def _is_whole(kind: bytes) -> bool:
-    """Whether the first two narrow tables among these are those of the key and of a band."""
+    """Whether the first two tables without SimHash records are those of the key and of a band."""
     return kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind
 
 
@@ -237,13 +239,13 @@ def proposals(
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
-    heads, wide, told = reply
-    own = np.frombuffer(heads, np.uint64) & _NUMBER
+    answers, simhash_buckets, told = reply
+    own = np.frombuffer(answers, np.uint64) & _NUMBER
     places: list[bytes] = []
     rows: list[bytes] = []
     texts: list[bytes] = []
     at = 0
-    for count in heads[_ROWS::8]:
+    for count in answers[_ROWS::8]:
         if count:
             stop = at + 1 + 2 * count
             places.append(told[at])
@@ -254,7 +256,14 @@ def proposals(
             places.append(b"")
     counts = np.array(sent.counts, np.int64)
     found = scan_answers(
-        own, wide, sent.heads, sent.wide_counts, places, sent.tables, counts, pages[0].distance
+        own,
+        simhash_buckets,
+        sent.suffixes,
+        sent.simhash_counts,
+        places,
+        sent.tables,
+        counts,
+        pages[0].distance,
     )
     note_scanned(found.scanned)
     near, starts, row_starts = found.numbers, found.starts, found.row_starts
@@ -262,7 +271,7 @@ def proposals(
     described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
     split = [split_text(rows[row], texts[row], layout) for row in order.tolist()]
     for i, number in enumerate(own.tolist()):
-        how, corrupt = heads[8 * i + _HOW], heads[8 * i + _CORRUPT]
+        how, corrupt = answers[8 * i + _HOW], answers[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
         if how & _EXACT:  # equal texts have the same places, but for their keys
             end = sum(sent.counts[: i + 1])
@@ -344,7 +353,7 @@ def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]
     room = known = 0
     alike: tuple[float, int] | None = None
     for page in pages:
-        buckets = len(page.slots) * generations
+        buckets = len(page.bucket_keys) * generations
         some = len(page.known.pages)
         if buckets > room or some > known or (page.lease, page.distance) != alike:
             groups.append([])

@@ -22,7 +22,7 @@ from dedup_middleware.index.sqlite.propose import commit, propose
 from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,
     Candidates,
@@ -50,9 +50,9 @@ class SQLiteIndex(SQLiteFile):
     :param clock: seconds; all processes on one file must share it
     """
 
-    async def read_buckets(self, slots: Sequence[Slot]) -> list[bytes]:
-        """What the bucket of each slot holds; see :meth:`.Index.read_buckets`."""
-        return await self._do(lambda db, at: tables.read_buckets(db, slots, at))
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds; see :meth:`.Index.read_buckets`."""
+        return await self._do(lambda db, at: tables.read_buckets(db, bucket_keys, at))
 
     async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
@@ -77,7 +77,7 @@ class SQLiteIndex(SQLiteFile):
         entry: Entry,
         distance: int,
         lease: float,
-        probes: tuple[Slot, ...] = (),
+        probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
         """Look for candidates and claim in one transaction; see :meth:`.Index.propose`."""

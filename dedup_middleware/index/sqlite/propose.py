@@ -18,9 +18,9 @@ from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
     NON_SIMHASH_TABLES,
     SIMHASH_TABLES,
+    BucketKey,
+    BucketKeys,
     Neighbours,
-    Slot,
-    Slots,
     cut_address,
     most_met,
     record_of,
@@ -29,7 +29,7 @@ from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Clai
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, PageRecords, State
 
 _NAMED = 16  # candidates of a page whose addresses come with the reply
-_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _Made = tuple[Claim | None, Neighbours]
 
 
@@ -51,8 +51,10 @@ def propose(
     payloads: list[tuple[int, bytes]] = []
     leases: list[tuple[int, bytes, float, float]] = []
     for page, ids in zip(pages, known, strict=True):
-        held = buckets.of(page.slots)
-        near, is_blocked = unknown_neighbours(page.slots, held, page.distance, ids, page.known.upto)
+        held = buckets.of(page.bucket_keys)
+        near, is_blocked = unknown_neighbours(
+            page.bucket_keys, held, page.distance, ids, page.known.upto
+        )
         if is_blocked and page.known:
             # What the same call has claimed comes with the claim, for the client to judge.
             is_blocked = _blocks(near, before)
@@ -60,7 +62,7 @@ def propose(
             made.append((None, near))
             continue
         entry, last = page.entry, last + 1
-        buckets.add(entry.slots, last)
+        buckets.add(entry.bucket_keys, last)
         address = cut_address(entry.address) if entry.address and layout.text else None
         rows.append((last, int(State.PENDING), layout.pack_one(entry.content), address))
         if entry.payload:
@@ -108,31 +110,35 @@ class _Buckets:
     """All buckets of some pages as stored, then with the records added to them."""
 
     def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment) -> None:
-        wanted = {one for page in pages for one in Slots.of(page.slots).numbers()[0]}
+        wanted = {one for page in pages for one in BucketKeys.of(page.bucket_keys).numbers()[0]}
         self._bases = [tables.bucket_id(one, 0) for one in moment.live]
         self._held = tables.buckets(db, sorted(base | n for base in self._bases for n in wanted))
         self._changed: set[int] = set()
         self._new = 0
         self._overflow = 0
 
-    def of(self, slots: Sequence[Slot]) -> Sequence[Sequence[bytes | None]]:
-        """The bucket of each slot, in every generation."""
+    def of(self, bucket_keys: Sequence[BucketKey]) -> Sequence[Sequence[bytes | None]]:
+        """The bucket of each bucket key, in every generation."""
         held, bases = self._held, self._bases
         if len(bases) == 1 and bases[0] == 0:
-            return [(held.get(n),) for n in Slots.of(slots).numbers()[0]]
-        return [[held.get(base | n) for base in bases] for n in Slots.of(slots).numbers()[0]]
+            return [(held.get(n),) for n in BucketKeys.of(bucket_keys).numbers()[0]]
+        return [
+            [held.get(base | n) for base in bases] for n in BucketKeys.of(bucket_keys).numbers()[0]
+        ]
 
-    def add(self, slots: Sequence[Slot], number: int) -> None:
+    def add(self, bucket_keys: Sequence[BucketKey], number: int) -> None:
         """Give a page its records, in the newest generation."""
         held, changed, base = self._held, self._changed, self._bases[-1]
-        for bucket, head in zip(*Slots.of(slots).numbers(), strict=True):
+        for bucket, suffix in zip(*BucketKeys.of(bucket_keys).numbers(), strict=True):
             old = held.get(base | bucket, b"")
-            if is_common(bucket, head, old):
+            if is_common(bucket, suffix, old):
                 continue
-            width = SIMHASH_RECORD if _FIRST_WIDE <= bucket >> 16 <= _LAST_WIDE else BAND_RECORD
+            width = (
+                SIMHASH_RECORD if _FIRST_SIMHASH <= bucket >> 16 <= _LAST_SIMHASH else BAND_RECORD
+            )
             # No record behind bytes that are none could be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
-            raw = whole + record_of(bucket, head, number)
+            raw = whole + record_of(bucket, suffix, number)
             if len(raw) > BUCKET_LIMIT:
                 self._overflow += 1
                 continue

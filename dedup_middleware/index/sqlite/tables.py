@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.window import Moment
-from dedup_middleware.model.buckets import Slot
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
     NUMBER_MASK,
@@ -46,15 +46,20 @@ _LAST_STAMP = (1 << 32) - 1
 _VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
 
 
-def read_buckets(db: sqlite3.Connection, slots: Sequence[Slot], moment: Moment) -> list[bytes]:
-    """The bytes of each slot's bucket in all live generations, the oldest first."""
-    wanted = sorted({bucket_id(one, slot.bucket) for one in moment.live for slot in slots})
+def read_buckets(
+    db: sqlite3.Connection, bucket_keys: Sequence[BucketKey], moment: Moment
+) -> list[bytes]:
+    """The bytes of each bucket in all live generations, the oldest first."""
+    wanted = sorted(
+        {bucket_id(one, bucket_key.bucket) for one in moment.live for bucket_key in bucket_keys}
+    )
     found = buckets(db, wanted)
     return [
         joined_records(
-            [found.get(bucket_id(one, slot.bucket), b"") for one in moment.live], slot.width
+            [found.get(bucket_id(one, bucket_key.bucket), b"") for one in moment.live],
+            bucket_key.width,
         )
-        for slot in slots
+        for bucket_key in bucket_keys
     ]
 
 

@@ -14,9 +14,9 @@ from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
-    Slot,
-    hash_slot,
-    simhash_slots,
+    BucketKey,
+    hash_bucket_key,
+    simhash_bucket_keys,
 )
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
 
@@ -25,15 +25,15 @@ NO_SIGNATURE = "no-signature"
 _BITS = 64
 
 
-def key_slots(signature: Signature) -> tuple[Slot, ...]:
+def signature_bucket_keys(signature: Signature) -> tuple[BucketKey, ...]:
     """Places of the keys: group g is the table of band g, and one index has one method.
 
     Where two keys of a group share a bucket, which is chance, the first has it.
     """
-    places: dict[int, Slot] = {}
+    places: dict[int, BucketKey] = {}
     for group, value in signature.keys:
-        slot = hash_slot(FIRST_BAND_TABLE + group, value)
-        places.setdefault(slot.bucket, slot)
+        bucket_key = hash_bucket_key(FIRST_BAND_TABLE + group, value)
+        places.setdefault(bucket_key.bucket, bucket_key)
     return tuple(places.values())
 
 
@@ -42,7 +42,7 @@ class BySignature(Method):
     """Similarity of two signatures, as the method computes it, against its threshold.
 
     Candidates are the pages that share a key; of a SimHash those within the distance in the four
-    tables; and for a method without keys the common candidates (:meth:`.Method.slots`).
+    tables; and for a method without keys the common candidates (:meth:`.Method.bucket_keys`).
 
     :param method: the method of the literature; its hash key does not matter here
     :param common_distance: largest Hamming distance of the common candidates in bits
@@ -71,17 +71,17 @@ class BySignature(Method):
         """That of the method."""
         return self.method.threshold
 
-    def slots(self, page: Fingerprint) -> tuple[Slot, ...]:
+    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """The key, then the places of the signature; a page without one equals no page."""
         signature = page.signature
         if signature is None:
-            return (hash_slot(KEY_TABLE, page.key_hash),)
+            return (hash_bucket_key(KEY_TABLE, page.key_hash),)
         if not self.method.has_keys:
-            return super().slots(page)
-        own = hash_slot(KEY_TABLE, page.key_hash)
+            return super().bucket_keys(page)
+        own = hash_bucket_key(KEY_TABLE, page.key_hash)
         if self.method.is_simhash and page.simhash is not None:
-            return (own, *simhash_slots(page.simhash))
-        return (own, *key_slots(signature))
+            return (own, *simhash_bucket_keys(page.simhash))
+        return (own, *signature_bucket_keys(signature))
 
     def table_name(self, table: int) -> str:
         """Name of a table; a group of keys is called after the method.

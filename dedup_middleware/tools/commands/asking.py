@@ -75,8 +75,8 @@ class Reader:
         if page.is_empty:
             return Opinion(EMPTY, "no-text", None, ())
         method, index = self.method, self.index
-        slots = (*method.slots(page), *method.probes(page))
-        found = await index.candidates(slots, method.scan_distance)
+        bucket_keys = (*method.bucket_keys(page), *method.probes(page))
+        found = await index.candidates(bucket_keys, method.scan_distance)
         near, records = found.near, found.pages
         if not len(records):
             return Opinion(NEW, FIRST, None, ())

@@ -141,7 +141,7 @@ class Entering:
 
 def _entry(page: Fingerprint, method: Method, *, keeps_address: bool) -> Entry:
     address = page.key if keeps_address and not is_content_key(page.key) else None
-    return Entry(method.slots(page), content_record(page).tobytes(), address, page.payload)
+    return Entry(method.bucket_keys(page), content_record(page).tobytes(), address, page.payload)
 
 
 async def _known(reader: Reader) -> set[tuple[int, int]]:

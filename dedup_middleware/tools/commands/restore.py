@@ -149,9 +149,9 @@ async def enter(reader: Reader, drop: Drop) -> bool:
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
     if page.is_empty:
         return False
-    slots = reader.method.slots(page)
+    bucket_keys = reader.method.bucket_keys(page)
     address = drop.key if options.keep_address else None
-    entry = Entry(slots, content_record(page).tobytes(), address, page.payload)
+    entry = Entry(bucket_keys, content_record(page).tobytes(), address, page.payload)
     made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
 

@@ -18,7 +18,7 @@ from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.window import LIVE, Window
 from dedup_middleware.journal.opening import choose_journal
-from dedup_middleware.model.buckets import Slot, table_name
+from dedup_middleware.model.buckets import BucketKey, table_name
 from dedup_middleware.model.records import State
 from dedup_middleware.signature.bands import band_recall, simhash_recall
 from dedup_middleware.tools.commands.context import (
@@ -125,9 +125,9 @@ async def measure_skew(index: Index, progress: Callable[[float], None]) -> Skew:
     largest = seen = 0
     async for bucket, raw in index.buckets():
         seen += 1
-        slot = Slot(bucket, 0)
-        number = len(raw) // slot.width
-        records[slot.table] = records.get(slot.table, 0) + number
+        bucket_key = BucketKey(bucket, 0)
+        number = len(raw) // bucket_key.width
+        records[bucket_key.table] = records.get(bucket_key.table, 0) + number
         squares += number * (number - 1)
         largest = max(largest, number)
         fullest.append((number, bucket))

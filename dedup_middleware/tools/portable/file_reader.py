@@ -11,7 +11,7 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import differences
-from dedup_middleware.index.pages import MOST_SLOTS, Pages
+from dedup_middleware.index.pages import MOST_BUCKET_KEYS, Pages
 from dedup_middleware.index.parameters import check_hash_key
 from dedup_middleware.tools.portable.format import (
     FORMAT,
@@ -35,8 +35,8 @@ from dedup_middleware.tools.portable.parquetpages import (
 ROWS = 50_000  # pages read at once
 _FEWER_ROWS: Final = 1024  # the same, where they are long
 _LONG: Final = 1 << 26  # bytes of the texts of a group of rows, from which on they are long
-# Beyond what an export writes: 50,000 rows a group, 255 slots a row, pages of 1 MB or of 1,024
-# payloads.
+# Beyond what an export writes: 50,000 rows a group, 255 bucket keys a row, pages of 1 MB or of
+# 1,024 payloads.
 _MOST_ROWS: Final = 1 << 20
 _MOST_VALUES: Final = 1 << 24
 _LARGEST_PAGE: Final = 1 << 27
@@ -200,7 +200,7 @@ def _text_bytes(chunk: Chunk, rows: int) -> int:
     :raises ValueError: it is larger than it can be, or written as no export writes it
     """
     name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
-    most = min(_MOST_VALUES, rows * MOST_SLOTS) if chunk.repeated else rows
+    most = min(_MOST_VALUES, rows * MOST_BUCKET_KEYS) if chunk.repeated else rows
     if chunk.values > most or (not chunk.repeated and chunk.values != rows):
         raise ValueError(f"the column {name} has {chunk.values:,} values for {rows:,} pages")
     if chunk.largest > _LARGEST_PAGE:

@@ -46,22 +46,22 @@ _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 @attrs.frozen(eq=False)
 class Places:
-    """Slots of some pages.
+    """Bucket keys of some pages.
 
-    ``slots`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], as the SimHash tables
-    know them, 0 for a page that is in none of them.
+    ``bucket_keys`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], by the SimHash
+    tables, 0 for a page that is in none of them.
     """
 
-    slots: NDArray[np.uint64]
+    bucket_keys: NDArray[np.uint64]
     starts: NDArray[np.int64]
     simhashes: NDArray[np.uint64]
 
 
-class SlotSpool:
-    """Takes in buckets, gives out the slots of pages.
+class BucketKeySpool:
+    """Takes in buckets, gives out the bucket keys of pages.
 
     :param folder: where to put notes aside
-    :param wanted: bool, by page id: whose slots are returned
+    :param wanted: bool, by page id: whose bucket keys are returned
     """
 
     def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:
@@ -111,7 +111,7 @@ class SlotSpool:
                 file.write(notes[first:end].tobytes())
 
     def places(self, numbers: NDArray[np.uint64]) -> Places:
-        """Slots of pages, all of one range."""
+        """Bucket keys of pages, all of one range."""
         number = int(numbers[0]) // RANGE if len(numbers) else self._range
         if number != self._range:
             self._notes = np.empty(0, _NOTE)  # not both in memory at once
@@ -132,8 +132,8 @@ class SlotSpool:
         turned = found["hash"][wide]
         back = (np.uint64(64) - turn) % np.uint64(64)
         simhashes[of_page] = turned >> turn | turned << back
-        slots = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes
-        return Places(slots, starts, simhashes)
+        bucket_keys = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes
+        return Places(bucket_keys, starts, simhashes)
 
     def _file(self, number: int) -> Path:
         return self._folder / f"slots-{number}"

@@ -117,7 +117,7 @@ def to_arrow(pages: Pages) -> Any:
         ),
         pa.array(seconds * 1000, pa.int64(), mask=seconds == 0).cast(pa.timestamp("ms", tz="UTC")),
         pa.ListArray.from_arrays(
-            pa.array(pages.starts.astype(np.int32)), pa.array(pages.slots.astype(np.int64))
+            pa.array(pages.starts.astype(np.int32)), pa.array(pages.bucket_keys.astype(np.int64))
         ),
         pa.array(list(pages.payloads), pa.binary()),
     ]
@@ -149,17 +149,17 @@ def from_arrow(batch: Any) -> Pages:
         if raw is None:
             raise ValueError(f"the column {name} has values of another length")
         content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
-    slots, payload = batch.column("slots"), batch.column("payload")
-    if slots.null_count or slots.flatten().null_count or payload.null_count:
+    bucket_keys, payload = batch.column("slots"), batch.column("payload")
+    if bucket_keys.null_count or bucket_keys.flatten().null_count or payload.null_count:
         raise ValueError("the columns slots or payload have nulls")
-    starts = slots.offsets.to_numpy().astype(np.int64)
+    starts = bucket_keys.offsets.to_numpy().astype(np.int64)
     milliseconds = batch.column("time").cast("int64").fill_null(0).to_numpy()
     return Pages(
         content,
         [None if text is None else text.encode() for text in batch.column("address").to_pylist()],
         payload.to_pylist(),
         (milliseconds // 1000).astype(np.uint32),
-        slots.flatten().to_numpy().astype(np.uint64),
+        bucket_keys.flatten().to_numpy().astype(np.uint64),
         starts - starts[0],
     )
 
@@ -187,7 +187,7 @@ class Checksum:
             pages.content.tobytes(),
             pages.times.astype("<u4").tobytes(),
             np.diff(pages.starts).astype("<i8").tobytes(),
-            pages.slots.astype("<u8").tobytes(),
+            pages.bucket_keys.astype("<u8").tobytes(),
             _lengths(pages.addresses),
             b"".join(filter(None, pages.addresses)),
             _lengths(pages.payloads),

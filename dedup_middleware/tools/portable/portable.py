@@ -22,7 +22,7 @@ from dedup_middleware.index.record_layout import RecordLayout, layout_of, record
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.records import PageRecords, State, chosen
 from dedup_middleware.tools.portable.file_reader import Portable, read_portable
-from dedup_middleware.tools.portable.file_writer import RANGE, PortableWriter, SlotSpool
+from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, PortableWriter
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -79,7 +79,7 @@ async def export_index(
     with PortableWriter(path, parameters) as writer:
         wanted = await _committed(index)
         total = int(np.count_nonzero(wanted))
-        spool = SlotSpool(writer.folder, wanted)
+        spool = BucketKeySpool(writer.folder, wanted)
         async for bucket, raw in index.buckets():
             spool.add(bucket, raw)
         spool.flush()
@@ -136,8 +136,8 @@ def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
     ]
 
 
-async def _complete(index: Index, part: PageRecords, spool: SlotSpool) -> Pages:
-    """Pages with their slots and texts, without those that have no slot."""
+async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
+    """Pages with their bucket keys and texts, without those that have none."""
     places = spool.places(part.numbers)
     numbers = part.numbers.tolist()
     addresses, payloads = await asyncio.gather(index.addresses(numbers), index.payloads(numbers))
@@ -150,7 +150,7 @@ async def _complete(index: Index, part: PageRecords, spool: SlotSpool) -> Pages:
         [None if address is None else address.encode() for address in addresses],
         payloads,
         part.times,
-        places.slots,
+        places.bucket_keys,
         places.starts,
     )
     placed = np.diff(places.starts) > 0

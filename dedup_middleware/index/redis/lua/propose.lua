@@ -5,25 +5,25 @@
 -- byte each, 0: neither is used), the first and the last one of anchors (0: none) and number of
 -- buckets of each table (2 bytes each); fields of all
 -- buckets (2 bytes each), table by table, each once; of all pages, one after the other, tokens (8 bytes
--- each), heads of their records, places of their buckets in what is sent of their tables (2 bytes each);
+-- each), suffixes of their records, places of their buckets in what is sent of their tables (2 bytes each);
 -- what some pages know (below); then for each page: row but for where its text begins; sizes of its
--- heads (a digit each; TWIN more in the first: an exact copy settles the page), then the table of each
+-- suffixes (a digit each; TWIN more in the first: an exact copy settles the page), then the table of each
 -- (a byte); text. Many arguments are expensive.
 -- What a page knows: its place among the pages (2 bytes), id of a page up to which all are known (5),
 -- number of other known pages and of wanted ones (2 each); of each known one its id (5), the last bytes
 -- of its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; of each wanted one
 -- its id.
--- A page is claimed unless a record of a page that is not known matches in a narrow table. For one that
+-- A page is claimed unless a record of a page that is not known matches in a table of band records. For one that
 -- is not claimed, rows and addresses of the pages that block it are returned. Of a page that knows
 -- others, pages claimed before it by the same call block nothing: their rows come with its claim, for the
--- caller to judge. Many pages of one template would otherwise take a call each. Records of wide tables are
+-- caller to judge. Many pages of one template would otherwise take a call each. Records of SimHash tables are
 -- returned as they were before, for the caller to scan: counting bits is not Lua's strength; of a full
 -- one the newest SHOWN bytes.
--- Returns the generation of now if it is another one. Else {heads, wide, neighbours}:
--- heads: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "neighbours", number of
+-- Returns the generation of now if it is another one. Else {answers, simhash buckets, neighbours}:
+-- answers: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "neighbours", number of
 --   full buckets and 64 more if there are further candidates or 128 more if the row is that of an exact
 --   copy, bytes behind the last whole records of its buckets (255: or more).
--- wide: the wide buckets of all pages, of each bucket all generations.
+-- simhash buckets: those of all pages, of each bucket all generations.
 -- neighbours: for each page with such rows a string of the places where it met others, 6 bytes each: page
 --   id, place (0: it was wanted); then of each of those others, in the order in which they come first,
 --   row and address.
@@ -32,7 +32,7 @@
 local find, sub, byte, char = string.find, string.sub, string.byte, string.char
 local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis.call
 local KEYS, ARGV = KEYS, ARGV
-local TOKENS, HEADS, PLACES, KNOWN = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local TOKENS, SUFFIXES, PLACES, KNOWN = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
 local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before the rest, and of a page
@@ -119,7 +119,7 @@ local function fetch(number, wanted)
   end
 end
 
--- Of a full wide bucket only the newest records are returned, so that a page crafted into it costs
+-- Of a full SimHash bucket only the newest records are returned, so that a page crafted into it costs
 -- no more than this. A copy that it hides is found by the other tables, or else is stored once more.
 local shown = {}
 local function newest_of(value)
@@ -132,8 +132,8 @@ local claimed, rows, texts, leases = {}, {}, {}, {}
 local stored = {} -- rows that were fetched
 
 -- Whether so many pages have a suffix in the bucket of an anchor that it is ignored.
-local function is_common(value, head)
-  local pages, place = 0, find(value, head, 6, true)
+local function is_common(value, suffix)
+  local pages, place = 0, find(value, suffix, 6, true)
   while place do
     if place % BAND_RECORD == 6 then
       pages = pages + 1
@@ -141,7 +141,7 @@ local function is_common(value, head)
         return true
       end
     end
-    place = find(value, head, place + 1, true)
+    place = find(value, suffix, place + 1, true)
   end
   return false
 end
@@ -167,15 +167,15 @@ local function neighbour(page)
   return row, read_text(start, length)
 end
 
--- Splits what is the same for most pages once: how their heads are read, which places get a record.
+-- Splits what is the same for most pages once: how their suffixes are read, which places get a record.
 local shapes, only_probed = {}, false
 local function shape_of(kind)
   local shape = shapes[kind]
   if not shape then
     local count = #kind / 2
-    shape = { written = 0, narrow = {}, wide = {}, mark = {}, count = count }
+    shape = { written = 0, bands = {}, simhashes = {}, mark = {}, count = count }
     shape.places, shape.tables = '<' .. string.rep('I2', count), { byte(kind, count + 1, -1) }
-    local heads, at, starts = {}, 1, {}
+    local suffixes, at, starts = {}, 1, {}
     for i = 1, count do
       local size = byte(kind, i) - 48
       if size % TWIN < PROBE then
@@ -184,14 +184,14 @@ local function shape_of(kind)
         only_probed = true
       end
       size = size % PROBE
-      shape.mark[i], heads[i] = char(i), 'c' .. size
+      shape.mark[i], suffixes[i] = char(i), 'c' .. size
       starts[i], at = at, at + size
-      local alike = size == SIMHASH_SUFFIX and shape.wide or shape.narrow
+      local alike = size == SIMHASH_SUFFIX and shape.simhashes or shape.bands
       alike[#alike + 1] = i
     end
-    -- The first narrow place is that of the key, the second one that of a band.
-    shape.heads, shape.bytes = '<' .. concat(heads), at - 1
-    shape.twin = byte(kind, 1) - 48 >= TWIN and shape.narrow[2]
+    -- The first bucket of band records is that of the key, the second one that of a band.
+    shape.suffixes, shape.bytes = '<' .. concat(suffixes), at - 1
+    shape.twin = byte(kind, 1) - 48 >= TWIN and shape.bands[2]
     shape.band = starts[shape.twin]
     shapes[kind] = shape
   end
@@ -244,14 +244,14 @@ end
 -- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
 -- all tables are looked into, where another page might be named instead: the page itself, or where
 -- it takes the rest to know, since the copy has another title on the same host.
-local function twin(shape, first_place, first_head, content)
+local function twin(shape, first_place, first_suffix, content)
   local oldest
   local at = read('<I2', PLACES, 2 * (first_place + shape.twin) - 1)
-  local head = sub(HEADS, first_head + shape.band, first_head + shape.band + 2)
+  local suffix = sub(SUFFIXES, first_suffix + shape.band, first_suffix + shape.band + 2)
   for generation = 1, GENERATIONS do
     local value = held[generation][BAND][at]
     if value then
-      local place, met = find(value, head, 6, true), 0
+      local place, met = find(value, suffix, 6, true), 0
       if place and (#value % BAND_RECORD ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
@@ -278,15 +278,15 @@ local function twin(shape, first_place, first_head, content)
             end
           end
         end
-        place = find(value, head, place + 1, true)
+        place = find(value, suffix, place + 1, true)
       end
     end
   end
   if oldest then
-    at, head = read('<I2', PLACES, 2 * first_place + 1), sub(HEADS, first_head + 1, first_head + 3)
+    at, suffix = read('<I2', PLACES, 2 * first_place + 1), sub(SUFFIXES, first_suffix + 1, first_suffix + 3)
     for generation = 1, GENERATIONS do
       local value = held[generation][KEY][at]
-      if value and (find(value, head, 6, true) or #value % BAND_RECORD ~= 0 or #value > FULL_BUCKET) then
+      if value and (find(value, suffix, 6, true) or #value % BAND_RECORD ~= 0 or #value > FULL_BUCKET) then
         return nil
       end
     end
@@ -299,21 +299,21 @@ if KEY > 0 then
   fetch(KEY)
   fetch(BAND)
 end
-local shape_at, twins, heads_of, places_of, wanted = {}, {}, {}, {}, nil
-local first_place, first_head = 0, 0 -- places and bytes of heads before those of a page
+local shape_at, twins, suffixes_of, places_of, wanted = {}, {}, {}, {}, nil
+local first_place, first_suffix = 0, 0 -- places and bytes of suffixes before those of a page
 for i = 1, PAGES do
   local argument = FIRST_ARGUMENT + ARGUMENTS * (i - 1)
   local shape = shape_of(ARGV[argument + 2])
-  local settled = shape.twin and not known_at[i] and twin(shape, first_place, first_head, ARGV[argument + 1])
+  local settled = shape.twin and not known_at[i] and twin(shape, first_place, first_suffix, ARGV[argument + 1])
   shape_at[i], twins[i] = shape, settled
   if settled then
     wanted = wanted or {}
-    heads_of[i], places_of[i] = false, {}
+    suffixes_of[i], places_of[i] = false, {}
   else
-    heads_of[i] = { read(shape.heads, HEADS, first_head + 1) }
+    suffixes_of[i] = { read(shape.suffixes, SUFFIXES, first_suffix + 1) }
     places_of[i] = { read(shape.places, PLACES, 2 * first_place + 1) }
   end
-  first_place, first_head = first_place + shape.count, first_head + shape.bytes
+  first_place, first_suffix = first_place + shape.count, first_suffix + shape.bytes
 end
 if wanted then
   for own, places in ipairs(places_of) do
@@ -338,24 +338,24 @@ for _, shape in pairs(shapes) do
   end
 end
 
-local answers, wides, neighbours = {}, {}, {}
-local wide_count, neighbour_count = 0, 0 -- lengths of the last two
+local answers, simhash_buckets, neighbours = {}, {}, {}
+local simhash_count, neighbour_count = 0, 0 -- lengths of the last two
 local all_rows = 0
 local met_at, seen_at = {}, {} -- of one page, used again for the next one
 for own = 1, PAGES do
-  local shape, heads, places = shape_at[own], heads_of[own], places_of[own]
+  local shape, suffixes, places = shape_at[own], suffixes_of[own], places_of[own]
   local values_of, tables = shape.values, shape.tables
   local more, corrupt, full, hits, others, claimed_here, blocked = false, 0, 0, 0, 0, 0, false
-  local first_wide = wide_count
+  local first_simhash = simhash_count
 
   local settled = twins[own]
-  local some = shape.wide
+  local some = shape.simhashes
   for j = 1, settled and 0 or #some do
     local i = some[j]
     local at = places[i]
     local value, generation = values_of[i][at], 1
     while true do
-      wide_count = wide_count + 1
+      simhash_count = simhash_count + 1
       if value then
         local length = #value
         corrupt = corrupt + length % SIMHASH_RECORD
@@ -364,7 +364,7 @@ for own = 1, PAGES do
           value = newest_of(value)
         end
       end
-      wides[wide_count] = value or ''
+      simhash_buckets[simhash_count] = value or ''
       if generation == GENERATIONS then
         break
       end
@@ -373,14 +373,14 @@ for own = 1, PAGES do
     end
   end
 
-  some = shape.narrow
+  some = shape.bands
   local page -- its id, if it is claimed
   local met_before, known -- of each page that was met, whether it blocks; places of known ones in KNOWN
   local upto = upto_of[own]
   local limit = all_rows < MANY and MOST or FEW
   for j = 1, settled and 0 or #some do
     local i = some[j]
-    local head, at = heads[i], places[i]
+    local suffix, at = suffixes[i], places[i]
     local value, generation = values_of[i][at], 1
     while true do
       if value then
@@ -393,7 +393,7 @@ for own = 1, PAGES do
           from = length - length % BAND_RECORD - NEWEST + 6
         end
         local anchor = tables[i] >= FIRST_ANCHOR and tables[i] <= LAST_ANCHOR
-        local place = not more and not (anchor and is_common(value, head)) and find(value, head, from, true)
+        local place = not more and not (anchor and is_common(value, suffix)) and find(value, suffix, from, true)
         while place do
           if place % BAND_RECORD == 6 then
             local other = sub(value, place - 5, place - 1)
@@ -431,7 +431,7 @@ for own = 1, PAGES do
               hits = hits + 2
             end
           end
-          place = find(value, head, place + 1, true)
+          place = find(value, suffix, place + 1, true)
         end
       end
       if generation == GENERATIONS then
@@ -444,10 +444,10 @@ for own = 1, PAGES do
 
   local row_count = 0
   if settled then
-    for j = 1, #shape.wide * GENERATIONS do
-      wides[wide_count + j] = ''
+    for j = 1, #shape.simhashes * GENERATIONS do
+      simhash_buckets[simhash_count + j] = ''
     end
-    wide_count = wide_count + #shape.wide * GENERATIONS
+    simhash_count = simhash_count + #shape.simhashes * GENERATIONS
     neighbours[neighbour_count + 1], row_count = settled .. shape.mark[shape.twin], 1
     neighbours[neighbour_count + 2], neighbours[neighbour_count + 3] = neighbour(settled)
     neighbour_count = neighbour_count + 3
@@ -516,9 +516,9 @@ for own = 1, PAGES do
     last = last + 1
     page = pack('<I5', last)
     for i = 1, shape.written do
-      local values, at, head = values_of[i], places[i], heads[i]
+      local values, at, suffix = values_of[i], places[i], suffixes[i]
       local value = values[at]
-      local odd = value and #value % (5 + #head) or 0
+      local odd = value and #value % (5 + #suffix) or 0
       if odd > 0 then -- no record behind such bytes could be read: the bucket is written anew
         value = sub(value, 1, #value - odd)
         if large[tables[i]] then
@@ -526,22 +526,22 @@ for own = 1, PAGES do
         end
       end
       local number = tables[i]
-      if value and number >= FIRST_ANCHOR and number <= LAST_ANCHOR and is_common(value, head) then
+      if value and number >= FIRST_ANCHOR and number <= LAST_ANCHOR and is_common(value, suffix) then
         -- no more pages are added
       elseif not value then
         filled = filled + 1
-        values[at] = page .. head
+        values[at] = page .. suffix
       elseif #value <= EXACT then
-        values[at] = value .. page .. head
+        values[at] = value .. page .. suffix
       else
         local grown = large[tables[i]]
-        if #value + 5 + #head > BUCKET_LIMIT then
+        if #value + 5 + #suffix > BUCKET_LIMIT then
           overflow = overflow + 1
         else
           if grown and grown[at] then
-            grown[at] = grown[at] .. page .. head
+            grown[at] = grown[at] .. page .. suffix
           end
-          values[at] = value .. page .. head
+          values[at] = value .. page .. suffix
         end
       end
     end
@@ -554,8 +554,8 @@ for own = 1, PAGES do
     leases[2 * claims] = sub(TOKENS, 8 * own - 7, 8 * own) .. till
   end
   if more then -- the caller reads the buckets
-    for j = first_wide + 1, wide_count do
-      wides[j] = ''
+    for j = first_simhash + 1, simhash_count do
+      simhash_buckets[j] = ''
     end
   end
   answers[own] = (page or NOT_CLAIMED)
@@ -614,4 +614,4 @@ if last > before then
     end
   end
 end
-return { concat(answers), wides, neighbours }
+return { concat(answers), simhash_buckets, neighbours }
