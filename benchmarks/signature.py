@@ -250,14 +250,14 @@ def scan_job(size: int) -> Job:
     asked = as_bytes(simhashes)
     places = [BucketKeys.of(simhash_bucket_keys(simhash)) for simhash in simhashes.tolist()]
     compared = sum(
-        len(buckets.get(bucket)) // SIMHASH_RECORD for one in places for bucket in one.numbers()[0]
+        len(buckets.get(bucket)) // SIMHASH_RECORD for one in places for bucket in one.columns()[0]
     )
     look = Look()
 
     def found(one: BucketKeys) -> list[int]:
         look.begin()
         buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
-        return [number - 1 for number in look.numbers.tolist()]
+        return [number - 1 for number in look.page_ids.tolist()]
 
     def looked() -> None:
         for one in places:

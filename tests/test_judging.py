@@ -98,7 +98,7 @@ async def test_copy_found_by_the_simhash_alone_keeps_no_place(harness: Harness) 
     assert second is None
     assert ruling.match is not None
     assert ruling.match.key == "https://a/1"
-    assert ruling.match.number == claim.number
+    assert ruling.match.number == claim.page_id
     assert set(ruling.match.tables) == {"simhash/0", "simhash/16", "simhash/32", "simhash/48"}
     assert await pending(index) == 0
     await harness.close()
@@ -115,7 +115,7 @@ async def test_like_page_under_way_is_awaited_without_a_place(harness: Harness) 
     for page in copies:
         ruling, second = await propose(index, page, pending_wait=0.0)
         assert second is None
-        assert ruling.pending == {claim.number}
+        assert ruling.pending == {claim.page_id}
         assert await pending(index) == 1
     waiting = [asyncio.ensure_future(propose(index, page)) for page in copies]
     await asyncio.sleep(0.05)
@@ -149,7 +149,7 @@ async def test_page_awaited_in_vain_is_proposed_again(harness: Harness) -> None:
         ruling, third = await one
         assert third is None
         assert ruling.match is not None
-        assert ruling.match.number == second.number
+        assert ruling.match.number == second.page_id
     assert await pending(index) == 0
     await harness.close()
 
@@ -166,7 +166,7 @@ async def test_strange_neighbour_does_not_take_the_place_away(harness: Harness) 
     assert ruling.match is None
     assert not ruling.pending
     assert mine is not None
-    numbers = np.array([mine.number], np.uint64)
+    numbers = np.array([mine.page_id], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
     await harness.close()
 

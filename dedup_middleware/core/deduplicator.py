@@ -386,11 +386,11 @@ class Deduplicator:
             return _unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
-    async def _keep_alive(self, number: int, bucket_keys: Sequence[BucketKey]) -> None:
+    async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
         """Enter a stored page anew that was seen again and would be the next to expire."""
-        if self.options.window and (await self._index.expiring([number]))[0]:
+        if self.options.window and (await self._index.expiring([page_id]))[0]:
             self._count("renewed", 1)
-            await self._index.refresh(number, bucket_keys)
+            await self._index.refresh(page_id, bucket_keys)
 
     def _dropped(self, document: Document | None, page: Fingerprint, ruling: Ruling) -> Verdict:
         outcome = REVISIT if ruling.same_key else DUPLICATE
@@ -441,11 +441,11 @@ class Deduplicator:
 
     async def _forget_held(self, verdict: Verdict) -> None:
         """Forget what a stored page supersedes, if it takes its place (``DEDUP_ON_FULLER``)."""
-        numbers = [match.number for match in verdict.supersedes]
-        if not numbers or self.options.on_fuller != "replace":
+        page_ids = [match.number for match in verdict.supersedes]
+        if not page_ids or self.options.on_fuller != "replace":
             return
         try:
-            self._count("superseded", await self._index.forget(numbers))
+            self._count("superseded", await self._index.forget(page_ids))
         except IndexUnavailableError as error:
             self._failed(error, "The index still holds what %s supersedes", verdict.key)
 

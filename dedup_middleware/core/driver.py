@@ -57,16 +57,16 @@ class Gathered:
     def missing(self) -> NDArray[np.uint64]:
         """Ids of candidates without a page record."""
         if len(self.records) == len(self.near):
-            return NO_PAGES.numbers
-        return np.setdiff1d(self.near.numbers, self.records.numbers, assume_unique=True)
+            return NO_PAGES.page_ids
+        return np.setdiff1d(self.near.page_ids, self.records.page_ids, assume_unique=True)
 
-    def give_back(self, number: int, content: NDArray[np.void]) -> None:
+    def give_back(self, page_id: int, content: NDArray[np.void]) -> None:
         """Note a released claim of the page itself: it is no candidate and blocks no claim.
 
         :param content: CONTENT[1]
         """
         released = np.array([State.RELEASED], np.uint8)
-        own = PageRecords(np.array([number], np.uint64), content, released)
+        own = PageRecords(np.array([page_id], np.uint64), content, released)
         self._own = joined([self._own, own])
 
     def add(self, found: Candidates, before: int | None = None) -> None:
@@ -78,11 +78,11 @@ class Gathered:
         self.addresses.update(found.addresses)
         near, records = found.near, found.pages
         if before is not None or len(self._own):
-            keep = ~np.isin(near.numbers, self._own.numbers)
+            keep = ~np.isin(near.page_ids, self._own.page_ids)
             if before is not None:
-                keep &= near.numbers < np.uint64(before)
-            near = Neighbours(near.numbers[keep], near.tables[keep])
-            records = chosen(records, np.isin(records.numbers, near.numbers))
+                keep &= near.page_ids < np.uint64(before)
+            near = Neighbours(near.page_ids[keep], near.tables[keep])
+            records = chosen(records, np.isin(records.page_ids, near.page_ids))
         if len(near):
             self.near = _united(self.near, near) if len(self.near) else near
         self.update(records)
@@ -94,11 +94,11 @@ class Gathered:
         if not len(records):
             return
         if len(self.records):
-            rest = chosen(self.records, ~np.isin(self.records.numbers, records.numbers))
-            numbers = np.concatenate([rest.numbers, records.numbers])
-            order = np.argsort(numbers)
+            rest = chosen(self.records, ~np.isin(self.records.page_ids, records.page_ids))
+            page_ids = np.concatenate([rest.page_ids, records.page_ids])
+            order = np.argsort(page_ids)
             records = PageRecords(
-                numbers[order],
+                page_ids[order],
                 np.concatenate([rest.content, records.content])[order],
                 np.concatenate([rest.states, records.states])[order],
                 np.concatenate([rest.times, records.times])[order],
@@ -109,31 +109,31 @@ class Gathered:
         """Those candidates that have a page record, in the order of :attr:`records`."""
         if len(self.records) == len(self.near):
             return self.near
-        keep = np.isin(self.near.numbers, self.records.numbers)
-        return Neighbours(self.near.numbers[keep], self.near.tables[keep])
+        keep = np.isin(self.near.page_ids, self.records.page_ids)
+        return Neighbours(self.near.page_ids[keep], self.near.tables[keep])
 
     def known(self) -> Known:
         """The candidates as ``known`` of the next proposal, if none is like the page."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
         if self._upto:
-            pages = chosen(pages, pages.numbers > np.uint64(self._upto))
+            pages = chosen(pages, pages.page_ids > np.uint64(self._upto))
         return Known(pages, self.missing, self._upto)
 
     def _cut(self) -> None:
         """Keep the candidates that are judged; the others count as judged."""
         self.is_cut = True
-        self._upto = max(self._upto, int(self.near.numbers[-1]))
+        self._upto = max(self._upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, self._most)
-        self.records = chosen(self.records, np.isin(self.records.numbers, self.near.numbers))
+        self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
 
 
 def _united(one: Neighbours, other: Neighbours) -> Neighbours:
     """The candidates of two answers, and all tables in which either found them."""
-    numbers = np.union1d(one.numbers, other.numbers)
-    tables = np.zeros(len(numbers), np.uint64)
+    page_ids = np.union1d(one.page_ids, other.page_ids)
+    tables = np.zeros(len(page_ids), np.uint64)
     for part in (one, other):
-        tables[np.searchsorted(numbers, part.numbers)] |= part.tables
-    return Neighbours(numbers, tables)
+        tables[np.searchsorted(page_ids, part.page_ids)] |= part.tables
+    return Neighbours(page_ids, tables)
 
 
 logger = logging.getLogger(__name__)
@@ -243,7 +243,7 @@ class _Decision:
                 ruling = await self._with_claim(made, ruling)
                 if ruling.match is None and not ruling.pending:
                     return await self._with_names(ruling), made.claim
-                found.give_back(made.claim.number, np.frombuffer(self._entry.content, CONTENT))
+                found.give_back(made.claim.page_id, np.frombuffer(self._entry.content, CONTENT))
             else:
                 if known:
                     driver.count("claim/retry", 1)
@@ -267,7 +267,7 @@ class _Decision:
         driver = self._driver
         try:
             if made.candidates is not NO_CANDIDATES or len(self._found.missing):
-                await self._take(made.candidates, made.claim.number)
+                await self._take(made.candidates, made.claim.page_id)
                 ruling = await self._judge_all()
         except BaseException:
             # Nothing else knows of the claim, which would block like pages until its lease ends.
@@ -323,7 +323,7 @@ class _Decision:
 
     def _without_payload(self, records: PageRecords) -> list[int]:
         """Ids of pages whose payload was not fetched yet."""
-        return [number for number in records.numbers.tolist() if number not in self._payloads]
+        return [page_id for page_id in records.page_ids.tolist() if page_id not in self._payloads]
 
     def _judge(self) -> Ruling:
         """Judge the candidates whose page record is there."""
@@ -334,7 +334,7 @@ class _Decision:
         driver.count("candidates", len(near))
         payloads: Sequence[bytes] = ()
         if driver.method.keeps_payload:
-            payloads = [self._payloads[number] for number in near.numbers.tolist()]
+            payloads = [self._payloads[page_id] for page_id in near.page_ids.tolist()]
         return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
 
     async def _wait(self, ruling: Ruling) -> bool:

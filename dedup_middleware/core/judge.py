@@ -70,15 +70,15 @@ def judge(
             match = attrs.evolve(match, key=page.key)
         return Ruling(ranking.reason, match, ranking.same_key)
     if ranking.pending:
-        numbers = frozenset([int(records.numbers[row]) for row in ranking.pending])
-        return Ruling(ranking.reason, pending=numbers)
-    earlier = tuple([int(records.numbers[row]) for row in ranking.earlier])
+        page_ids = frozenset([int(records.page_ids[row]) for row in ranking.pending])
+        return Ruling(ranking.reason, pending=page_ids)
+    earlier = tuple([int(records.page_ids[row]) for row in ranking.earlier])
     supersedes = tuple(
         [_match(method, page, row, near, records, judged, addresses) for row in ranking.supersedes]
     )
     previous = None
     if ranking.earlier:
-        last = max(ranking.earlier, key=records.numbers.__getitem__)
+        last = max(ranking.earlier, key=records.page_ids.__getitem__)
         previous = _match(method, page, last, near, records, judged, addresses)
         previous = attrs.evolve(previous, key=page.key)
     return Ruling(
@@ -110,10 +110,10 @@ def _match(
     judged: Judgement,
     addresses: Mapping[int, str | None],
 ) -> Match:
-    number, own = int(records.numbers[row]), page.simhash
+    page_id, own = int(records.page_ids[row]), page.simhash
     return Match(
-        key=addresses.get(number),
-        number=number,
+        key=addresses.get(page_id),
+        number=page_id,
         similarity=float(judged.similarity[row]),
         jaccard=float(judged.jaccard[row]),
         distance=None if own is None else int.bit_count(int(records.content["simhash"][row]) ^ own),

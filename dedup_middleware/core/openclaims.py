@@ -37,14 +37,14 @@ class OpenClaims:
         if event is not None:
             event.set()
 
-    async def wait(self, numbers: AbstractSet[int], seconds: float) -> None:
+    async def wait(self, page_ids: AbstractSet[int], seconds: float) -> None:
         """Wait until the claim of one of these pages is settled in this process, or time is up.
 
-        :param numbers: page ids
+        :param page_ids: page ids
         """
         events = []
         for claim, event in self._claims.items():
-            if claim.number in numbers:
+            if claim.page_id in page_ids:
                 events.append(event or asyncio.Event())
                 self._claims[claim] = events[-1]
         if not events:

@@ -36,14 +36,14 @@ class Versions:
     replaced: bool
     count: Callable[[str, float], None]
 
-    async def give_way(self, claim: Claim, numbers: Sequence[int]) -> None:
+    async def give_way(self, claim: Claim, page_ids: Sequence[int]) -> None:
         """Forget what a page with a claim will replace, before the page goes on to storage.
 
-        :param numbers: page ids of the committed pages with its key
+        :param page_ids: page ids of the committed pages with its key
         :raises IndexUnavailableError: not done; the claim is released, as far as that is possible
         """
         try:
-            await self._forget(numbers)
+            await self._forget(page_ids)
         except BaseException:
             forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
@@ -58,16 +58,16 @@ class Versions:
         """
         if not self.replaced or is_content_key(page.key):
             return ()
-        numbers = await self.index.lookup(page.key_hash)
-        if not numbers:
+        page_ids = await self.index.lookup(page.key_hash)
+        if not page_ids:
             return ()
-        content = (await self.index.fetch(np.array(numbers, np.uint64))).content
+        content = (await self.index.fetch(np.array(page_ids, np.uint64))).content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
         same = (content["exact"] == np.uint64(page.exact)) & (content["size"] == page.size)
-        others = tuple(n for n, kept in zip(numbers, same.tolist(), strict=True) if not kept)
+        others = tuple(n for n, kept in zip(page_ids, same.tolist(), strict=True) if not kept)
         await self._forget(others)
         return others
 
-    async def _forget(self, numbers: Sequence[int]) -> None:
-        if self.replaced and numbers:
-            self.count("replaced", await self.index.forget(numbers))
+    async def _forget(self, page_ids: Sequence[int]) -> None:
+        if self.replaced and page_ids:
+            self.count("replaced", await self.index.forget(page_ids))

@@ -160,7 +160,7 @@ class Index(ReadableIndex):
         self._report_scanned(near.scanned)
         if not len(near):
             return Candidates(near)
-        best = most_met(near, most).numbers
+        best = most_met(near, most).page_ids
         pages = await self.fetch(best)
         names = await self.addresses(best.tolist())
         named = dict(zip(best.tolist(), names, strict=True))
@@ -178,14 +178,14 @@ class Index(ReadableIndex):
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
 
-    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are in the generation that expires next: a hit should enter them anew.
 
         Always False in an index without a window.
         """
-        return [False] * len(numbers)
+        return [False] * len(page_ids)
 
-    async def refresh(self, number: int, bucket_keys: Sequence[BucketKey]) -> bool:
+    async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.
 
         It gets a new page id; page record, address and payload are copied. The old id expires as
@@ -196,17 +196,17 @@ class Index(ReadableIndex):
             theirs
         :returns: False: it has expired or is not committed, or a page with its key is pending
         """
-        found = await self.fetch(np.array([number], np.uint64))
+        found = await self.fetch(np.array([page_id], np.uint64))
         if found.states[0] != State.COMMITTED:
             return False
-        (address,) = await self.addresses([number])
-        (payload,) = await self.payloads([number])
+        (address,) = await self.addresses([page_id])
+        (payload,) = await self.payloads([page_id])
         own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
         for _ in range(_REFRESH_TRIES):
             near = await self.read_buckets(places)
-            newest = await maintenance.newest_if_enterable(self, number, places, near)
+            newest = await maintenance.newest_if_enterable(self, page_id, places, near)
             if newest is None:
                 return False
             # A page that has come since blocks the claim, since its id is greater.
@@ -216,7 +216,7 @@ class Index(ReadableIndex):
         return False  # other pages keep coming: it expires, and its next copy is stored
 
     @abstractmethod
-    async def forget(self, numbers: Sequence[int]) -> int:
+    async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released: like pages may be stored again.
 
         :returns: how many of them were committed
@@ -239,9 +239,9 @@ class Index(ReadableIndex):
         """
         forgotten = 0
         chosen: list[int] = []
-        async for numbers, addresses in self.committed_addresses():
+        async for page_ids, addresses in self.committed_addresses():
             mask = [wanted(address.decode("utf-8", "replace")) for address in addresses]
-            chosen += numbers[np.array(mask, np.bool_)].tolist()
+            chosen += page_ids[np.array(mask, np.bool_)].tolist()
             if len(chosen) >= _FORGET:
                 forgotten += await self.forget(chosen)
                 chosen = []
@@ -257,16 +257,16 @@ class Index(ReadableIndex):
         forgotten = 0
         async for pages in self.pages():
             chosen = (pages.states == State.COMMITTED) & (pages.times >= since)
-            forgotten += await self.forget(pages.numbers[chosen & (pages.times < until)].tolist())
+            forgotten += await self.forget(pages.page_ids[chosen & (pages.times < until)].tolist())
         return forgotten
 
     async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
         """Numbers and addresses (UTF-8) of all committed pages that have one, many at a time."""
         async for pages in self.pages():
-            numbers = pages.numbers[pages.states == State.COMMITTED]
-            addresses = await self.addresses(numbers.tolist())
+            page_ids = pages.page_ids[pages.states == State.COMMITTED]
+            addresses = await self.addresses(page_ids.tolist())
             known = np.array([bool(address) for address in addresses], np.bool_)
-            yield numbers[known], [address.encode() for address in addresses if address]
+            yield page_ids[known], [address.encode() for address in addresses if address]
 
     async def lookup(self, key_hash: int) -> tuple[int, ...]:
         """Numbers of the committed pages with a key, ascending.
@@ -278,11 +278,11 @@ class Index(ReadableIndex):
     async def sample(self, count: int, seed: int = 0) -> PageRecords:
         """Committed pages drawn at random, all with the same chance, none twice.
 
-        A small share of a large index is drawn by number, without reading the rest.
+        A small share of a large index is drawn by page id, without reading the rest.
 
         :param count: how many; all, if there are no more
         :param seed: the same one draws the same pages from an index that has not changed
-        :returns: the pages by ascending number
+        :returns: the pages by ascending page id
         """
         return await maintenance.sample(self, count, seed)
 

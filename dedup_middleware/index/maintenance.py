@@ -22,7 +22,7 @@ from dedup_middleware.model.records import (
 
 
 class Living:
-    """Which page numbers up to ``last`` belong to a page that is pending or committed.
+    """Which page ids up to ``last`` belong to a page that is pending or committed.
 
     Numbers beyond it were given later; nothing is known of them, so their records are kept.
     """
@@ -33,20 +33,20 @@ class Living:
     def add(self, pages: PageRecords) -> bool:
         """Add pages; True if any of them is alive or beyond the last page id."""
         wanted = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
-        known = pages.numbers < np.uint64(len(self._alive))
-        self._alive[pages.numbers[known & wanted].astype(np.int64)] = True
+        known = pages.page_ids < np.uint64(len(self._alive))
+        self._alive[pages.page_ids[known & wanted].astype(np.int64)] = True
         return bool((wanted | ~known).any())
 
-    def without(self, numbers: Iterable[int]) -> list[int]:
-        """Those of some numbers whose pages are gone."""
-        every = np.fromiter(numbers, np.uint64)
+    def without(self, page_ids: Iterable[int]) -> list[int]:
+        """Those of some page ids whose pages are gone."""
+        every = np.fromiter(page_ids, np.uint64)
         gone: list[int] = every[~self.keep(every)].tolist()
         return gone
 
-    def keep(self, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of these numbers keep their records."""
-        known: NDArray[np.bool_] = numbers < np.uint64(len(self._alive))
-        kept: NDArray[np.bool_] = self._alive[np.where(known, numbers, 0).astype(np.int64)]
+    def keep(self, page_ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of these page ids keep their records."""
+        known: NDArray[np.bool_] = page_ids < np.uint64(len(self._alive))
+        kept: NDArray[np.bool_] = self._alive[np.where(known, page_ids, 0).astype(np.int64)]
         return np.logical_or(kept, ~known)
 
 
@@ -95,8 +95,8 @@ def compacted(buckets: Sequence[bytes | bytearray], living: Living, *, wide: boo
     return Compacted(changed.tolist(), data, removed[changed].tolist())
 
 
-_DRAWN = 1_000  # numbers asked for at once
-_RARE = 0.05  # share of numbers that belong to committed pages, below which all are read
+_DRAWN = 1_000  # page ids read at once
+_RARE = 0.05  # share of page ids that belong to committed pages, below which all are read
 
 
 async def lookup(index: ReadableIndex, key_hash: int) -> tuple[int, ...]:
@@ -105,13 +105,13 @@ async def lookup(index: ReadableIndex, key_hash: int) -> tuple[int, ...]:
 
     bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
     near = neighbours([bucket_key], await index.read_buckets([bucket_key]), 0)
-    found = await index.fetch(near.numbers)
+    found = await index.fetch(near.page_ids)
     same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
-    return tuple(found.numbers[same].tolist())
+    return tuple(found.page_ids[same].tolist())
 
 
 async def newest_if_enterable(
-    index: ReadableIndex, number: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
+    index: ReadableIndex, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
 ) -> int | None:
     """The newest page in some buckets, if a page may be entered anew; see :meth:`.Index.refresh`.
 
@@ -122,13 +122,13 @@ async def newest_if_enterable(
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
     near = neighbours(bucket_keys[:1], buckets[:1], 0)
-    found = await index.fetch(np.append(near.numbers, np.uint64(number)))
+    found = await index.fetch(np.append(near.page_ids, np.uint64(page_id)))
     same = found.content["key"] == found.content["key"][-1]
     pending = bool(np.any(same & (found.states == State.PENDING)))
     if found.states[-1] != State.COMMITTED or pending:
         return None
-    every = neighbours(bucket_keys, buckets, 0).numbers
-    return max(number, int(every[-1]) if len(every) else 0)
+    every = neighbours(bucket_keys, buckets, 0).page_ids
+    return max(page_id, int(every[-1]) if len(every) else 0)
 
 
 async def sample(index: ReadableIndex, count: int, seed: int) -> PageRecords:
@@ -138,25 +138,25 @@ async def sample(index: ReadableIndex, count: int, seed: int) -> PageRecords:
     """
     if count < 0:
         raise ValueError(f"count is {count}: ask for 0 pages or more")
-    numbers = await index.numbers()
+    page_ids = await index.page_ids()
     random = np.random.default_rng(seed)
-    # Drawing more than a quarter by number would ask for nearly every page, many of them twice.
-    if 4 * count < len(numbers):
-        drawn = await _drawn(index, count, numbers, random)
+    # Drawing more than a quarter by page id would read nearly every page, many of them twice.
+    if 4 * count < len(page_ids):
+        drawn = await _drawn(index, count, page_ids, random)
         if drawn is not None:
             return drawn
     return await _of_all(index, count, random)
 
 
 async def _drawn(
-    index: ReadableIndex, count: int, numbers: range, random: np.random.Generator
+    index: ReadableIndex, count: int, page_ids: range, random: np.random.Generator
 ) -> PageRecords | None:
-    """Pages by random numbers; None: too few of the numbers belong to committed pages."""
+    """Pages by random ids; None: too few of the ids belong to committed pages."""
     parts: list[PageRecords] = []
     seen = np.empty(0, np.uint64)
     hits = 0
     while hits < count:
-        asked = random.integers(numbers.start, numbers.stop, _DRAWN, np.uint64)
+        asked = random.integers(page_ids.start, page_ids.stop, _DRAWN, np.uint64)
         # The first of equal ones counts, so that the order of drawing decides who is cut off.
         asked = asked[np.sort(np.unique(asked, return_index=True)[1])]
         asked = asked[~np.isin(asked, seen)]
@@ -165,7 +165,7 @@ async def _drawn(
         found = chosen(found, found.states == State.COMMITTED)
         parts.append(found)
         hits += len(found)
-        if hits < count and (hits < _RARE * len(seen) or 2 * len(seen) > len(numbers)):
+        if hits < count and (hits < _RARE * len(seen) or 2 * len(seen) > len(page_ids)):
             return None
     return _sorted(joined(parts), count)
 
@@ -185,8 +185,8 @@ async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator)
 
 
 def _sorted(pages: PageRecords, count: int) -> PageRecords:
-    """The first pages, by ascending number."""
-    order = np.argsort(pages.numbers[:count], kind="stable")
+    """The first pages, by ascending page id."""
+    order = np.argsort(pages.page_ids[:count], kind="stable")
     return PageRecords(
-        pages.numbers[order], pages.content[order], pages.states[order], pages.times[order]
+        pages.page_ids[order], pages.content[order], pages.states[order], pages.times[order]
     )

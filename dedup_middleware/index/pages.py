@@ -24,7 +24,7 @@ from dedup_middleware.model.records import (
     BAND_RECORD,
     BAND_SUFFIX_BITS,
     CONTENT,
-    NUMBER_BITS,
+    PAGE_ID_BITS,
     SIMHASH_RECORD,
     SIMHASH_SUFFIX_BITS,
 )
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TABLE_SHIFT = 40  # bits of a bucket key below its table: 16 name the bucket, 24 are the suffix
 PACKED_KEY_BITS = TABLE_SHIFT + 8
 MOST_BUCKET_KEYS = 255  # of a page
-_NUMBER = NUMBER_BITS // 8
+_PAGE_ID = PAGE_ID_BITS // 8
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
 
@@ -243,7 +243,7 @@ class Records:
         return Records(self.buckets[start:stop], data, [cut - cuts[0] for cut in cuts], self.width)
 
 
-def records_of(pages: Pages, numbers: NDArray[np.uint64]) -> Iterator[Records]:
+def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
     """The records of pages, table by table.
 
     :param numbers: the number of each page
@@ -258,9 +258,9 @@ def records_of(pages: Pages, numbers: NDArray[np.uint64]) -> Iterator[Records]:
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         raw = np.empty((len(bucket_keys), width), np.uint8)
-        raw[:, :_NUMBER] = _bytes(numbers[rows])[:, :_NUMBER]
+        raw[:, :_PAGE_ID] = _bytes(page_ids[rows])[:, :_PAGE_ID]
         suffixes = _bytes(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
-        raw[:, _NUMBER:] = suffixes[:, : width - _NUMBER]
+        raw[:, _PAGE_ID:] = suffixes[:, : width - _PAGE_ID]
         firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
         yield Records(
             (prefixes[firsts].astype(np.int64) | table << 16).tolist(),
@@ -316,14 +316,14 @@ class Steps(ABC):
 
     @abstractmethod
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        """Enter the rows of pages as RELEASED; returns their numbers."""
+        """Enter the rows of pages as RELEASED; returns their ids."""
 
     @abstractmethod
     async def add(self, records: Records) -> None:
         """Add records to their buckets."""
 
     @abstractmethod
-    async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+    async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages COMMITTED, at the times given (0: now)."""
 
     @abstractmethod
@@ -339,14 +339,14 @@ async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
 
 
 async def _load_block(pages: Pages, steps: Steps) -> None:
-    numbers = np.empty(len(pages), np.uint64)
+    page_ids = np.empty(len(pages), np.uint64)
     at = 0
     while at < len(pages):
         began, size = time.perf_counter(), steps.pages.size
-        numbers[at : at + size] = await steps.enter(pages.part(at, at + size))
+        page_ids[at : at + size] = await steps.enter(pages.part(at, at + size))
         steps.pages.took(time.perf_counter() - began)
         at += size
-    for records in records_of(pages, numbers):
+    for records in records_of(pages, page_ids):
         at = 0
         while at < len(records):
             began, size = time.perf_counter(), steps.buckets.size
@@ -356,7 +356,7 @@ async def _load_block(pages: Pages, steps: Steps) -> None:
     at = 0
     while at < len(pages):
         began, size = time.perf_counter(), steps.pages.size
-        await steps.commit(numbers[at : at + size], pages.times[at : at + size])
+        await steps.commit(page_ids[at : at + size], pages.times[at : at + size])
         steps.pages.took(time.perf_counter() - began)
         at += size
     await steps.end()

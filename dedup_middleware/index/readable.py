@@ -46,15 +46,15 @@ class ReadableIndex(ABC):
         """
 
     @abstractmethod
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
 
     @abstractmethod
-    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
 
     @abstractmethod
-    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class ReadableIndex(ABC):
 
     @abstractmethod
     def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages by ascending number, many at a time; numbers that are FREE are left out."""
+        """All pages by ascending page id, many at a time; ids that are FREE are left out."""
 
     @abstractmethod
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
@@ -77,8 +77,8 @@ class ReadableIndex(ABC):
         """
 
     @abstractmethod
-    async def numbers(self) -> range:
-        """Page numbers that may exist: none below, none beyond."""
+    async def page_ids(self) -> range:
+        """Page ids that may exist: none below, none beyond."""
 
     @abstractmethod
     async def stats(self) -> IndexStats:

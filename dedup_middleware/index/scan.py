@@ -22,12 +22,12 @@ from dedup_middleware.model.buckets import (
     BucketKey,
     Neighbours,
 )
-from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
+from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
-_MASK = np.uint64(NUMBER_MASK)
-_SHIFT = np.uint64(NUMBER_BITS)
+_MASK = np.uint64(PAGE_ID_MASK)
+_SHIFT = np.uint64(PAGE_ID_BITS)
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
 _SIMHASH = np.uint64(SIMHASH_RECORD)
@@ -72,22 +72,22 @@ def neighbours(
     if not parts:
         return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     words = np.frombuffer(b"".join(parts), np.uint64)
-    numbers = np.empty(len(words), np.uint64)
+    page_ids = np.empty(len(words), np.uint64)
     tables = np.empty(len(words), np.int64)
     found = _scan(
-        words, np.array(rows, np.int64).ravel(), _words(suffixes), distance, numbers, tables
+        words, np.array(rows, np.int64).ravel(), _words(suffixes), distance, page_ids, tables
     )
     if found == 0:
         return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     if found <= _FEW:
         masks: dict[int, int] = {}
-        for number, table in zip(numbers[:found].tolist(), tables[:found].tolist(), strict=True):
-            masks[number] = masks.get(number, 0) | 1 << table
+        for page_id, table in zip(page_ids[:found].tolist(), tables[:found].tolist(), strict=True):
+            masks[page_id] = masks.get(page_id, 0) | 1 << table
         unique = sorted(masks)
         return Neighbours(
             _words(unique), _words([masks[n] for n in unique]), corrupt, full, scanned
         )
-    known, inverse = np.unique(numbers[:found], return_inverse=True)
+    known, inverse = np.unique(page_ids[:found], return_inverse=True)
     union = np.zeros(len(known), np.uint64)
     np.bitwise_or.at(union, inverse, np.uint64(1) << tables[:found].astype(np.uint64))
     return Neighbours(known, union, corrupt, full, scanned)
@@ -98,7 +98,7 @@ def _words(values: list[int]) -> NDArray[np.uint64]:
 
 
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
-def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, numbers: Any, tables: Any) -> Any:
+def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, page_ids: Any, tables: Any) -> Any:
     found, bound = 0, np.uint64(distance)
     at = np.uint64(0)
     for i in range(len(suffixes)):
@@ -111,7 +111,7 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, numbers: Any, tab
                 near = nearest_records(words, byte, np.uint64(count - first), suffix, bound)
                 while near:
                     record = byte + trailing_zeros(near) * _SIMHASH
-                    numbers[found] = load_word(words, record) & _MASK
+                    page_ids[found] = load_word(words, record) & _MASK
                     tables[found] = table
                     found += 1
                     near &= near - _ONE
@@ -121,7 +121,7 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, numbers: Any, tab
             for j in range(count):
                 word = words[at + np.uint64(j)]
                 if word >> _SHIFT == suffix:
-                    numbers[found] = word & _MASK
+                    page_ids[found] = word & _MASK
                     tables[found] = table
                     found += 1
             if _FIRST_ANCHOR <= table <= _LAST_ANCHOR and found - first >= COMMON_ANCHOR:
@@ -133,13 +133,13 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, numbers: Any, tab
 class ScanHits(NamedTuple):
     """Candidates of some pages.
 
-    Of page i, ``numbers`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
+    Of page i, ``page_ids`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
     them that have a band record there have a row: from ``row_starts[i]`` on, ascending too, ``met``
-    are their numbers and ``rows`` says where their rows are among those of all pages.
+    are their ids and ``rows`` says where their rows are among those of all pages.
     ``scanned`` SimHash records were compared.
     """
 
-    numbers: NDArray[np.uint64]
+    page_ids: NDArray[np.uint64]
     tables: NDArray[np.uint64]
     starts: list[int]
     met: NDArray[np.uint64]
@@ -160,7 +160,7 @@ def scan_answers(
 ) -> ScanHits:
     """Gather the candidates of some pages from a reply of ``propose.lua``.
 
-    :param own: of every page its number, 0 if it was not claimed
+    :param own: of every page its id, 0 if it was not claimed
     :param wide: bytes of the SimHash buckets of all pages
     :param suffixes: of every SimHash bucket the suffix searched for, and its table as one bit
     :param simhash_counts: of every page the number of its SimHash buckets
@@ -175,7 +175,7 @@ def scan_answers(
     met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
     room = len(data) // SIMHASH_RECORD + len(raw) // PLACE
     found = np.empty((5, room), np.uint64)
-    numbers, masks, met = found[0], found[1], found[2]
+    page_ids, masks, met = found[0], found[1], found[2]
     marks, rows = found[3].view(np.int64), found[4].view(np.int64)
     starts, row_starts = np.zeros((2, len(own) + 1), np.int64)
     scanned = _gather(
@@ -189,7 +189,7 @@ def scan_answers(
         tables,
         counts,
         distance,
-        numbers,
+        page_ids,
         masks,
         marks,
         starts,
@@ -197,27 +197,27 @@ def scan_answers(
         rows,
         row_starts,
     )
-    return ScanHits(numbers, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
+    return ScanHits(page_ids, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
 
 
 @subkernel
 def _enter(
-    numbers: Any, masks: Any, marks: Any, first: Any, end: Any, number: Any, bit: Any
+    page_ids: Any, masks: Any, marks: Any, first: Any, end: Any, page_id: Any, bit: Any
 ) -> Any:
     """Enter that a page was met in a table, in ascending order; returns where."""
     at, beyond = first, end
     while at < beyond:
         middle = (at + beyond) >> 1
-        if numbers[middle] < number:
+        if page_ids[middle] < page_id:
             at = middle + 1
         else:
             beyond = middle
-    if at < end and numbers[at] == number:
+    if at < end and page_ids[at] == page_id:
         masks[at] |= bit
         return at
     for i in range(end, at, -1):
-        numbers[i], masks[i], marks[i] = numbers[i - 1], masks[i - 1], marks[i - 1]
-    numbers[at], masks[at], marks[at] = number, bit, _NEW
+        page_ids[i], masks[i], marks[i] = page_ids[i - 1], masks[i - 1], marks[i - 1]
+    page_ids[at], masks[at], marks[at] = page_id, bit, _NEW
     return at
 
 
@@ -251,7 +251,7 @@ def _gather(
     tables: Any,
     counts: Any,
     distance: Any,
-    numbers: Any,
+    page_ids: Any,
     masks: Any,
     marks: Any,
     starts: Any,
@@ -269,14 +269,14 @@ def _gather(
         first = end
         mine = own[page]
         for _ in range(met_counts[page]):
-            number = np.uint64(0)
+            page_id = np.uint64(0)
             for i in range(PLACE - 2, -1, -1):
-                number = number << _EIGHT | np.uint64(raw[place + i])
+                page_id = page_id << _EIGHT | np.uint64(raw[place + i])
             mark = np.int64(raw[place + PLACE - 1])
             bit = np.uint64(0)  # of a page that was requested, not met
             if mark > 0:
                 bit = tables[bucket_key + mark - 1]
-            at = _enter(numbers, masks, marks, first, end, number, bit)
+            at = _enter(page_ids, masks, marks, first, end, page_id, bit)
             if marks[at] == _NEW:
                 marks[at] = row
                 row += 1
@@ -289,11 +289,11 @@ def _gather(
             while left > 0:
                 near = nearest_records(data, start, np.uint64(left), suffix, bound)
                 while near:
-                    number = load_word(data, start + trailing_zeros(near) * _SIMHASH) & _MASK
+                    page_id = load_word(data, start + trailing_zeros(near) * _SIMHASH) & _MASK
                     near &= near - _ONE
                     # A repeated call meets its own record and later ones.
-                    if mine == 0 or number < mine:
-                        at = _enter(numbers, masks, marks, first, end, number, bit)
+                    if mine == 0 or page_id < mine:
+                        at = _enter(page_ids, masks, marks, first, end, page_id, bit)
                         if marks[at] == _NEW:
                             marks[at] = _NO_ROW
                             end += 1
@@ -305,7 +305,7 @@ def _gather(
         starts[page + 1] = end
         for i in range(first, end):
             if marks[i] >= 0:
-                met[last_row], rows[last_row] = numbers[i], marks[i]
+                met[last_row], rows[last_row] = page_ids[i], marks[i]
                 last_row += 1
         row_starts[page + 1] = last_row
     return scanned

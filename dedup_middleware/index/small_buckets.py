@@ -25,8 +25,8 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.records import (
     BAND_RECORD,
     BAND_SUFFIX_BITS,
-    NUMBER_BITS,
-    NUMBER_MASK,
+    PAGE_ID_BITS,
+    PAGE_ID_MASK,
     SIMHASH_RECORD,
 )
 
@@ -34,7 +34,7 @@ _FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
 _BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
-_NUMBER = NUMBER_BITS // 8
+_PAGE_ID = PAGE_ID_BITS // 8
 _SUFFIX = BAND_SUFFIX_BITS // 8
 _MANY = 64  # neighbours from which on the kernel finds them faster
 _FEW = (
@@ -60,7 +60,7 @@ def unknown_neighbours(
     masks: dict[int, int] = {}
     wide: list[tuple[int, bytes]] = []  # place of the bucket key, bucket
     size = full = corrupt = scanned = 0
-    buckets, suffixes = BucketKeys.of(bucket_keys).numbers()
+    buckets, suffixes = BucketKeys.of(bucket_keys).columns()
     for i, generations in enumerate(held):
         bucket = buckets[i]
         for raw in generations:
@@ -82,8 +82,8 @@ def unknown_neighbours(
         found = _scanned([(bucket_keys[i], raw) for i, raw in wide], distance)
         corrupt += found.corrupt
         scanned = found.scanned
-        for number, tables in zip(found.numbers.tolist(), found.tables.tolist(), strict=True):
-            masks[number] = masks.get(number, 0) | tables
+        for page_id, tables in zip(found.page_ids.tolist(), found.tables.tolist(), strict=True):
+            masks[page_id] = masks.get(page_id, 0) | tables
     else:
         for i, raw in wide:
             corrupt += len(raw) % SIMHASH_RECORD
@@ -92,10 +92,10 @@ def unknown_neighbours(
         masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
     if not (masks or full or corrupt or scanned):
         return NO_NEIGHBOURS, False
-    numbers = sorted(masks)
-    tables = [masks[number] for number in numbers]
+    page_ids = sorted(masks)
+    tables = [masks[page_id] for page_id in page_ids]
     near = Neighbours(
-        np.array(numbers, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
+        np.array(page_ids, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
     )
     return near, any([mask & NON_SIMHASH_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
@@ -105,9 +105,9 @@ def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
     if not _FIRST_ANCHOR <= bucket < _BEHIND_ANCHORS:
         return False
     wanted, pages = suffix.to_bytes(_SUFFIX, "little"), 0
-    place = raw.find(wanted, _NUMBER)
+    place = raw.find(wanted, _PAGE_ID)
     while place >= 0 and pages < COMMON_ANCHOR:
-        pages += place % BAND_RECORD == _NUMBER
+        pages += place % BAND_RECORD == _PAGE_ID
         place = raw.find(wanted, place + 1)
     return pages >= COMMON_ANCHOR
 
@@ -115,11 +115,11 @@ def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
 def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> None:
     """Add the pages of a bucket whose record has this suffix; of many not all."""
     wanted = suffix.to_bytes(_SUFFIX, "little")
-    place = raw.find(wanted, _NUMBER)
+    place = raw.find(wanted, _PAGE_ID)
     while place >= 0 and len(masks) <= _MANY:
-        if place % BAND_RECORD == _NUMBER:
-            number = int.from_bytes(raw[place - _NUMBER : place], "little")
-            masks[number] = masks.get(number, 0) | table
+        if place % BAND_RECORD == _PAGE_ID:
+            page_id = int.from_bytes(raw[place - _PAGE_ID : place], "little")
+            masks[page_id] = masks.get(page_id, 0) | table
         place = raw.find(wanted, place + 1)
 
 
@@ -127,9 +127,9 @@ def _add_near(table: int, suffix: int, raw: bytes, distance: int, masks: dict[in
     """Add the pages of a SimHash bucket within a distance."""
     for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
         record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
-        if int.bit_count(record >> NUMBER_BITS ^ suffix) <= distance:
-            number = record & NUMBER_MASK
-            masks[number] = masks.get(number, 0) | table
+        if int.bit_count(record >> PAGE_ID_BITS ^ suffix) <= distance:
+            page_id = record & PAGE_ID_MASK
+            masks[page_id] = masks.get(page_id, 0) | table
 
 
 def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbours:
@@ -140,7 +140,7 @@ def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbou
 
 def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:
     """The candidates that are not known."""
-    keep = near.numbers > np.uint64(upto)
+    keep = near.page_ids > np.uint64(upto)
     if known:
-        keep &= ~np.isin(near.numbers, np.fromiter(known, np.uint64, len(known)))
-    return Neighbours(near.numbers[keep], near.tables[keep], near.corrupt, near.full, near.scanned)
+        keep &= ~np.isin(near.page_ids, np.fromiter(known, np.uint64, len(known)))
+    return Neighbours(near.page_ids[keep], near.tables[keep], near.corrupt, near.full, near.scanned)

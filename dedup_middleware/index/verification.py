@@ -90,11 +90,11 @@ class Verification:
 
 
 class _Pages:
-    """What is known of every page number up to the last one at the beginning."""
+    """What is known of every page id up to the last one at the beginning."""
 
-    def __init__(self, numbers: range) -> None:
-        self.first = numbers.start
-        size = len(numbers)
+    def __init__(self, page_ids: range) -> None:
+        self.first = page_ids.start
+        size = len(page_ids)
         self.states = np.zeros(size, np.uint8)
         self.simhashes = np.zeros(size, np.uint64)
         self.keys = np.zeros(size, np.uint64)
@@ -102,7 +102,7 @@ class _Pages:
         self.highest = 0  # page id that a record names
 
     def add(self, pages: PageRecords) -> None:
-        rows = pages.numbers.astype(np.int64) - self.first
+        rows = pages.page_ids.astype(np.int64) - self.first
         known = (rows >= 0) & (rows < len(self.states))
         rows = rows[known]
         self.states[rows] = pages.states[known]
@@ -117,7 +117,7 @@ async def verify(index: ReadableIndex, progress: Progress | None) -> Verificatio
     """See :meth:`.Index.verify`. Takes 25 bytes of memory a page."""
     report = progress or (lambda _what, _done: None)
     before = await index.stats()
-    pages = _Pages(await index.numbers())
+    pages = _Pages(await index.page_ids())
     done = 0
     async for part in index.pages():
         pages.add(part)
@@ -151,7 +151,7 @@ async def verify(index: ReadableIndex, progress: Progress | None) -> Verificatio
         # While others write, a counter may be anywhere between its two values.
         if not low <= found <= high and not (written and low != high):
             counters.append(f"{name}: the counter says {high}, there are {found}")
-    last = (await index.numbers()).stop - 1  # others may have added pages
+    last = (await index.page_ids()).stop - 1  # others may have added pages
     if pages.highest > last:
         # A page of such a record is not seen, or its id would be given again.
         counters.append(f"page ids: the counter says {last}, records name {pages.highest}")
@@ -218,11 +218,11 @@ def _check(
         ends = (lengths - junk).tolist()
         held = [raw[:end] for raw, end in zip(held, ends, strict=True)]
     raw = b"".join(held)
-    numbers, suffixes = page_ids_of(raw, width), suffixes_of(raw, width)
+    page_ids, suffixes = page_ids_of(raw, width), suffixes_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))
     prefixes = np.repeat(names & np.uint64(0xFFFF), lengths // width)
-    pages.highest = max(pages.highest, int(numbers.max(initial=0)))
-    rows = numbers.astype(np.int64) - pages.first
+    pages.highest = max(pages.highest, int(page_ids.max(initial=0)))
+    rows = page_ids.astype(np.int64) - pages.first
     known = rows < len(pages.states)  # others came in after the beginning
     early = int(np.count_nonzero(rows < 0))
     known &= rows >= 0
@@ -243,7 +243,7 @@ def _check(
     checks[table] = attrs.evolve(
         check,
         buckets=check.buckets + len(buckets),
-        records=check.records + len(numbers),
+        records=check.records + len(page_ids),
         gone=check.gone + int(np.count_nonzero(states == State.RELEASED)) + early,
         unknown=check.unknown + int(np.count_nonzero(free)),
         misplaced=check.misplaced + int(np.count_nonzero(alive & ~right)),

@@ -362,7 +362,7 @@ def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
         return None
     return Kept(
         key=verdict.key,
-        number=verdict.claim.number,
+        number=verdict.claim.page_id,
         by_number=is_content_key(verdict.key) or not options.keep_address,
         title=document.title,
         text=document.text,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dedup_middleware.model.records import (
     BAND_RECORD,
     BAND_SUFFIX_BITS,
-    NUMBER_BITS,
+    PAGE_ID_BITS,
     SIMHASH_RECORD,
     SIMHASH_SUFFIX_BITS,
 )
@@ -87,7 +87,7 @@ class BucketKeys(Sequence[BucketKey]):
             np.array([n for one in bucket_keys for n in (one.bucket, one.suffix)], np.uint64)
         )
 
-    def numbers(self) -> tuple[list[int], list[int]]:
+    def columns(self) -> tuple[list[int], list[int]]:
         """Their buckets and their suffixes, for loops that need no objects."""
         words = self.words.tolist()
         return words[::2], words[1::2]
@@ -107,8 +107,8 @@ class BucketKeys(Sequence[BucketKey]):
 
     def _as_objects(self) -> tuple[BucketKey, ...]:
         if self._objects is None:
-            numbers = iter(self.words.tolist())
-            self._objects = tuple(map(BucketKey, numbers, numbers))
+            values = iter(self.words.tolist())
+            self._objects = tuple(map(BucketKey, values, values))
         return self._objects
 
     def __eq__(self, other: object) -> bool:
@@ -180,14 +180,14 @@ def table_name(table: int) -> str:
 class Neighbours:
     """Page ids found in the buckets of a page, ascending, and for each its tables (bit mask)."""
 
-    numbers: NDArray[np.uint64]
+    page_ids: NDArray[np.uint64]
     tables: NDArray[np.uint64]
     corrupt: int = 0  # bytes that are no whole record
     full: int = 0  # buckets that take no more records
     scanned: int = 0  # SimHash records that the Hamming kernel compared
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.page_ids)
 
 
 NO_NEIGHBOURS = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
@@ -205,9 +205,9 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     if len(near) <= most:
         return near
     others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
-    order = np.lexsort((near.numbers, -np.bitwise_count(near.tables).astype(np.int64), others))
+    order = np.lexsort((near.page_ids, -np.bitwise_count(near.tables).astype(np.int64), others))
     best = np.sort(order[:most])
-    return Neighbours(near.numbers[best], near.tables[best], near.corrupt, near.full, near.scanned)
+    return Neighbours(near.page_ids[best], near.tables[best], near.corrupt, near.full, near.scanned)
 
 
 # A bucket takes no more records beyond this many bytes: 95,325 SimHash records, what honest pages
@@ -226,15 +226,15 @@ _FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
 _BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 
 
-def record(bucket_key: BucketKey, number: int) -> bytes:
-    """The record of page ``number`` in the bucket of a key."""
-    return record_of(bucket_key.bucket, bucket_key.suffix, number)
+def record(bucket_key: BucketKey, page_id: int) -> bytes:
+    """The record of page ``page_id`` in the bucket of a key."""
+    return record_of(bucket_key.bucket, bucket_key.suffix, page_id)
 
 
-def record_of(bucket: int, suffix: int, number: int) -> bytes:
+def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     """The same for a bucket key given as two numbers."""
     wide = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
-    return (suffix << NUMBER_BITS | number).to_bytes(
+    return (suffix << PAGE_ID_BITS | page_id).to_bytes(
         SIMHASH_RECORD if wide else BAND_RECORD, "little"
     )
 

@@ -15,7 +15,7 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
 )
-from dedup_middleware.model.records import NO_PAGES, NUMBER_MASK, PageRecords, State
+from dedup_middleware.model.records import NO_PAGES, PAGE_ID_MASK, PageRecords, State
 
 MOST_KNOWN = 4096  # pages that one proposal can name
 
@@ -51,10 +51,10 @@ class Entry:
 
 @attrs.frozen
 class Claim:
-    """A page's number, on lease until it is committed or released."""
+    """A page's id, on lease until it is committed or released."""
 
-    number: int
-    token: int  # distinguishes this claim from any other one of the same number
+    page_id: int
+    token: int  # distinguishes this claim from any other one of the same id
 
 
 @attrs.frozen(eq=False)
@@ -79,8 +79,8 @@ class Candidates:
     def missing(self) -> NDArray[np.uint64]:
         """Ids of candidates without a page record, ascending."""
         if len(self.pages) == len(self.near):
-            return self.near.numbers[:0]
-        return np.setdiff1d(self.near.numbers, self.pages.numbers, assume_unique=True)
+            return self.near.page_ids[:0]
+        return np.setdiff1d(self.near.page_ids, self.pages.page_ids, assume_unique=True)
 
 
 NO_CANDIDATES = Candidates()
@@ -112,7 +112,7 @@ class Known:
     """
 
     pages: PageRecords = NO_PAGES
-    wanted: NDArray[np.uint64] = NO_PAGES.numbers
+    wanted: NDArray[np.uint64] = NO_PAGES.page_ids
     upto: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -133,13 +133,13 @@ class Known:
         gone = (self.pages.states == State.RELEASED) | (self.pages.states == State.FREE)
         alive = (now.states == State.PENDING) | (now.states == State.COMMITTED)
         same = np.where(gone, ~alive, now.content == self.pages.content)
-        return np.sort(self.pages.numbers[same])
+        return np.sort(self.pages.page_ids[same])
 
 
 NOTHING_KNOWN = Known()
 
 
-EVERYTHING = Known(upto=NUMBER_MASK)  # the claim of a page that is entered whatever is stored
+EVERYTHING = Known(upto=PAGE_ID_MASK)  # the claim of a page that is entered whatever is stored
 
 
 @attrs.frozen(eq=False)

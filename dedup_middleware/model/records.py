@@ -22,13 +22,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-NUMBER_BITS = 40
-NUMBER_MASK = (1 << NUMBER_BITS) - 1
+PAGE_ID_BITS = 40
+PAGE_ID_MASK = (1 << PAGE_ID_BITS) - 1
 BAND_SUFFIX_BITS = 24
 SIMHASH_SUFFIX_BITS = 48
-SIMHASH_RECORD = (NUMBER_BITS + SIMHASH_SUFFIX_BITS) // 8
-BAND_RECORD = (NUMBER_BITS + BAND_SUFFIX_BITS) // 8
-_NUMBER = NUMBER_BITS // 8
+SIMHASH_RECORD = (PAGE_ID_BITS + SIMHASH_SUFFIX_BITS) // 8
+BAND_RECORD = (PAGE_ID_BITS + BAND_SUFFIX_BITS) // 8
+_NUMBER = PAGE_ID_BITS // 8
 
 
 class State(IntEnum):
@@ -66,17 +66,17 @@ class PageRecords:
     0 for one that is not.
     """
 
-    numbers: NDArray[np.uint64]
+    page_ids: NDArray[np.uint64]
     content: NDArray[np.void]
     states: NDArray[np.uint8]
     times: NDArray[np.uint32] = attrs.field()
 
     @times.default
     def _no_times(self) -> NDArray[np.uint32]:
-        return np.zeros(len(self.numbers), np.uint32)
+        return np.zeros(len(self.page_ids), np.uint32)
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.page_ids)
 
 
 NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
@@ -85,14 +85,14 @@ NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0,
 def chosen(pages: PageRecords, which: NDArray[np.bool_]) -> PageRecords:
     """Some of the pages, by a mask."""
     return PageRecords(
-        pages.numbers[which], pages.content[which], pages.states[which], pages.times[which]
+        pages.page_ids[which], pages.content[which], pages.states[which], pages.times[which]
     )
 
 
 def joined(parts: Sequence[PageRecords]) -> PageRecords:
     """Some pages behind others."""
     return PageRecords(
-        np.concatenate([np.empty(0, np.uint64), *(part.numbers for part in parts)]),
+        np.concatenate([np.empty(0, np.uint64), *(part.page_ids for part in parts)]),
         np.concatenate([np.empty(0, CONTENT), *(part.content for part in parts)]),
         np.concatenate([np.empty(0, np.uint8), *(part.states for part in parts)]),
         np.concatenate([np.empty(0, np.uint32), *(part.times for part in parts)]),
@@ -130,7 +130,7 @@ def joined_records(generations: Sequence[bytes], width: int) -> bytes:
 
 
 def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Page numbers of the records in a bucket; bytes behind the last whole record are left out.
+    """Page ids of the records in a bucket; bytes behind the last whole record are left out.
 
     >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)

@@ -63,7 +63,7 @@ async def tell_contents(index: Index, options: Options, settings: BaseSettings) 
 
 async def _newest(index: Index) -> str | None:
     """Day on which the newest page was stored; None: it is not among the last page ids."""
-    numbers = await index.numbers()
+    numbers = await index.page_ids()
     last = np.arange(max(numbers.start, numbers.stop - _NEWEST), numbers.stop, dtype=np.uint64)
     pages = await index.fetch(last)
     times = pages.times[pages.states == State.COMMITTED]

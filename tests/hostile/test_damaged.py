@@ -102,7 +102,7 @@ async def test_page_number_that_was_never_given(number: int, tmp_path: Path) -> 
         with closing(sqlite3.connect(path, timeout=30)) as database, database:
             database.execute("UPDATE page SET number = ? WHERE number = 2", (number,))
         await tell_contents(index, options, Settings())
-        assert await index.numbers() == range(1, 2)
+        assert await index.page_ids() == range(1, 2)
         await index.verify()
 
 
@@ -127,10 +127,10 @@ def write_stamp(server: RedisServer, verdict: Verdict, stamp: int) -> None:
     assert verdict.claim is not None
     fields = choose_method(Options(index_url="memory:")).fields
     layout = RowLayout(RecordLayout(fields))
-    row = verdict.claim.number % layout.rows * layout.row.itemsize
+    row = verdict.claim.page_id % layout.rows * layout.row.itemsize
     assert layout.row.fields is not None
     offset = row + layout.row.fields["stamp"][1]
-    chunk = b"{dedup}s" + (verdict.claim.number // layout.rows).to_bytes(4, "little")
+    chunk = b"{dedup}s" + (verdict.claim.page_id // layout.rows).to_bytes(4, "little")
     with server.client() as client:
         client.setrange(chunk, offset, stamp.to_bytes(4, "little"))
 

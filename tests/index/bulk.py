@@ -48,7 +48,7 @@ async def stored(index: Index, entry: Entry) -> int:
     """Number of a page that is claimed and committed."""
     claim = await entered(index, entry, LEASE)
     assert await index.commit(claim)
-    return claim.number
+    return claim.page_id
 
 
 async def all_buckets(index: Index) -> dict[int, bytes]:

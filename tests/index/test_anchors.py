@@ -46,8 +46,8 @@ async def test_an_anchor_finds_a_page_and_its_evidence(index: Index) -> None:
     stored = await store(index, entry(1, (5 << 60, 7 << 50), b"evidence of 1"))
     made = await index.propose(entry(2, (9 << 60, 7 << 50), b"of 2"), 3, 60.0)
     assert isinstance(made, Candidates)
-    number = stored.claim.number
-    assert made.near.numbers.tolist() == [number]
+    number = stored.claim.page_id
+    assert made.near.page_ids.tolist() == [number]
     assert made.near.tables.tolist() == [1 << ANCHOR_TABLES[0]]
     assert made.addresses == {number: "https://a/1"}
     assert made.payloads == {number: b"evidence of 1"}

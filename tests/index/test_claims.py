@@ -21,7 +21,7 @@ async def test_claim_writes_one_record_per_bucket_key(index: Index) -> None:
     """A claim appends suffix and page id to the bucket of each of its bucket keys."""
     claim = await claimed(index)
     data = await index.read_buckets(BUCKET_KEYS)
-    number = claim.number
+    number = claim.page_id
     for bucket_key, raw in zip(BUCKET_KEYS, data, strict=True):
         suffix = bucket_key.suffix.to_bytes(6 if bucket_key.is_simhash else 3, "little")
         assert raw == number.to_bytes(5, "little") + suffix
@@ -30,14 +30,14 @@ async def test_claim_writes_one_record_per_bucket_key(index: Index) -> None:
 async def test_life_of_a_stored_page(index: Index) -> None:
     """A page is pending after its claim, committed after its commit, and counted then."""
     claim = await claimed(index, size=123, address="https://a/1")
-    assert await states(index, claim.number) == [State.PENDING]
+    assert await states(index, claim.page_id) == [State.PENDING]
     assert await index.count() == 0
     assert await index.commit(claim)
-    found = await index.fetch(np.array([claim.number], np.uint64))
+    found = await index.fetch(np.array([claim.page_id], np.uint64))
     assert found.states.tolist() == [State.COMMITTED]
     assert found.content.tobytes() == entry(BUCKET_KEYS, size=123).content
     assert await index.count() == 1
-    assert await index.addresses([claim.number]) == ["https://a/1"]
+    assert await index.addresses([claim.page_id]) == ["https://a/1"]
 
 
 async def test_second_commit_or_release_finds_nothing(index: Index) -> None:
@@ -47,7 +47,7 @@ async def test_second_commit_or_release_finds_nothing(index: Index) -> None:
     assert not await index.commit(claim)
     assert not await index.release(claim)
     assert await index.renew([claim], LEASE) == [False]
-    assert await states(index, claim.number) == [State.COMMITTED]
+    assert await states(index, claim.page_id) == [State.COMMITTED]
     assert await index.count() == 1
 
 
@@ -55,7 +55,7 @@ async def test_released_page_stays_released(index: Index) -> None:
     """A released claim can't be committed any more, and its page reads as released."""
     claim = await claimed(index)
     assert await index.release(claim)
-    assert await states(index, claim.number) == [State.RELEASED]
+    assert await states(index, claim.page_id) == [State.RELEASED]
     assert not await index.commit(claim)
     assert not await index.release(claim)
     assert await index.count() == 0
@@ -65,30 +65,30 @@ async def test_released_page_stays_released(index: Index) -> None:
 async def test_only_the_claimant_ends_a_claim(index: Index, operation: str) -> None:
     """A claim of the same number with another token ends or extends nothing."""
     claim = await claimed(index)
-    false = Claim(claim.number, claim.token ^ 1)
+    false = Claim(claim.page_id, claim.token ^ 1)
     if operation == "renew":
         assert await index.renew([false], LEASE) == [False]
     else:
         assert not await getattr(index, operation)(false)
-    assert await states(index, claim.number) == [State.PENDING]
+    assert await states(index, claim.page_id) == [State.PENDING]
     assert await index.commit(claim)
 
 
 async def test_renewing_with_another_token_extends_nothing(harness: Harness, index: Index) -> None:
     """A heartbeat of somebody else's claim does not let it live on."""
     claim = await claimed(index)
-    assert await index.renew([Claim(claim.number, claim.token ^ 1)], 10 * LEASE) == [False]
+    assert await index.renew([Claim(claim.page_id, claim.token ^ 1)], 10 * LEASE) == [False]
     harness.advance(LEASE + 1)
-    assert await states(index, claim.number) == [State.RELEASED]
+    assert await states(index, claim.page_id) == [State.RELEASED]
 
 
 async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
     """A page whose lease ran out reads as released; it can't be committed or renewed again."""
     claim = await claimed(index)
     harness.advance(LEASE + 1)
-    assert await states(index, claim.number) == [State.RELEASED]
+    assert await states(index, claim.page_id) == [State.RELEASED]
     harness.advance(-LEASE)
-    assert await states(index, claim.number) == [State.RELEASED]
+    assert await states(index, claim.page_id) == [State.RELEASED]
     assert await index.renew([claim], LEASE) == [False]
     assert not await index.commit(claim)
     assert not await index.release(claim)
@@ -106,7 +106,7 @@ async def test_late_call_is_refused_even_unseen(
         assert await index.renew([claim], LEASE) == [False]
     else:
         assert not await getattr(index, operation)(claim)
-    assert await states(index, claim.number) == [State.RELEASED]
+    assert await states(index, claim.page_id) == [State.RELEASED]
 
 
 async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> None:
@@ -117,7 +117,7 @@ async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> Non
     harness.advance(LEASE * 0.7)
     assert await index.renew([first, second], LEASE) == [True, False]
     harness.advance(LEASE * 0.7)
-    assert await states(index, first.number) == [State.PENDING]
+    assert await states(index, first.page_id) == [State.PENDING]
     assert await index.commit(first)
     assert await index.renew([], LEASE) == []
 
@@ -129,17 +129,17 @@ async def test_what_is_not_known_blocks_a_claim(harness: Harness, index: Index) 
     before = await claimed(index)
     found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [before.number]
+    assert found.near.page_ids.tolist() == [before.page_id]
     first = await claimed(other, bucket_keys_of(2, 0x0123_4567_89AB_CDEF, (5 << 40, 1 << 63)))
     newer = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(newer, Candidates)
-    assert newer.near.numbers.tolist() == [first.number]
+    assert newer.near.page_ids.tolist() == [first.page_id]
     assert newer.pages.states.tolist() == [State.PENDING]
-    assert await states(index, first.number + 1) == [State.FREE]
+    assert await states(index, first.page_id + 1) == [State.FREE]
     known = Known(joined([found.pages, newer.pages]))
     again = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=known)
     assert isinstance(again, Claimed)
-    assert again.claim.number == first.number + 1
+    assert again.claim.page_id == first.page_id + 1
 
 
 async def test_probes_block_a_claim(index: Index) -> None:
@@ -147,7 +147,7 @@ async def test_probes_block_a_claim(index: Index) -> None:
     held = await claimed(index, BUCKET_KEYS[:1])
     found = await index.propose(entry(BUCKET_KEYS[1:]), 0, LEASE, probes=BUCKET_KEYS[:1])
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [held.number]
+    assert found.near.page_ids.tolist() == [held.page_id]
 
 
 async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, index: Index) -> None:
@@ -180,7 +180,7 @@ async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
     lost = attrs.evolve(found.pages, content=content)
     blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(lost))
     assert isinstance(blocked, Candidates)
-    assert blocked.near.numbers.tolist() == [claim.number]
+    assert blocked.near.page_ids.tolist() == [claim.page_id]
     made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(made, Claimed)
 
@@ -195,20 +195,20 @@ async def test_many_known_pages(index: Index) -> None:
     every = await index.fetch(np.arange(1, count + 1, dtype=np.uint64))
     with pytest.raises(ValueError, match=f"at most {MOST_KNOWN}"):
         Known(every)
-    some = chosen(every, every.numbers <= np.uint64(MOST_KNOWN))
+    some = chosen(every, every.page_ids <= np.uint64(MOST_KNOWN))
     found = await index.propose(entry(bucket_key), 0, LEASE, known=Known(some))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [count - 2, count - 1, count]
+    assert found.near.page_ids.tolist() == [count - 2, count - 1, count]
     found = await index.propose(entry(bucket_key), 0, LEASE, known=Known(upto=count - 1))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [count]
+    assert found.near.page_ids.tolist() == [count]
     first = await index.propose(entry(bucket_key), 0, LEASE)
     assert isinstance(first, Candidates)
     assert first.more
     everything = await index.candidates(bucket_key, 0, 50)
-    assert everything.near.numbers.tolist() == list(range(1, count + 1))
+    assert everything.near.page_ids.tolist() == list(range(1, count + 1))
     assert everything.more
-    assert everything.pages.numbers.tolist() == list(range(1, 51))
+    assert everything.pages.page_ids.tolist() == list(range(1, 51))
     assert isinstance(
         await index.propose(entry(bucket_key), 0, LEASE, known=Known(upto=count)), Claimed
     )
@@ -219,10 +219,10 @@ async def test_candidates_claim_nothing(index: Index) -> None:
     claim = await claimed(index, address="https://a/1")
     before = await index.stats()
     found = await index.candidates(BUCKET_KEYS, 0)
-    assert found.near.numbers.tolist() == [claim.number]
+    assert found.near.page_ids.tolist() == [claim.page_id]
     assert found.near.tables.tolist() == [sum(1 << bucket_key.table for bucket_key in BUCKET_KEYS)]
     assert found.pages.states.tolist() == [State.PENDING]
-    assert found.addresses == {claim.number: "https://a/1"}
+    assert found.addresses == {claim.page_id: "https://a/1"}
     assert not found.more
     elsewhere = bucket_keys_of(77, 0xFFFF_FFFF, (1 << 40, 2 << 40))
     assert len((await index.candidates(elsewhere, 0)).near) == 0
@@ -236,7 +236,7 @@ async def test_buckets_of_any_size_grow(harness: Harness, index: Index, bytes_be
     bucket_key = BUCKET_KEYS[0]
     old = np.random.default_rng(7).bytes(bytes_before)
     harness.put_bucket(bucket_key.bucket, old)
-    numbers = [(await claimed(index, [bucket_key])).number for _ in range(3)]
+    numbers = [(await claimed(index, [bucket_key])).page_id for _ in range(3)]
     suffix = bucket_key.suffix.to_bytes(3, "little")
     expected = old + b"".join(number.to_bytes(5, "little") + suffix for number in numbers)
     assert await index.read_buckets([bucket_key]) == [expected]
@@ -263,7 +263,7 @@ async def test_racing_claims_have_one_winner(harness: Harness) -> None:
     assert len(claims) == 1
     for one in outcomes:
         if isinstance(one, Candidates):
-            assert one.near.numbers.tolist() == [claims[0].number]
+            assert one.near.page_ids.tolist() == [claims[0].page_id]
 
 
 async def test_many_concurrent_calls(index: Index) -> None:
@@ -277,7 +277,7 @@ async def test_many_concurrent_calls(index: Index) -> None:
 
     claims = await asyncio.gather(*(one(key) for key in range(1, 301)))
     assert all(await asyncio.gather(*(index.commit(claim) for claim in claims)))
-    numbers = [claim.number for claim in claims]
+    numbers = [claim.page_id for claim in claims]
     found = await index.fetch(np.array(numbers, np.uint64))
     assert found.content["size"].tolist() == list(range(1, 301))
     assert await index.addresses(numbers) == [f"https://a/{key}" for key in range(1, 301)]
@@ -304,16 +304,16 @@ async def test_closing_keeps_claims(harness: Harness) -> None:
     await first.close()
     await first.close()
     second = await harness.client()
-    assert await states(second, claim.number) == [State.PENDING]
+    assert await states(second, claim.page_id) == [State.PENDING]
     assert await second.commit(claim)
 
 
 async def test_commit_twice_at_the_same_time_counts_once(index: Index) -> None:
     """Of two commits of one claim at the same time one stores the page; others are not held up."""
     claim, other = await claimed(index), await claimed(index)
-    gone = Claim(claim.number + 1000, 5)
+    gone = Claim(claim.page_id + 1000, 5)
     outcome = await asyncio.gather(*map(index.commit, (claim, claim, gone, other)))
     assert sorted(outcome[:2]) == [False, True]
     assert outcome[2:] == [False, True]
     assert await index.count() == 2
-    assert await states(index, claim.number, other.number) == [State.COMMITTED] * 2
+    assert await states(index, claim.page_id, other.page_id) == [State.COMMITTED] * 2

@@ -87,7 +87,7 @@ async def test_any_node_leads_to_the_namespace(masters: list[RedisServer], names
     for client, claim in zip(clients, reversed(claims), strict=True):
         assert await client.commit(claim)
     assert [await client.count() for client in clients] == [3] * 3
-    assert await clients[1].forget([claims[0].number]) == 1
+    assert await clients[1].forget([claims[0].page_id]) == 1
     assert await clients[2].compact() == len(BUCKET_KEYS)
     sizes = []
     for server in masters:
@@ -120,7 +120,7 @@ async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
     assert await work
     assert await index.count() == 1
     assert source.dbsize() == 0
-    found = await index.fetch(np.array([claim.number], np.uint64))
+    found = await index.fetch(np.array([claim.page_id], np.uint64))
     assert found.states.tolist() == [State.COMMITTED]
     for client in clients:
         client.close()
@@ -218,9 +218,9 @@ async def test_replica_takes_over(
         masters[holder].kill()
     assert await index.commit(held)
     assert await index.count() == 2
-    numbers = np.array([stored.number, held.number], np.uint64)
+    numbers = np.array([stored.page_id, held.page_id], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.COMMITTED] * 2
-    assert (await _claim(index)).number > held.number
+    assert (await _claim(index)).page_id > held.page_id
     with replica.client() as other:
         assert other.info("replication")["role"] == "master"
     await index.close()

@@ -68,7 +68,7 @@ async def store(index: Index, entry: Entry) -> int:
     """Number of a page that is committed, whatever is stored beside it."""
     claim = await entered(index, entry, LEASE)
     assert await index.commit(claim)
-    return claim.number
+    return claim.page_id
 
 
 async def propose(index: Index, entry: Entry) -> Claimed | Candidates:
@@ -94,7 +94,7 @@ async def numbers_met(index: Index, entry: Entry) -> list[int]:
     """Ids of all candidates of a page that is blocked."""
     made = await propose(index, entry)
     assert isinstance(made, Candidates)
-    return made.near.numbers.tolist()
+    return made.near.page_ids.tolist()
 
 
 def is_settled(made: Claimed | Candidates, number: int) -> bool:
@@ -102,7 +102,7 @@ def is_settled(made: Claimed | Candidates, number: int) -> bool:
     return (
         isinstance(made, Candidates)
         and not made.more
-        and made.near.numbers.tolist() == [number]
+        and made.near.page_ids.tolist() == [number]
         and made.near.tables.tolist() == [ALL_BUT_KEY]
     )
 
@@ -113,7 +113,7 @@ async def test_stored_exact_copy_is_named(index: Index) -> None:
     made = await propose(index, page(2))
     assert is_settled(made, number)
     pages = candidates_of(made).pages
-    assert pages.numbers.tolist() == [number]
+    assert pages.page_ids.tolist() == [number]
     assert pages.states.tolist() == [State.COMMITTED]
     assert pages.content["exact"].tolist() == [99]
     assert candidates_of(made).addresses == {number: "https://a/1"}
@@ -174,7 +174,7 @@ async def test_page_itself_goes_before_its_copies(
     itself = await store(redis_index, page(2))
     made = await propose(redis_index, page(2))
     assert isinstance(made, Candidates)
-    assert made.near.numbers.tolist() == [copy, itself]
+    assert made.near.page_ids.tolist() == [copy, itself]
     assert made.near.tables.tolist() == [ALL_BUT_KEY, ALL_BUT_KEY | 1]
     await redis_harness.close()
 
@@ -196,7 +196,7 @@ async def test_pending_copy_settles_nothing(index: Index) -> None:
         claim = await entered(index, page(1), LEASE)  # what was given back before is still there
         waiting = await propose(index, page(2))
         assert isinstance(waiting, Candidates)
-        assert claim.number in waiting.near.numbers.tolist()
+        assert claim.page_id in waiting.near.page_ids.tolist()
         assert State.PENDING in waiting.pages.states.tolist()
         if give_back:
             assert await index.release(claim)
@@ -209,7 +209,7 @@ async def test_pending_copy_settles_nothing(index: Index) -> None:
             await index.compact()
         else:
             assert await index.commit(claim)
-            assert claim.number in await numbers_met(index, page(2))
+            assert claim.page_id in await numbers_met(index, page(2))
 
 
 async def test_lease_that_ran_out_settles_nothing(
@@ -258,7 +258,7 @@ async def test_damaged_band_or_key_bucket_settles_nothing(
         made = await propose(redis_index, page(2))
         assert isinstance(made, Candidates)
         assert made.near.corrupt == 3
-        assert made.near.numbers.tolist() == [number]
+        assert made.near.page_ids.tolist() == [number]
         redis_harness.put_bucket(bucket, good)
     await redis_harness.close()
 
@@ -282,11 +282,11 @@ async def test_settled_and_other_pages_in_one_call(
     assert isinstance(made[1], Claimed)
     # The SimHashes are near as well, that of the page claimed in the same call among them.
     near = candidates_of(made[2]).near
-    assert near.numbers.tolist() == [1, 2, 3, made[1].claim.number]
+    assert near.page_ids.tolist() == [1, 2, 3, made[1].claim.page_id]
     assert isinstance(made[3], Claimed)
     assert is_settled(made[4], stored[3])
     assert isinstance(made[5], Candidates)
-    assert made[1].claim.number in made[5].near.numbers.tolist()
+    assert made[1].claim.page_id in made[5].near.page_ids.tolist()
     assert candidates_of(made[0]).addresses == {stored[1]: "https://a/1"}
     await redis_harness.close()
 
@@ -317,7 +317,7 @@ async def test_records_of_unlike_pages_in_one_call(
         assert isinstance(one, Claimed)
         found = neighbours(entry.bucket_keys, await redis_index.read_buckets(entry.bucket_keys), 0)
         assert found.corrupt == 0
-        own = found.tables[found.numbers == np.uint64(one.claim.number)]
+        own = found.tables[found.page_ids == np.uint64(one.claim.page_id)]
         assert own.tolist() == [sum(1 << bucket_key.table for bucket_key in entry.bucket_keys)]
     await redis_harness.close()
 
@@ -358,8 +358,8 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
             if isinstance(one, Claimed):
                 entries.append(entry)
                 for bucket_key in entry.bucket_keys:
-                    raw = record(bucket_key, one.claim.number)
-                    expected.setdefault(bucket_key.bucket, []).append((one.claim.number, raw))
+                    raw = record(bucket_key, one.claim.page_id)
+                    expected.setdefault(bucket_key.bucket, []).append((one.claim.page_id, raw))
         claims = [one.claim for one in made if isinstance(one, Claimed)]
         await asyncio.gather(*map(index.commit, claims))
     assert len(entries) > 400
@@ -378,10 +378,10 @@ async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> 
     assert len(claims) == 1
     for one in made:
         if isinstance(one, Candidates):
-            assert one.near.numbers.tolist() == [claims[0].number]
+            assert one.near.page_ids.tolist() == [claims[0].page_id]
     assert await clients[0].commit(claims[0])
     made = await asyncio.gather(*(propose(clients[i % 3], page(i + 100)) for i in range(60)))
-    assert all(is_settled(one, claims[0].number) for one in made)
+    assert all(is_settled(one, claims[0].page_id) for one in made)
 
 
 @pytest.mark.slow
@@ -399,7 +399,7 @@ async def test_generations(harness: Harness) -> None:
     await harness.pass_time(2 * span)
     made = await propose(index, page(2))
     assert isinstance(made, Claimed)
-    assert made.claim.number > number
+    assert made.claim.page_id > number
 
 
 async def test_record_without_the_fields_settles_nothing(redis_server: RedisServer) -> None:

@@ -39,12 +39,12 @@ async def stored(index: Index, key: int, address: str) -> int:
     page = Entry(bucket_keys, content.tobytes(), address, address.encode() * 3)
     claim = await entered(index, page, LEASE)
     assert await index.commit(claim)
-    return claim.number
+    return claim.page_id
 
 
 async def found(index: Index) -> list[int]:
     """Numbers of all pages beside the SimHash."""
-    return neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist()
+    return neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist()
 
 
 @in_time
@@ -75,7 +75,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     await harness.pass_time(span)
     assert await found(index) == [late, anew]
     key = bucket_keys_of(1)[:1]
-    assert neighbours(key, await index.read_buckets(key), 0).numbers.tolist() == [anew]
+    assert neighbours(key, await index.read_buckets(key), 0).page_ids.tolist() == [anew]
 
     await harness.pass_time(2 * span)
     assert await found(index) == []
@@ -132,14 +132,14 @@ async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     page = entry(BUCKET_KEYS)
     found = await index.propose(page, 0, LEASE)
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [old]
+    assert found.near.page_ids.tolist() == [old]
     await harness.pass_time(harness.window / 2)
     made = await index.propose(page, 0, LEASE, known=Known(found.pages))
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
     again = await index.propose(page, 0, LEASE, known=Known(found.pages))
     assert isinstance(again, Candidates)
-    assert again.near.numbers.tolist() == [made.claim.number]
+    assert again.near.page_ids.tolist() == [made.claim.page_id]
 
 
 @in_time

@@ -40,7 +40,7 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
         size = file.stat().st_size
         lost = await claimed(index)
         before = await met(index, entry(BUCKET_KEYS))
-        assert before.near.numbers.tolist() == [known.number, lost.number]
+        assert before.near.page_ids.tolist() == [known.page_id, lost.page_id]
         server.kill()
         with file.open("r+b") as log:
             log.truncate(size)
@@ -48,11 +48,11 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
         assert not await index.commit(lost)
         # Another page gets the id, and is not taken for the one that was judged.
         another = await entered(index, unlike(entry(BUCKET_KEYS)))
-        assert another.number == lost.number
+        assert another.page_id == lost.page_id
         blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(before.pages))
         assert isinstance(blocked, Candidates)
-        assert blocked.near.numbers.tolist() == [another.number]
-        assert await states(index, known.number) == [State.COMMITTED]
+        assert blocked.near.page_ids.tolist() == [another.page_id]
+        assert await states(index, known.page_id) == [State.COMMITTED]
         assert isinstance(await claimed(index), Claim)
         await index.close()
 

@@ -160,7 +160,7 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
         assert isinstance(one, Claimed)
         near = one.candidates.near
         assert near.full == 1
-        found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
+        found = dict(zip(near.page_ids.tolist(), near.tables.tolist(), strict=True))
         assert found[number] == rest | table * (number > newest)
     await harness.close()
 

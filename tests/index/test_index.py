@@ -32,9 +32,9 @@ async def test_fetch_keeps_order_and_repeats(index: Index) -> None:
     """PageRecords come in the order asked for, repeated and unknown numbers included."""
     one = await claimed(index, size=1)
     two = await claimed(index, size=2)
-    numbers = [two.number, 99, one.number, two.number]
+    numbers = [two.page_id, 99, one.page_id, two.page_id]
     found = await index.fetch(np.array(numbers, np.uint64))
-    assert found.numbers.tolist() == numbers
+    assert found.page_ids.tolist() == numbers
     assert found.content["size"].tolist() == [2, 0, 1, 2]
     assert found.states.tolist() == [State.PENDING, State.FREE, State.PENDING, State.PENDING]
     assert len(await index.fetch(np.empty(0, np.uint64))) == 0
@@ -46,7 +46,7 @@ async def test_page_numbers_are_never_given_twice(harness: Harness) -> None:
     numbers = []
     for i in range(20):
         claim = await claimed(clients[i % 2])
-        numbers.append(claim.number)
+        numbers.append(claim.page_id)
         await clients[i % 2].release(claim)
     assert numbers == sorted(set(numbers))
     assert min(numbers) > 0
@@ -61,7 +61,7 @@ async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
             for i in range(count)
         )
     )
-    numbers = [claim.number for claim in claims]
+    numbers = [claim.page_id for claim in claims]
     found = await index.fetch(np.array(numbers, np.uint64))
     assert found.content["size"].tolist() == list(range(count))
     assert await index.addresses(numbers) == [f"{i:0{width}}" for i in range(count)]
@@ -71,20 +71,20 @@ async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
 async def test_addresses_of_all_kinds(index: Index, address: str) -> None:
     """Any text can be an address; what UTF-8 can't hold is replaced."""
     claim = await claimed(index, address=address)
-    assert await index.addresses([claim.number]) == [address.replace("\udcff", "?")]
+    assert await index.addresses([claim.page_id]) == [address.replace("\udcff", "?")]
 
 
 async def test_endless_address_is_cut(index: Index) -> None:
     """An address beyond the limit is cut between two characters."""
     claim = await claimed(index, address="语" * 5000)
-    assert await index.addresses([claim.number]) == ["语" * (ADDRESS_LIMIT // 3)]
+    assert await index.addresses([claim.page_id]) == ["语" * (ADDRESS_LIMIT // 3)]
 
 
 @pytest.mark.parametrize("address", [None, ""])
 async def test_page_without_address(index: Index, address: str | None) -> None:
     """No address is kept as none."""
     claim = await claimed(index, address=address)
-    assert await index.addresses([claim.number]) == [None]
+    assert await index.addresses([claim.page_id]) == [None]
 
 
 PAYLOADS = [b"", b"\x00", b"a payload", bytes(range(256)) * 200, b"\xff" * PAYLOAD_LIMIT]
@@ -95,7 +95,7 @@ async def test_payloads_are_kept(index: Index) -> None:
     addresses = [None, "https://a/1", "a" * ADDRESS_LIMIT]
     fields = [(address, payload) for address in addresses for payload in PAYLOADS]
     claims = [await claimed(index, address=address, payload=payload) for address, payload in fields]
-    numbers = [claim.number for claim in claims]
+    numbers = [claim.page_id for claim in claims]
     expected = [payload for _, payload in fields]
     assert await index.payloads(numbers) == expected
     assert await index.payloads([*numbers[::-1], 0, 999, 1 << 39]) == [*expected[::-1], *[b""] * 3]
@@ -112,13 +112,13 @@ def test_endless_payload_is_refused() -> None:
 async def test_time_of_a_commit(harness: Harness, index: Index) -> None:
     """A page has the time of its commit by the index's clock, and none while it is not stored."""
     claims = [await claimed(index) for _ in range(4)]
-    numbers = np.array([claim.number for claim in claims] + [99], np.uint64)
+    numbers = np.array([claim.page_id for claim in claims] + [99], np.uint64)
     harness.advance(5)
     before = int(harness.now())
     assert await index.commit(claims[0])
     assert await index.release(claims[1])
     assert await index.commit(claims[2])
-    assert await index.forget([claims[2].number]) == 1
+    assert await index.forget([claims[2].page_id]) == 1
     found = await index.fetch(numbers)
     assert before <= found.times[0] <= harness.now()
     assert found.times[1:].tolist() == [0] * 4
@@ -131,8 +131,8 @@ async def test_time_of_a_commit(harness: Harness, index: Index) -> None:
 async def test_damaged_satellite_is_no_page(harness: BytesHarness, index: Index) -> None:
     """A page record that is damaged reads as FREE and is counted; others are not affected."""
     good, bad = await claimed(index, size=4), await claimed(index, size=5)
-    harness.damage_page(bad.number)
-    assert await states(index, bad.number, good.number) == [State.FREE, State.PENDING]
+    harness.damage_page(bad.page_id)
+    assert await states(index, bad.page_id, good.page_id) == [State.FREE, State.PENDING]
     assert (await index.stats()).corrupt == 1
 
 
@@ -146,11 +146,11 @@ async def test_foreign_bytes_are_read_as_they_are(harness: Harness, index: Index
         made = await index.propose(entry([bucket_key]), 0, LEASE)
         assert isinstance(made, Claimed)
         assert made.candidates.near.corrupt == 5
-        number = made.claim.number
+        number = made.claim.page_id
         assert (await index.read_buckets([bucket_key])) == [whole + record(bucket_key, number)]
         again = await index.propose(entry([bucket_key]), 0, LEASE)
         near = again.near if isinstance(again, Candidates) else again.candidates.near
-        assert near.numbers.tolist() == [number]
+        assert near.page_ids.tolist() == [number]
         assert near.corrupt == 0
 
 
@@ -240,15 +240,15 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
     assert await index.commit(claim)
     other = await harness.client(None)
     for client in (index, other):
-        found = await client.fetch(np.array([claim.number, 77], np.uint64))
+        found = await client.fetch(np.array([claim.page_id, 77], np.uint64))
         assert found.content.dtype == CONTENT
         kept = {name for name in CONTENT.names or () if found.content[name][0].any()}
         assert kept == {"size", "key", "simhash"}
         assert found.states.tolist() == [State.COMMITTED, State.FREE]
         assert [part.content["key"].tolist() async for part in client.pages()] == [[7]]
-        assert await client.addresses([claim.number]) == [None]
-        assert await client.payloads([claim.number]) == [b""]
-    assert await index.forget([claim.number]) == 1
+        assert await client.addresses([claim.page_id]) == [None]
+        assert await client.payloads([claim.page_id]) == [b""]
+    assert await index.forget([claim.page_id]) == 1
     assert await index.compact() == len(BUCKET_KEYS)
     page = Entry(BUCKET_KEYS, content.tobytes(), None, b"a payload")
     with pytest.raises(ValueError, match="keeps none"):

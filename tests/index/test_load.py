@@ -65,7 +65,7 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
             entry.bucket_keys if key % 4 else (entry.bucket_keys[0], hash_bucket_key(1, key << 33))
         )
         met = neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0)
-        tables = dict(zip(met.numbers.tolist(), met.tables.tolist(), strict=True))
+        tables = dict(zip(met.page_ids.tolist(), met.tables.tolist(), strict=True))
         assert tables[key + 1] == sum(1 << bucket_key.table for bucket_key in bucket_keys)
     stats = await index.stats()
     assert (stats.committed, stats.pending, stats.released, stats.overflow) == (702, 0, 0, 0)
@@ -123,16 +123,16 @@ async def test_a_claim_over_a_load_judges_again(harness: Harness) -> None:
     old = await stored(index, page(3, 5))
     before = await index.propose(entry, 0, LEASE)
     assert isinstance(before, Candidates)
-    assert before.near.numbers.tolist() == [old]
+    assert before.near.page_ids.tolist() == [old]
     await other.load(pages_of([page(2, 5)]))
     found = await index.propose(entry, 0, LEASE, known=Known(before.pages))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [old + 1]
+    assert found.near.page_ids.tolist() == [old + 1]
     # As it reads before the last step of its load.
     early = attrs.evolve(found.pages, states=np.full(1, State.RELEASED, np.uint8))
     found = await index.propose(entry, 0, LEASE, known=Known(joined([before.pages, early])))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [old + 1]
+    assert found.near.page_ids.tolist() == [old + 1]
     assert found.pages.states.tolist() == [State.COMMITTED]
 
 
@@ -191,7 +191,7 @@ async def test_broken_off_loads(
     assert await index.count() == 1 + seen
     states: list[int] = []
     async for pages in index.pages():
-        states += pages.states[pages.numbers != other].tolist()
+        states += pages.states[pages.page_ids != other].tolist()
     assert states == [State.COMMITTED] * seen or set(states) <= {State.RELEASED}
     dirty = await all_buckets(index)
     await index.compact()
@@ -319,7 +319,7 @@ def test_load_beside_claims_of_other_processes(
         numbers, articles = [], []
         async for pages in index.pages():
             committed = pages.states == State.COMMITTED
-            numbers += pages.numbers[committed].tolist()
+            numbers += pages.page_ids[committed].tolist()
             articles += pages.content["exact"][committed].tolist()
         assert len(set(articles)) == len(articles) == await index.count()
         wanted = {*range(own), *range(1_000_000, 1_000_000 + loaded)}

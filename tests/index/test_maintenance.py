@@ -56,7 +56,7 @@ async def stored(index: Index, *keys: int) -> list[int]:
     """Numbers of committed pages."""
     claims = [await claimed(index, key, f"https://host-{key % 3}/{key}") for key in keys]
     assert all([await index.commit(claim) for claim in claims])
-    return [claim.number for claim in claims]
+    return [claim.page_id for claim in claims]
 
 
 @pytest.fixture
@@ -91,11 +91,11 @@ async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> N
     await claimed(index, 60)
     drawn = await index.sample(count, seed=3)
     assert len(drawn) == min(count, 40)
-    assert drawn.numbers.tolist() == sorted(set(drawn.numbers.tolist()) & set(numbers[10:]))
+    assert drawn.page_ids.tolist() == sorted(set(drawn.page_ids.tolist()) & set(numbers[10:]))
     assert set(drawn.states.tolist()) <= {State.COMMITTED}
-    assert (drawn.content["size"] == drawn.numbers).all()
+    assert (drawn.content["size"] == drawn.page_ids).all()
     same = await index.sample(count, seed=3)
-    assert same.numbers.tolist() == drawn.numbers.tolist()
+    assert same.page_ids.tolist() == drawn.page_ids.tolist()
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
     number or, where most numbers belong to pages that are gone, out of all."""
     numbers = await stored(index, *range(1, 401))
     await index.forget(numbers[20:] if gone else numbers[:0])
-    drawn = [(await index.sample(8, seed=seed)).numbers for seed in range(250)]
+    drawn = [(await index.sample(8, seed=seed)).page_ids for seed in range(250)]
     kept = numbers[:20] if gone else numbers
     counts = np.bincount(np.concatenate(drawn).astype(np.int64), minlength=401)[kept]
     assert counts.sum() == 8 * 250
@@ -136,7 +136,7 @@ async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None
     assert await states(index, first) == [State.RELEASED] * 3
     assert await states(index, second) == [State.COMMITTED] * 3
     assert await index.forget_span(middle, middle + 60) == 3
-    assert await states(index, [*second, held.number]) == [State.RELEASED] * 3 + [State.PENDING]
+    assert await states(index, [*second, held.page_id]) == [State.RELEASED] * 3 + [State.PENDING]
     assert await index.count() == 0
     assert await index.commit(held)
     assert await index.forget_span(float("-inf"), float("inf")) == 1

@@ -20,7 +20,7 @@ from dedup_middleware.model.buckets import (
     Neighbours,
     record,
 )
-from dedup_middleware.model.records import BAND_RECORD, NUMBER_MASK, SIMHASH_RECORD
+from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_MASK, SIMHASH_RECORD
 
 # Few buckets, so that they fill; heads of ones, so that matches across two records would show.
 narrow = st.builds(
@@ -49,7 +49,7 @@ pages = st.lists(
 def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
     """Enter a page whatever is stored; returns the records left out of full buckets."""
     look = Look()
-    everything = (NUMBER_MASK, NO_IDS[1])
+    everything = (PAGE_ID_MASK, NO_IDS[1])
     assert buckets.propose(words, len(words) // 2, 0, number, everything, look)
     assert look.count == 0
     return look.counts()[2]
@@ -97,21 +97,21 @@ def test_proposals_are_those_of_a_dictionary(
         look.begin()
         entered = buckets.propose(words, len(bucket_keys), distance, number, NO_IDS, look)
         assert entered == (not is_narrow.any())
-        np.testing.assert_array_equal(look.numbers, expected.numbers)
+        np.testing.assert_array_equal(look.page_ids, expected.page_ids)
         np.testing.assert_array_equal(look.tables, expected.tables)
         if entered:
             assert look.counts()[2] == 0
             model.enter(bucket_keys, number)
             continue
         # All but one of those that block it are known: that one does, and none does without it.
-        blocking = expected.numbers[is_narrow]
+        blocking = expected.page_ids[is_narrow]
         for last in (blocking[-1], None):
             known = blocking if last is None else blocking[:-1]
             look.begin()
             entered = buckets.propose(words, len(bucket_keys), distance, number, (0, known), look)
             assert entered == (last is None)
-            keep = ~np.isin(expected.numbers, known)
-            np.testing.assert_array_equal(look.numbers, expected.numbers[keep])
+            keep = ~np.isin(expected.page_ids, known)
+            np.testing.assert_array_equal(look.page_ids, expected.page_ids[keep])
         model.enter(bucket_keys, number)
     same(buckets, model)
 
@@ -185,13 +185,13 @@ def test_more_candidates_than_are_returned() -> None:
     for number in range(1, MOST + 1):
         enter(buckets, words, number)
     assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
-    assert len(look.numbers) == MOST
+    assert len(look.page_ids) == MOST
     assert not look.is_cut
     enter(buckets, words, MOST + 1)
     look.begin()
     assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
     assert look.is_cut
-    assert look.numbers.tolist() == list(range(1, MOST + 1))
+    assert look.page_ids.tolist() == list(range(1, MOST + 1))
     assert buckets.nbytes == (MOST + 1) * BAND_RECORD
     # Candidates of the SimHash tables block nothing, however many there are.
     wide = BucketKeys.of((BucketKey(2 << 16, 5),)).words
@@ -212,14 +212,14 @@ def test_looks_at_several_generations_add_up() -> None:
     enter(newest, BucketKeys.of((far,)).words, 8)
     older.look(words, 0, NO_IDS, look)
     assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
-    assert look.numbers.tolist() == [3, 8]
+    assert look.page_ids.tolist() == [3, 8]
     assert look.tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
     assert look.counts()[1] == 3
     look.begin()
     known = (0, np.array([3], np.uint64))
     older.look(words, 0, known, look)
     assert newest.propose(words, 2, 0, 9, known, look)
-    assert look.numbers.tolist() == [8]
+    assert look.page_ids.tolist() == [8]
     assert newest.get(bucket_key.bucket) == record(bucket_key, 9)
     assert older.get(bucket_key.bucket) == record(bucket_key, 3)
 

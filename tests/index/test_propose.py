@@ -59,7 +59,7 @@ async def stored(index: Index, bucket_keys: tuple[BucketKey, ...]) -> int:
     made = await proposed(index, bucket_keys)
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
-    return made.claim.number
+    return made.claim.page_id
 
 
 def beside_by_hand(
@@ -83,11 +83,11 @@ async def test_page_alone_is_claimed(index: Index) -> None:
     made = await proposed(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates is NO_CANDIDATES
-    numbers = np.array([made.claim.number], np.uint64)
+    numbers = np.array([made.claim.page_id], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.PENDING]
     assert await index.commit(made.claim)
     assert (await index.fetch(numbers)).states.tolist() == [State.COMMITTED]
-    assert await index.addresses([made.claim.number]) == [
+    assert await index.addresses([made.claim.page_id]) == [
         f"https://a/{bucket_keys_of(1)[0].suffix}"
     ]
 
@@ -97,7 +97,7 @@ async def test_records_are_those_of_a_claim(index: Index) -> None:
     bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
     number = await stored(index, bucket_keys)
     found = neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0)
-    assert found.numbers.tolist() == [number]
+    assert found.page_ids.tolist() == [number]
     assert found.tables.tolist() == [sum(1 << bucket_key.table for bucket_key in bucket_keys)]
 
 
@@ -108,9 +108,9 @@ async def test_copy_is_not_claimed(index: Index) -> None:
     made = await proposed(index, bucket_keys_of(2, 7, (5 << 50, 9 << 50)))
     assert isinstance(made, Candidates)
     assert not made.more
-    assert made.near.numbers.tolist() == [number]
+    assert made.near.page_ids.tolist() == [number]
     assert made.near.tables.tolist() == [0b1111 << 2 | 1 << FIRST_BAND_TABLE]
-    assert made.pages.numbers.tolist() == [number]
+    assert made.pages.page_ids.tolist() == [number]
     assert made.pages.states.tolist() == [State.COMMITTED]
     assert made.pages.content["size"].tolist() == [9]
     assert made.addresses == {number: f"https://a/{bucket_keys[0].suffix}"}
@@ -122,10 +122,10 @@ async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> 
     number = await stored(index, bucket_keys_of(1, 0b111, (5 << 50, 6 << 50)))
     made = await proposed(index, bucket_keys_of(2, 0, (8 << 50, 9 << 50)))
     assert isinstance(made, Claimed)
-    assert made.candidates.near.numbers.tolist() == [number]
-    assert {*made.candidates.pages.numbers, *made.candidates.missing} == {number}
+    assert made.candidates.near.page_ids.tolist() == [number]
+    assert {*made.candidates.pages.page_ids, *made.candidates.missing} == {number}
     assert await index.release(made.claim)
-    numbers = np.array([made.claim.number], np.uint64)
+    numbers = np.array([made.claim.page_id], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
 
 
@@ -141,11 +141,11 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
             for i in range(30)
         )
     )
-    numbers = [one.claim.number for one in made if isinstance(one, Claimed)]
+    numbers = [one.claim.page_id for one in made if isinstance(one, Claimed)]
     assert len(numbers) == 30
     for number, one in zip(numbers, made, strict=True):
         assert isinstance(one, Claimed)
-        earlier = set(one.candidates.near.numbers.tolist())
+        earlier = set(one.candidates.near.page_ids.tolist())
         assert earlier == {other for other in numbers if other < number}
 
 
@@ -157,12 +157,12 @@ async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
     bucket_keys = bucket_keys_of(3, 7, (5 << 50, 6 << 51))
     found = await proposed(index, bucket_keys)
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [blocking, wide]
-    assert {*found.pages.numbers, *found.missing} == {blocking, wide}
+    assert found.near.page_ids.tolist() == [blocking, wide]
+    assert {*found.pages.page_ids, *found.missing} == {blocking, wide}
     made = await proposed(index, bucket_keys, known=Known(found.pages, found.missing))
     assert isinstance(made, Claimed)
     if len(found.missing):
-        assert made.candidates.near.numbers.tolist() == [wide]
+        assert made.candidates.near.page_ids.tolist() == [wide]
         assert made.candidates.pages.states.tolist() == [State.COMMITTED]
         assert made.candidates.addresses == {wide: f"https://a/{bucket_keys_of(2)[0].suffix}"}
     else:
@@ -185,7 +185,7 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     ]
     found = [await proposed(index, one) for one in pages]
     known = [Known(one.pages) for one in found if isinstance(one, Candidates)]
-    assert [one.pages.numbers.tolist() for one in known] == [[number] for number in stores]
+    assert [one.pages.page_ids.tolist() for one in known] == [[number] for number in stores]
     made = await asyncio.gather(
         proposed(index, pages[0], known=known[0]),
         proposed(index, pages[1], known=known[0]),
@@ -196,14 +196,14 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     )
     assert isinstance(made[0], Claimed)
     assert isinstance(made[3], Claimed)
-    blocked = [set(candidates_of(made[i]).pages.numbers.tolist()) for i in (1, 2)]
+    blocked = [set(candidates_of(made[i]).pages.page_ids.tolist()) for i in (1, 2)]
     assert blocked == [{stores[1]}, {stores[2]}]
-    mine = {made[3].claim.number}
-    assert set(candidates_of(made[4]).pages.numbers.tolist()) == mine
+    mine = {made[3].claim.page_id}
+    assert set(candidates_of(made[4]).pages.page_ids.tolist()) == mine
     assert isinstance(made[5], Candidates)
     if isinstance(made[4], Claimed):
-        mine.add(made[4].claim.number)
-    assert set(made[5].pages.numbers.tolist()) == {stores[2], *mine}
+        mine.add(made[4].claim.page_id)
+    assert set(made[5].pages.page_ids.tolist()) == {stores[2], *mine}
     assert isinstance(made[4], Claimed) == (not isinstance(index, MemoryIndex))
 
 
@@ -226,10 +226,10 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
                 known = attrs.evolve(known, pages=everything)
             proxy.cut_at_answer = True
             made = await asyncio.gather(*(proposed(index, one, known=known) for one in places))
-            numbers = [one.claim.number for one in made if isinstance(one, Claimed)]
+            numbers = [one.claim.page_id for one in made if isinstance(one, Claimed)]
             assert numbers == [5, 6, 7] if with_wanted else numbers == [2, 3, 4]
             for i, one in enumerate(made):
-                met = candidates_of(one).pages.numbers.tolist()
+                met = candidates_of(one).pages.page_ids.tolist()
                 assert met == [1] * with_wanted + numbers[:i]
         await index.close()
 
@@ -245,7 +245,7 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     assert len(claims) == 1
     for one in made:
         if isinstance(one, Candidates):
-            assert one.near.numbers.tolist() == [claims[0].number]
+            assert one.near.page_ids.tolist() == [claims[0].page_id]
             assert one.pages.states.tolist() == [State.PENDING]
 
 
@@ -263,7 +263,7 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
         expected = beside_by_hand(bucket_keys, known)
         made = await proposed(index, bucket_keys)
         near = candidates_of(made).near
-        found = dict(zip(near.numbers.tolist(), near.tables.tolist(), strict=True))
+        found = dict(zip(near.page_ids.tolist(), near.tables.tolist(), strict=True))
         assert found == expected
         narrow = any(mask & NON_SIMHASH_TABLES for mask in expected.values())
         assert isinstance(made, Claimed) == (not narrow)
@@ -273,7 +273,7 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
             assert isinstance(made, Claimed)
             assert len(made.candidates.near) == 0
         if isinstance(made, Claimed):
-            known[made.claim.number] = bucket_keys
+            known[made.claim.page_id] = bucket_keys
             await index.commit(made.claim)
     assert len(known) > 20
 
@@ -284,7 +284,7 @@ async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     bucket_keys = bucket_keys_of(2, 0, (8 << 50, 9 << 50))
     probe = simhash_bucket_keys(1 << 63)[0]
     found = await proposed(index, bucket_keys, probes=(BucketKey(probe.bucket, 0),))
-    assert number in candidates_of(found).near.numbers.tolist()
+    assert number in candidates_of(found).near.page_ids.tolist()
     empty = hash_bucket_key(6, 77 << 50)
     await proposed(index, bucket_keys_of(3, (1 << 64) - 1, (1 << 50, 2 << 50)), probes=(empty,))
     assert await index.read_buckets((empty,)) == [b""]
@@ -302,12 +302,12 @@ async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
         found = await proposed(index, bucket_keys)
         assert isinstance(found, Candidates)
         assert found.near.corrupt == 3
-        assert found.near.numbers.tolist() == [number]
+        assert found.near.page_ids.tolist() == [number]
         made = await proposed(index, bucket_keys, known=Known(found.pages))
         assert isinstance(made, Claimed)
         assert made.candidates.near.corrupt == 3
         (after,) = await index.read_buckets(bucket_keys[place : place + 1])
-        assert after == raw + record(bucket_keys[place], made.claim.number)
+        assert after == raw + record(bucket_keys[place], made.claim.page_id)
         assert await index.release(made.claim)
         await index.compact()
 
@@ -364,13 +364,13 @@ async def test_older_generations_are_looked_into(
     await harness.pass_time(window / 2 + 0.1)
     found = await proposed(index, bucket_keys_of(2, 7, (5 << 50, 6 << 50)))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [number]
+    assert found.near.page_ids.tolist() == [number]
     assert found.pages.states.tolist() == [State.COMMITTED]
     other = bucket_keys_of(2, 7, (5 << 50, 6 << 50))
     made = await proposed(index, other, known=Known(found.pages))
     assert isinstance(made, Claimed)
     for bucket_key, raw in zip(other, await index.read_buckets(other), strict=True):
-        assert raw.endswith(record(bucket_key, made.claim.number))
+        assert raw.endswith(record(bucket_key, made.claim.page_id))
     await harness.close()
 
 
@@ -484,7 +484,7 @@ async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
     claims = [one.claim for one in made if isinstance(one, Claimed)]
     leases = harness.prefix + b"leases"
     assert harness.admin.object("encoding", leases) == b"hashtable"
-    numbers = [one.number for one in claims]
+    numbers = [one.page_id for one in claims]
     assert len(numbers) == 8
     assert sorted(harness.admin.hkeys(leases)) == sorted(n.to_bytes(5, "little") for n in numbers)
     await asyncio.gather(*map(index.commit, claims))

@@ -161,7 +161,7 @@ class Protocol(RuleBasedStateMachine):
         assert data == [self.buckets.get(bucket_key.bucket, b"") for bucket_key in bucket_keys]
         found = self.run(index.candidates(bucket_keys, 0))
         expected = [n for n, page in self.pages.items() if meets(bucket_keys, page.bucket_keys)[1]]
-        assert found.near.numbers.tolist() == expected
+        assert found.near.page_ids.tolist() == expected
         self.check_states(found.pages)
 
     def ready(self) -> list[Client]:
@@ -203,7 +203,7 @@ class Protocol(RuleBasedStateMachine):
 
     def known(self, client: Client) -> Known:
         """No page that a client waits for is known to it."""
-        assert not client.waits_for & set(client.known.numbers.tolist())
+        assert not client.waits_for & set(client.known.page_ids.tolist())
         return Known(client.known) if len(client.known) else NOTHING_KNOWN
 
     def follow(
@@ -216,7 +216,7 @@ class Protocol(RuleBasedStateMachine):
         """The model's part of proposals, and of a copy, made together: ids tell the order."""
         before = dict(self.pages)
         made = {
-            answer.claim.number: client
+            answer.claim.page_id: client
             for client, answer in zip(some, answers, strict=True)
             if isinstance(answer, Claimed)
         }
@@ -239,7 +239,7 @@ class Protocol(RuleBasedStateMachine):
 
     def unknown(self, client: Client, upto: int) -> tuple[set[int], set[int]]:
         """Pages up to an id that a client does not know: those that block it, all it meets."""
-        known = set(client.known.numbers.tolist())
+        known = set(client.known.page_ids.tolist())
         blocking, every = set(), set()
         for number, page in self.pages.items():
             narrow, any_table = meets(client.bucket_keys, page.bucket_keys)
@@ -251,27 +251,27 @@ class Protocol(RuleBasedStateMachine):
     def check_claim(self, client: Client, answer: Claimed, made: dict[int, Client]) -> None:
         """Every page before it that shares a band record was known, or claimed by the same
         process at the same time; whatever it met and did not know comes with it."""
-        blocking, every = self.unknown(client, answer.claim.number - 1)
+        blocking, every = self.unknown(client, answer.claim.page_id - 1)
         for number in blocking:
             assert made[number].index is client.index
             assert len(client.known)
-        assert set(answer.candidates.near.numbers.tolist()) == every
+        assert set(answer.candidates.near.page_ids.tolist()) == every
 
     def check_candidates(self, client: Client, answer: Candidates, before: dict[int, Page]) -> None:
         """All unknown pages of one moment, at least one of which blocks the claim."""
         assert not answer.more
-        found = set(answer.near.numbers.tolist())
+        found = set(answer.near.page_ids.tolist())
         moments = [max(before, default=0), *(n for n in self.pages if n not in before)]
         looked = [self.unknown(client, moment) for moment in moments]
         assert any(blocking and every == found for blocking, every in looked)
         narrow = looked[-1][0]
-        assert narrow & found <= set(answer.pages.numbers.tolist())
+        assert narrow & found <= set(answer.pages.page_ids.tolist())
         self.check_states(answer.pages)
 
     def check_states(self, pages: PageRecords) -> None:
         """Records say what the model says at this moment."""
         for number, state, size in zip(
-            pages.numbers.tolist(),
+            pages.page_ids.tolist(),
             pages.states.tolist(),
             pages.content["size"].tolist(),
             strict=True,
@@ -287,7 +287,7 @@ class Protocol(RuleBasedStateMachine):
         pending = like & (pages.states == State.PENDING)
         if (like & (pages.states == State.COMMITTED)).any():
             client.works = False
-        client.waits_for = frozenset(pages.numbers[pending].tolist())
+        client.waits_for = frozenset(pages.page_ids[pending].tolist())
         client.known = joined([client.known, chosen(pages, ~pending)])
 
     @precondition(lambda self: any(one.to_judge for one in self.clients))
@@ -298,7 +298,7 @@ class Protocol(RuleBasedStateMachine):
         client = self.clients[who]
         if client.claim is None or client.to_judge is None:
             return
-        found = self.run(client.index.fetch(client.to_judge.near.numbers))
+        found = self.run(client.index.fetch(client.to_judge.near.page_ids))
         self.check_states(found)
         alive = np.isin(found.states, np.array(ALIVE, np.uint8))
         like = found.content["size"] == client.family + 1
@@ -307,14 +307,14 @@ class Protocol(RuleBasedStateMachine):
             expected = self.holds(client.claim)
             assert self.run(client.index.release(client.claim)) == expected
             if expected:
-                self.pages[client.claim.number].state = State.RELEASED
+                self.pages[client.claim.page_id].state = State.RELEASED
             client.claim = None
             self.judge(client, found)
         else:
-            self.pages[client.claim.number].kept = True
+            self.pages[client.claim.page_id].kept = True
 
     def holds(self, claim: Claim) -> bool:
-        return self.live(claim.number) and self.pages[claim.number].state is State.PENDING
+        return self.live(claim.page_id) and self.pages[claim.page_id].state is State.PENDING
 
     @rule(who=CLIENTS, stored=st.booleans())
     def finish(self, who: int, stored: bool) -> None:
@@ -327,7 +327,7 @@ class Protocol(RuleBasedStateMachine):
         work = client.index.commit(claim) if stored else client.index.release(claim)
         assert self.run(work) == expected
         if expected:
-            self.pages[claim.number].state = State.COMMITTED if stored else State.RELEASED
+            self.pages[claim.page_id].state = State.COMMITTED if stored else State.RELEASED
 
     @precondition(lambda self: self.pages)
     @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1))
@@ -376,8 +376,8 @@ class Protocol(RuleBasedStateMachine):
         assert forgotten == (was_committed and forgetting)
         own = page_bucket_keys(old.family, old.variant)[0]
         bucket_keys = (own, *hit[1:])
-        met = self.run(self.observer.candidates(bucket_keys, 0)).near.numbers.tolist()
-        claims = [one.claim.number for one in answers if isinstance(one, Claimed)]
+        met = self.run(self.observer.candidates(bucket_keys, 0)).near.page_ids.tolist()
+        claims = [one.claim.page_id for one in answers if isinstance(one, Claimed)]
         copies = sorted(set(met) - self.pages.keys() - set(claims))
         assert len(copies) == refreshed
         copy = None
@@ -389,7 +389,7 @@ class Protocol(RuleBasedStateMachine):
             # Between its claim and its commit a copy is pending to whoever meets it.
             for client, answer in zip(some, answers, strict=True):
                 states = candidates_of(answer).pages.states
-                states[candidates_of(answer).pages.numbers == copies[0]] = State.COMMITTED
+                states[candidates_of(answer).pages.page_ids == copies[0]] = State.COMMITTED
                 assert client.works
         self.follow(some, answers, lease, copy)
         if forgetting:
@@ -406,7 +406,7 @@ class Protocol(RuleBasedStateMachine):
         assert self.run(self.observer.renew(claims, lease)) == expected
         for claim, alive in zip(claims, expected, strict=True):
             if alive:
-                self.pages[claim.number].until = self.now + lease
+                self.pages[claim.page_id].until = self.now + lease
 
     @rule(who=CLIENTS)
     def crash(self, who: int) -> None:

@@ -123,12 +123,12 @@ async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> No
         proxy.cut_at_answer = True
         made = await index.propose(page, 0, LEASE, known=known)
         assert isinstance(made, Claimed)
-        assert made.claim.number == count
+        assert made.claim.page_id == count
         assert (await index.stats()).pending == count
         assert proxy.connections >= count + 1
     for bucket_key, raw in zip(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), strict=True):
         assert raw == b"".join(record(bucket_key, number) for number in (1, 2, 3))
-    assert made.candidates.pages.numbers.tolist() == [1]
+    assert made.candidates.pages.page_ids.tolist() == [1]
     assert await index.commit(made.claim)
     await index.close()
 
@@ -141,7 +141,7 @@ async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> N
     proxy.cut_at_answer = True
     assert await index.commit(claim)
     assert await index.count() == 1
-    assert await states(index, claim.number) == [State.COMMITTED]
+    assert await states(index, claim.page_id) == [State.COMMITTED]
     await index.close()
 
 
@@ -158,7 +158,7 @@ async def test_lost_answer_and_lost_writes(proxied: tuple[Proxy, RedisHarness]) 
     harness.admin.delete(*harness.admin.keys("{" + harness.options.namespace + "}*"))
     other = await harness.client(parameters)
     taken = await entered(other, entry(BUCKET_KEYS, size=2))
-    assert taken.number == claim.number
+    assert taken.page_id == claim.page_id
     assert await other.commit(taken)
     proxy.cut_at_answer = True
     assert not await index.commit(claim)
@@ -243,7 +243,7 @@ async def test_server_killed_and_restarted(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         server.start(wait=False)
         assert await work
-        assert await states(index, stored.number, held.number) == [State.COMMITTED] * 2
+        assert await states(index, stored.page_id, held.page_id) == [State.COMMITTED] * 2
         assert await index.count() == 2
         await index.close()
 
@@ -259,7 +259,7 @@ async def test_server_that_lost_its_data(own_server: RedisServer) -> None:
     assert not await index.commit(old)
     made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(made, Claimed)
-    assert made.claim.number == old.number
+    assert made.claim.page_id == old.page_id
     assert await index.commit(made.claim)
     assert await index.open(PARAMETERS) == stored
     await index.close()
@@ -287,10 +287,10 @@ async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
     with own_server.client() as admin:
         admin.flushall()
     another = await entered(index, unlike(entry(BUCKET_KEYS)))
-    assert another.number == lost.number
+    assert another.page_id == lost.page_id
     blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
     assert isinstance(blocked, Candidates)
-    assert blocked.near.numbers.tolist() == [another.number]
+    assert blocked.near.page_ids.tolist() == [another.page_id]
     known = Known(blocked.pages)
     assert isinstance(await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=known), Claimed)
     await index.close()
@@ -342,7 +342,7 @@ async def test_server_without_memory(own_server: RedisServer) -> None:
         lengths = list(map(len, await index.read_buckets(BUCKET_KEYS)))
         assert lengths == [3 * bucket_key.width for bucket_key in BUCKET_KEYS]
         admin.config_set("maxmemory", 0)
-    assert (await claimed(index)).number == 4
+    assert (await claimed(index)).page_id == 4
     assert await index.count() == 1
     await index.close()
 
@@ -410,8 +410,8 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
     harness = RedisHarness(redis_server)
     index = await harness.client()
     outcome = await entered(index, entry(BUCKET_KEYS), 0.2)
-    assert await states(index, outcome.number) == [State.PENDING]
+    assert await states(index, outcome.page_id) == [State.PENDING]
     await asyncio.sleep(0.25)
-    assert await states(index, outcome.number) == [State.RELEASED]
+    assert await states(index, outcome.page_id) == [State.RELEASED]
     assert not await index.commit(outcome)
     await harness.close()

@@ -43,12 +43,12 @@ async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
     assert await index.renew([held], LEASE) == [True]
     assert await index.commit(held)
     assert await index.release(given_back)
-    assert await index.addresses([held.number]) == [None]
+    assert await index.addresses([held.page_id]) == [None]
     stats = await index.stats()
     assert (stats.committed, stats.released) == (1, 1)
     assert stats.bytes > 0
     # A changed page whose row is replaced is forgotten by the crawl itself.
-    assert await index.forget([held.number]) == 1
+    assert await index.forget([held.page_id]) == 1
     stats = await index.stats()
     assert (stats.committed, stats.released) == (0, 2)
     await index.close()
@@ -64,8 +64,8 @@ async def test_rights_for_upkeep(own_server: RedisServer) -> None:
     await index.open(PARAMETERS)
     claim = await claimed(index)
     await index.commit(claim)
-    assert await index.expiring([claim.number]) == [False]
-    assert await index.forget([claim.number]) == 1
+    assert await index.expiring([claim.page_id]) == [False]
+    assert await index.forget([claim.page_id]) == 1
     assert await index.compact() == len(BUCKET_KEYS)
     await remove_expired(index, 1 << 31)
     assert (await index.stats()).buckets == 0

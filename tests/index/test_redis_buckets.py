@@ -111,8 +111,8 @@ async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> Non
         for i in (0, 1)
     ]
     one, two = await asyncio.gather(*(index.propose(copy, DISTANCE, LEASE) for copy in copies))
-    assert candidates_of(one).near.numbers.tolist() == [last]
-    assert candidates_of(two).near.numbers.tolist() == [last, last + 1]
+    assert candidates_of(one).near.page_ids.tolist() == [last]
+    assert candidates_of(two).near.page_ids.tolist() == [last, last + 1]
     await harness.close()
 
 

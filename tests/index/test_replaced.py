@@ -170,13 +170,13 @@ async def test_upkeep_does_not_touch_another_index(own_server: RedisServer) -> N
     kept = await claimed(other)
     assert await other.commit(kept)
     for call in (
-        lambda: index.forget([kept.number]),
+        lambda: index.forget([kept.page_id]),
         lambda: index.forget_span(0, 1 << 31),
         index.compact,
     ):
         with pytest.raises(IndexUnavailableError, match=r"set up anew|another key"):
             await call()  # type: ignore[operator]
-    assert await states(other, kept.number) == [State.COMMITTED]
+    assert await states(other, kept.page_id) == [State.COMMITTED]
     assert [len(raw) for raw in await other.read_buckets(BUCKET_KEYS)] == [
         bucket_key.width for bucket_key in BUCKET_KEYS
     ]
@@ -270,7 +270,7 @@ async def test_number_of_a_short_sequence(tmp_path: Path) -> None:
     harness.execute("UPDATE sqlite_sequence SET seq = 1")
     made = await index.propose(entry(bucket_keys_of(9)), 0, LEASE)
     assert isinstance(made, Claimed)
-    assert made.claim.number == claims[-1].number + 1
+    assert made.claim.page_id == claims[-1].page_id + 1
     assert (await index.stats()).released == 0
     await harness.close()
 

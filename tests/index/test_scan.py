@@ -92,7 +92,7 @@ def test_scan_equals_the_plain_scan(
     bucket_keys, data = reading
     found = scan.neighbours(bucket_keys, data, distance)
     plain = plain_neighbours(bucket_keys, data, distance)
-    assert found.numbers.tolist() == plain.numbers.tolist()
+    assert found.page_ids.tolist() == plain.page_ids.tolist()
     assert found.tables.tolist() == plain.tables.tolist()
     assert found.corrupt == plain.corrupt
     assert found.scanned == sum(
@@ -100,7 +100,7 @@ def test_scan_equals_the_plain_scan(
         for bucket_key, raw in zip(bucket_keys, data, strict=True)
         if bucket_key.is_simhash
     )
-    assert found.numbers.dtype == found.tables.dtype == np.uint64
+    assert found.page_ids.dtype == found.tables.dtype == np.uint64
 
 
 def test_many_hits() -> None:
@@ -110,7 +110,7 @@ def test_many_hits() -> None:
         b"".join(record(bucket_key, n % 300 + 1) for n in range(500)) for bucket_key in bucket_keys
     ]
     found = scan.neighbours(bucket_keys, data, 0)
-    assert found.numbers.tolist() == list(range(1, 301))
+    assert found.page_ids.tolist() == list(range(1, 301))
     assert set(found.tables.tolist()) == {1 << 2 | 1 << 63}
 
 
@@ -184,14 +184,14 @@ def test_answers_equal_a_plain_scan(
                 row += 1
         for bucket_key, raw in wide:
             plain = plain_neighbours([bucket_key], [raw], distance)
-            for number in plain.numbers.tolist():
+            for number in plain.page_ids.tolist():
                 if not own or number < own:
                     masks[number] = masks.get(number, 0) | 1 << bucket_key.table
         part = slice(found.starts[i], found.starts[i + 1])
         assert dict(
-            zip(found.numbers[part].tolist(), found.tables[part].tolist(), strict=True)
+            zip(found.page_ids[part].tolist(), found.tables[part].tolist(), strict=True)
         ) == dict(sorted(masks.items()))
-        assert found.numbers[part].tolist() == sorted(masks)
+        assert found.page_ids[part].tolist() == sorted(masks)
         part = slice(found.row_starts[i], found.row_starts[i + 1])
         assert found.met[part].tolist() == sorted(rows)
         assert found.rows[part].tolist() == [rows[number] for number in sorted(rows)]

@@ -38,7 +38,7 @@ async def test_master_dies(watched: Watched, protocol: int) -> None:
     watched.master.kill()
     assert await index.commit(held)
     watched.await_failover(1)
-    assert await states(index, stored.number, held.number) == [State.COMMITTED] * 2
+    assert await states(index, stored.page_id, held.page_id) == [State.COMMITTED] * 2
     assert await index.count() == 2
     assert isinstance(await claimed(index), Claim)
     await index.close()
@@ -60,14 +60,14 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
         before = await met(index, entry(BUCKET_KEYS))
         both.master.kill()
         assert not await index.commit(lost)
-        assert await states(index, known.number) == [State.COMMITTED]
+        assert await states(index, known.page_id) == [State.COMMITTED]
         assert await index.count() == 1
         # Another page gets an id of those that are lost, and is not taken for the one judged.
         another = await entered(index, unlike(entry(BUCKET_KEYS)))
-        assert another.number == known.number + 1
+        assert another.page_id == known.page_id + 1
         blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(before.pages))
         assert isinstance(blocked, Candidates)
-        assert blocked.near.numbers.tolist() == [another.number]
+        assert blocked.near.page_ids.tolist() == [another.page_id]
         await index.close()
 
 
@@ -83,7 +83,7 @@ async def test_planned_failover(watched: Watched) -> None:
     await asyncio.to_thread(watched.await_failover)
     kept = sum(await asyncio.gather(*work))
     assert kept == 20
-    assert await states(index, stored.number) == [State.COMMITTED]
+    assert await states(index, stored.page_id) == [State.COMMITTED]
     # Those committed on the old master in its last moments may be gone with it.
     with watched.replica.client() as client:
         assert client.get("{dedup}committed") is not None

@@ -47,7 +47,7 @@ async def test_copies_are_found_in_small_indexes(
     assert copy.match.jaccard == 1.0
     async with open_index(chosen) as index:
         record = (await index.attach())[RECORD].split()
-        (number,) = (await index.sample(9)).numbers.tolist()
+        (number,) = (await index.sample(9)).page_ids.tolist()
         content = (await index.fetch(np.array([number], np.uint64))).content[0]
     assert ("text" in record) == (keep or method == "content")  # evidence is kept with addresses
     assert not content["sketch"].any()

@@ -38,7 +38,7 @@ def test_same_as_the_kernel(narrow: list[int], wide: list[int], first: int, dist
     for held in (data, [raw or None for raw in data]):
         found, is_blocked = unknown_neighbours(bucket_keys, [[raw] for raw in held], distance)
         assert is_blocked == any(mask >> 11 & 1 for mask in expected.tables.tolist())
-        np.testing.assert_array_equal(found.numbers, expected.numbers)
+        np.testing.assert_array_equal(found.page_ids, expected.page_ids)
         np.testing.assert_array_equal(found.tables, expected.tables)
 
 
@@ -62,8 +62,8 @@ def test_generations_and_known_pages(
     ]
     expected = neighbours(bucket_keys, [b"".join(some) for some in held], 5)
     found, is_blocked = unknown_neighbours(bucket_keys, held, 5, frozenset(known), upto)
-    keep = [n > upto and n not in known for n in expected.numbers.tolist()]
-    np.testing.assert_array_equal(found.numbers, expected.numbers[keep])
+    keep = [n > upto and n not in known for n in expected.page_ids.tolist()]
+    np.testing.assert_array_equal(found.page_ids, expected.page_ids[keep])
     np.testing.assert_array_equal(found.tables, expected.tables[keep])
     assert is_blocked == any(mask >> 11 & 1 for mask in found.tables.tolist())
 
@@ -77,5 +77,5 @@ def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> N
         found, _ = unknown_neighbours(
             (BAND_RECORD, SIMHASH_RECORD), [[raw, raw] for raw in held], 12
         )
-        np.testing.assert_array_equal(found.numbers, expected.numbers)
+        np.testing.assert_array_equal(found.page_ids, expected.page_ids)
         assert found.corrupt == 2 * len(odd)

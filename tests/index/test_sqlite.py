@@ -216,7 +216,7 @@ async def test_clock_that_jumps_back(tmp_path: Path) -> None:
     bucket_keys = bucket_keys_of(1)
     outcome = await entered(index, entry(bucket_keys), 100.0)
     harness.advance(-3600)
-    number = np.array([outcome.number], np.uint64)
+    number = np.array([outcome.page_id], np.uint64)
     assert (await index.fetch(number)).states.tolist() == [State.PENDING]
     harness.advance(90)
     assert (await index.fetch(number)).states.tolist() == [State.PENDING]

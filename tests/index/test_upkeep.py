@@ -36,7 +36,7 @@ async def stored(index: Index, key: int, address: str | None = None, payload: by
     """Number of a committed page."""
     claim = await claimed(index, key, address, payload)
     assert await index.commit(claim)
-    return claim.number
+    return claim.page_id
 
 
 async def walk(index: Index) -> dict[int, tuple[int, int]]:
@@ -44,7 +44,7 @@ async def walk(index: Index) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     async for pages in index.pages():
         for number, content, state in zip(
-            pages.numbers.tolist(), pages.content, pages.states.tolist(), strict=True
+            pages.page_ids.tolist(), pages.content, pages.states.tolist(), strict=True
         ):
             assert number > max(found, default=0)
             found[number] = (int(content["size"]), state)
@@ -59,11 +59,11 @@ async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> N
     await index.release(late)
     assert await walk(index) == {
         one: (1, State.COMMITTED),
-        two.number: (2, State.PENDING),
-        late.number: (3, State.RELEASED),
+        two.page_id: (2, State.PENDING),
+        late.page_id: (3, State.RELEASED),
     }
     harness.advance(LEASE + 1)
-    assert (await walk(index))[two.number] == (2, State.RELEASED)
+    assert (await walk(index))[two.page_id] == (2, State.RELEASED)
 
 
 async def test_walk_over_many_pages(index: Index) -> None:
@@ -76,12 +76,12 @@ async def test_forgotten_pages_can_be_stored_again(index: Index) -> None:
     """A forgotten page reads as released; others, and pages that are not committed, stay."""
     one, two = await stored(index, 1), await stored(index, 2)
     held = await claimed(index, 3)
-    assert await index.forget([one, held.number, 999, one]) == 1
+    assert await index.forget([one, held.page_id, 999, one]) == 1
     assert await index.forget([]) == 0
     assert await walk(index) == {
         one: (1, State.RELEASED),
         two: (2, State.COMMITTED),
-        held.number: (3, State.PENDING),
+        held.page_id: (3, State.PENDING),
     }
     assert await index.count() == 1
     assert await index.commit(held)
@@ -101,7 +101,7 @@ async def test_a_host_is_forgotten(index: Index) -> None:
 async def test_compaction(harness: Harness, index: Index) -> None:
     """After it the buckets hold records of pending and committed pages alone."""
     kept = [await stored(index, key) for key in range(1, 4)]
-    gone = [await stored(index, 4), (await claimed(index, 5)).number]
+    gone = [await stored(index, 4), (await claimed(index, 5)).page_id]
     harness.advance(LEASE + 1)
     await index.forget(gone[:1])
     released = await claimed(index, 6)
@@ -112,16 +112,16 @@ async def test_compaction(harness: Harness, index: Index) -> None:
     assert await index.compact(lambda what, done: told.append((what, done))) == 3 * len(BUCKET_KEYS)
     assert told[-1][0] == "buckets"
     assert [done for what, done in told if what == "buckets"][-1] == before.buckets
-    assert neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist() == [
+    assert neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist() == [
         *kept,
-        held.number,
+        held.page_id,
     ]
     after = await index.stats()
     assert after.buckets == before.buckets - 3
     assert (after.committed, after.pending) == (3, 1)
     assert await index.compact() == 0
     assert await index.commit(held)
-    assert await stored(index, 8) > held.number
+    assert await stored(index, 8) > held.page_id
 
 
 async def test_compaction_repairs_buckets(harness: Harness, index: Index) -> None:
@@ -145,13 +145,13 @@ async def test_claim_over_a_compaction(index: Index) -> None:
     bucket_keys = bucket_keys_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
     before = await index.propose(entry(bucket_keys), 0, LEASE)
     assert isinstance(before, Candidates)
-    assert before.near.numbers.tolist() == [one, two]
+    assert before.near.page_ids.tolist() == [one, two]
     await index.forget([one])
     await index.compact()
     three = await stored(index, 3)
     found = await index.propose(entry(bucket_keys), 0, LEASE, known=Known(before.pages))
     assert isinstance(found, Candidates)
-    assert found.near.numbers.tolist() == [three]
+    assert found.near.page_ids.tolist() == [three]
     known = Known(joined([before.pages, found.pages]))
     assert isinstance(await index.propose(entry(bucket_keys), 0, LEASE, known=known), Claimed)
 
@@ -166,11 +166,11 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
 
     numbers, *_ = await asyncio.gather(store(), index.compact(), index.compact())
     found = neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0)
-    assert set(numbers) <= set(found.numbers.tolist())
-    assert len(set(found.tables[np.isin(found.numbers, numbers)].tolist())) == 1
+    assert set(numbers) <= set(found.page_ids.tolist())
+    assert len(set(found.tables[np.isin(found.page_ids, numbers)].tolist())) == 1
     await index.compact()
     assert (
-        neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).numbers.tolist()
+        neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist()
         == numbers
     )
 
@@ -184,13 +184,13 @@ async def test_compaction_gives_back_text(harness: Harness, index: Index) -> Non
     before = (await index.stats()).bytes
     assert await index.forget(numbers[:4]) == 4
     await index.compact()
-    assert await index.payloads([*numbers, held.number]) == [b""] * 4 + [payload] * 3
-    addresses = await index.addresses([*numbers, held.number])
+    assert await index.payloads([*numbers, held.page_id]) == [b""] * 4 + [payload] * 3
+    addresses = await index.addresses([*numbers, held.page_id])
     assert addresses == [None] * 4 + ["https://a/1" * 9] * 2 + ["https://a/7"]
     if not isinstance(harness, SQLiteHarness):  # a file keeps its pages for later
         assert (await index.stats()).bytes < before - 3 * len(payload)
     again = await stored(index, 8, "https://a/8", payload)
-    assert await index.payloads([again, held.number]) == [payload] * 2
+    assert await index.payloads([again, held.page_id]) == [payload] * 2
 
 
 @given(

@@ -161,7 +161,7 @@ class World:
         }
         async for pages in index.pages():
             known = pages.states == State.COMMITTED
-            keys = await index.addresses(pages.numbers[known].tolist())
+            keys = await index.addresses(pages.page_ids[known].tolist())
             for key, content in zip(keys, pages.content[known], strict=True):
                 assert key is not None
                 assert int(content["exact"]) == exact[key], f"{key} says something else"

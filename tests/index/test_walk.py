@@ -71,7 +71,7 @@ async def test_pages_enter_the_newest_generation(harness: Harness) -> None:
     )
     await harness.pass_time(harness.window)
     bucket_keys = page(1, 5).bucket_keys
-    assert neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0).numbers.tolist() == [
+    assert neighbours(bucket_keys, await index.read_buckets(bucket_keys), 0).page_ids.tolist() == [
         new
     ]
     assert (await all_buckets(index))[simhash_bucket] == record(page(1, 5).bucket_keys[1], new)

@@ -45,7 +45,7 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
             claim = None
         while (like.states == State.PENDING).any() and (like.states != State.COMMITTED).all():
             await asyncio.sleep(0.02)
-            like = await index.fetch(like.numbers)
+            like = await index.fetch(like.page_ids)
         if (like.states == State.COMMITTED).any():
             return None
         if claim is not None:

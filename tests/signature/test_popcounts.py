@@ -17,7 +17,7 @@ from dedup_middleware.base import jit as _jit
 from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import arrays
-from dedup_middleware.model.records import NUMBER_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
+from dedup_middleware.model.records import PAGE_ID_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
 from dedup_middleware.signature import _vector, comparison, hamming, sketch
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
@@ -78,7 +78,7 @@ def _near_words(words: Any, start: Any, count: Any, query: Any, distance: Any) -
 def test_records_are_those_of_the_index() -> None:
     """The kernel knows the layout of SimHash records by numbers of its own; they are the same."""
     assert (_vector.RECORD, _vector.SUFFIX) == (SIMHASH_RECORD, SIMHASH_SUFFIX_BITS)
-    assert NUMBER_BITS + SIMHASH_SUFFIX_BITS == 8 * SIMHASH_RECORD
+    assert PAGE_ID_BITS + SIMHASH_SUFFIX_BITS == 8 * SIMHASH_RECORD
 
 
 @given(

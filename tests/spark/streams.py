@@ -72,7 +72,7 @@ async def crawled(rows: Sequence[Row], options: Options) -> list[Seen]:
         for place, row in enumerate(rows):
             verdict = await dedup.decide(Document(row["url"], row["title"], row["text"]))
             if verdict.claim is not None:
-                numbers[verdict.claim.number] = place
+                numbers[verdict.claim.page_id] = place
                 await dedup.commit(verdict)
             match = verdict.match
             if match is None:

@@ -50,7 +50,7 @@ from tests.servers import free_port
 from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
-PAGES = "order bigint, simhash bigint, bucket keys array<bigint>"
+PAGES = "order bigint, simhash bigint, slots array<bigint>"
 
 
 def written(folder: Path, pages: int) -> Path:

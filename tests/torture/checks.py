@@ -83,7 +83,7 @@ async def held_by(url: str) -> Held:
 async def _committed(index: Index) -> dict[int, list[str]]:
     found: dict[int, list[str]] = defaultdict(list)
     async for pages in index.pages():
-        numbers = pages.numbers[pages.states == State.COMMITTED]
+        numbers = pages.page_ids[pages.states == State.COMMITTED]
         for url in await index.addresses(np.asarray(numbers).tolist()):
             if url:
                 found[number_of(url)].append(url)

@@ -181,7 +181,7 @@ class Torture:
         async with open_index(Options(index_url=self.url, timeout=30)) as index:
             await index.attach()
             async for pages in index.pages():
-                found = pages.numbers[pages.states == State.COMMITTED].tolist()
+                found = pages.page_ids[pages.states == State.COMMITTED].tolist()
                 for url in await index.addresses(found):
                     assert url is not None
                     committed.setdefault(number_of(url), []).append(url)

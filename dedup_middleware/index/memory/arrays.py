@@ -21,7 +21,7 @@ from dedup_middleware.model.buckets import (
     FULL_BUCKET,
     SIMHASH_TABLES,
 )
-from dedup_middleware.model.records import BAND_RECORD, NUMBER_BITS, NUMBER_MASK, SIMHASH_RECORD
+from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
@@ -54,9 +54,9 @@ _EIGHT = np.uint64(8)
 _LOW8 = np.uint64(0xFF)
 _S16 = np.uint64(16)
 _S63 = np.uint64(63)
-_MASK = np.uint64(NUMBER_MASK)
-_SHIFT = np.uint64(NUMBER_BITS)
-_NUMBER = np.uint64(NUMBER_BITS // 8)
+_MASK = np.uint64(PAGE_ID_MASK)
+_SHIFT = np.uint64(PAGE_ID_BITS)
+_PAGE_ID = np.uint64(PAGE_ID_BITS // 8)
 _BAND, _SIMHASH = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
@@ -99,10 +99,10 @@ class Look:
         return self.count > MOST
 
     @property
-    def numbers(self) -> NDArray[np.uint64]:
+    def page_ids(self) -> NDArray[np.uint64]:
         """Ids of the candidates, ascending."""
-        numbers: NDArray[np.uint64] = self.found[: min(self.count, MOST)].copy()
-        return numbers
+        page_ids: NDArray[np.uint64] = self.found[: min(self.count, MOST)].copy()
+        return page_ids
 
     @property
     def tables(self) -> NDArray[np.uint64]:
@@ -196,14 +196,14 @@ class Buckets:
         words: NDArray[np.uint64],
         places: int,
         distance: int,
-        number: int,
+        page_id: int,
         known: Ids,
         look: Look,
     ) -> bool:
         """Gather the candidates of a page; unless one blocks it, enter the page.
 
         :param places: of these so many get a record, the first ones
-        :param number: of the page
+        :param page_id: of the page
         :returns: whether the page is entered
         """
         upto, ids = known
@@ -215,7 +215,7 @@ class Buckets:
                 words,
                 places,
                 distance,
-                number,
+                page_id,
                 ids,
                 upto,
                 look.found,
@@ -283,13 +283,13 @@ def _width(bucket: Any) -> Any:
 
 
 @subkernel
-def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
+def _note(found: Any, count: Any, page_id: Any, table: Any) -> Any:
     """Take note of a neighbour among those found; how many there are then."""
     at = count
-    while at > _ZERO and found[at - _ONE] >= number:
+    while at > _ZERO and found[at - _ONE] >= page_id:
         at -= _ONE
     bit = _ONE << table
-    if at < count and found[at] == number:
+    if at < count and found[at] == page_id:
         found[_MOST + at] |= bit
         return count
     if count == _MOST:
@@ -297,7 +297,7 @@ def _note(found: Any, count: Any, number: Any, table: Any) -> Any:
     for i in range(count, at, -1):
         found[np.uint64(i)] = found[np.uint64(i) - _ONE]
         found[_MOST + np.uint64(i)] = found[_MOST + np.uint64(i) - _ONE]
-    found[at] = number
+    found[at] = page_id
     found[_MOST + at] = bit
     return count + _ONE
 
@@ -331,7 +331,7 @@ def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
 
 
 @subkernel
-def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
+def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
     """Write the records of a page; how many were left out."""
     out = 0
     for i in range(np.uint64(places)):
@@ -360,12 +360,12 @@ def _write(store: Any, raw: Any, words: Any, places: Any, number: Any) -> Any:
         store[_FILLED] += np.uint64(is_new)
         byte = ((head >> _START_SHIFT) << _THREE) + length
         if width == _BAND and byte & _SEVEN == _ZERO:
-            store[byte >> _THREE] = suffix << _SHIFT | number
+            store[byte >> _THREE] = suffix << _SHIFT | page_id
         else:
-            for j in range(_NUMBER):
-                raw[byte + j] = np.uint8((number >> (_EIGHT * j)) & _LOW8)
-            for j in range(width - _NUMBER):
-                raw[byte + _NUMBER + j] = np.uint8((suffix >> (_EIGHT * j)) & _LOW8)
+            for j in range(_PAGE_ID):
+                raw[byte + j] = np.uint8((page_id >> (_EIGHT * j)) & _LOW8)
+            for j in range(width - _PAGE_ID):
+                raw[byte + _PAGE_ID + j] = np.uint8((suffix >> (_EIGHT * j)) & _LOW8)
         store[_FIRST + bucket] = head + (width << _LENGTH_SHIFT)
         store[_BYTES] += width
     return out
@@ -385,17 +385,17 @@ def _ask_for(store: Any, words: Any) -> Any:
 
 
 @subkernel
-def _is_known(known: Any, upto: Any, number: Any) -> Any:
-    if number <= upto:
+def _is_known(known: Any, upto: Any, page_id: Any) -> Any:
+    if page_id <= upto:
         return True
     at, beyond = 0, known.size
     while at < beyond:
         middle = (at + beyond) >> 1
-        if known[middle] < number:
+        if known[middle] < page_id:
             at = middle + 1
         else:
             beyond = middle
-    return at < known.size and known[at] == number
+    return at < known.size and known[at] == page_id
 
 
 @subkernel
@@ -439,10 +439,10 @@ def _near(
     while left > _ZERO and count <= _MOST:
         near = nearest_records(store, byte, left, suffix, distance)
         while near != _ZERO and count <= _MOST:
-            number = load_word(store, byte + trailing_zeros(near) * _SIMHASH) & _MASK
+            page_id = load_word(store, byte + trailing_zeros(near) * _SIMHASH) & _MASK
             near &= near - _ONE
-            if not _is_known(known, upto, number):
-                count = _note(found, count, number, table)
+            if not _is_known(known, upto, page_id):
+                count = _note(found, count, page_id, table)
         byte += RECORDS
         left -= min(left, _EIGHT)
     return count
@@ -508,7 +508,7 @@ def _propose(
     words: Any,
     places: Any,
     distance: Any,
-    number: Any,
+    page_id: Any,
     known: Any,
     upto: Any,
     found: Any,
@@ -518,7 +518,7 @@ def _propose(
         return NEEDS_GROWTH
     met = _scan(store, words, distance, known, upto, found, _begun(found, count))
     if found[_BLOCKED] == _ZERO:
-        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, number))
+        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, page_id))
     notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
     answer = np.int64(found[_SCANNED]) << _COUNT_BITS | np.int64(met)
     return answer << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])

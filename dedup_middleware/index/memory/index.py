@@ -90,10 +90,10 @@ class MemoryIndex(Index):
         self._addresses: dict[int, bytes] = {}
         self._payloads: dict[int, bytes] = {}
         self._leases: dict[int, _Lease] = {}
-        self._last = 0  # page number
+        self._last = 0  # page id
         self._forgotten = 0  # pages below it have expired; their rows are gone
         self._window = Window(window)
-        self._first: dict[int, int] = {}  # first page number of each generation
+        self._first: dict[int, int] = {}  # first page id of each generation
 
     @property
     def window(self) -> float:
@@ -172,17 +172,17 @@ class MemoryIndex(Index):
         self._payloads = {k: v for k, v in self._payloads.items() if k >= first}
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
         self._turn()
-        return self._fetch(np.asarray(numbers, np.uint64))
+        return self._fetch(np.asarray(page_ids, np.uint64))
 
     def _fetch(self, wanted: NDArray[np.uint64]) -> PageRecords:
         if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
-            number = int(wanted[0])
-            row = number - self._forgotten
+            page_id = int(wanted[0])
+            row = page_id - self._forgotten
             if self._leases:
-                self._lease(number)
+                self._lease(page_id)
             at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
             content = self._content[at]
             content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
@@ -191,26 +191,26 @@ class MemoryIndex(Index):
         rows = wanted - np.uint64(self._forgotten)
         rows[rows > np.uint64(self._last - self._forgotten)] = 0
         if self._leases:
-            for number in wanted.tolist():
-                if number in self._leases:
-                    self._lease(number)
+            for page_id in wanted.tolist():
+                if page_id in self._leases:
+                    self._lease(page_id)
         content = self._content[rows]
         if content.dtype is not CONTENT:
             content = self._record.unpack(content)
         return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
-    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-        return self._named(numbers)
+        return self._named(page_ids)
 
-    def _named(self, numbers: Sequence[int]) -> list[str | None]:
-        found = [self._addresses.get(int(number)) for number in numbers]
+    def _named(self, page_ids: Sequence[int]) -> list[str | None]:
+        found = [self._addresses.get(int(page_id)) for page_id in page_ids]
         return [None if raw is None else raw.decode() for raw in found]
 
-    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
         self._turn()
-        return [self._payloads.get(int(number), b"") for number in numbers]
+        return [self._payloads.get(int(page_id), b"") for page_id in page_ids]
 
     async def propose(
         self,
@@ -246,14 +246,14 @@ class MemoryIndex(Index):
         full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES
         if look.count or full or corrupt:
-            near = Neighbours(look.numbers, look.tables, corrupt, full)
-            named = near.numbers[:_NAMED].tolist()
+            near = Neighbours(look.page_ids, look.tables, corrupt, full)
+            named = near.page_ids[:_NAMED].tolist()
             addresses = dict(zip(named, self._named(named), strict=True))
-            records = self._fetch(near.numbers)
+            records = self._fetch(near.page_ids)
             payloads: dict[int, bytes] = {}
             if self._payloads:
-                every = near.numbers.tolist()
-                payloads = {number: self._payloads.get(number, b"") for number in every}
+                every = near.page_ids.tolist()
+                payloads = {page_id: self._payloads.get(page_id, b"") for page_id in every}
             candidates = Candidates(near, records, addresses, payloads, more=look.is_cut)
         if not is_claimed:
             return candidates
@@ -263,23 +263,23 @@ class MemoryIndex(Index):
     def _ids(self, known: Known) -> Ids:
         """Ids that do not block a claim."""
         if not len(known.pages):
-            return known.upto, NO_PAGES.numbers
-        return known.upto, known.still(self._fetch(known.pages.numbers))
+            return known.upto, NO_PAGES.page_ids
+        return known.upto, known.still(self._fetch(known.pages.page_ids))
 
-    def _claimed(self, entry: Entry, number: int, until: float) -> Claim:
+    def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
         """Keep what is to be known of a page that has its records."""
-        row = number - self._forgotten
+        row = page_id - self._forgotten
         size = self._record.itemsize
         self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
             entry.content
         )
         self._states[row] = _PENDING
         if entry.address and self._record.text:
-            self._addresses[number] = cut_address(entry.address)
+            self._addresses[page_id] = cut_address(entry.address)
         if entry.payload:
-            self._payloads[number] = entry.payload
-        self._leases[number] = _Lease(until)
-        return Claim(number, self._token)
+            self._payloads[page_id] = entry.payload
+        self._leases[page_id] = _Lease(until)
+        return Claim(page_id, self._token)
 
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
@@ -301,15 +301,15 @@ class MemoryIndex(Index):
         if self._record.text:
             self._addresses.update((i, raw) for i, raw in enumerate(pages.addresses, first) if raw)
         self._payloads.update((i, raw) for i, raw in enumerate(pages.payloads, first) if raw)
-        numbers = np.arange(first, self._last + 1, dtype=np.uint64)
-        for some in records_of(pages, numbers):
+        page_ids = np.arange(first, self._last + 1, dtype=np.uint64)
+        for some in records_of(pages, page_ids):
             self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
 
-    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         oldest = self._turn().oldest
         later = [first for generation, first in self._first.items() if generation > oldest]
-        return [bool(self._window.seconds) and n < min(later, default=1) for n in numbers]
+        return [bool(self._window.seconds) and n < min(later, default=1) for n in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
@@ -323,7 +323,7 @@ class MemoryIndex(Index):
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         answers = []
         for claim in claims:
-            found = self._lease(claim.number)
+            found = self._lease(claim.page_id)
             alive = found is not None and claim.token == self._token
             if found is not None and alive:
                 found.until = self._clock() + lease
@@ -353,15 +353,15 @@ class MemoryIndex(Index):
             if raw:
                 yield bucket, raw
 
-    async def numbers(self) -> range:
-        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+    async def page_ids(self) -> range:
+        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         self._turn()
         return range(self._forgotten + 1, self._last + 1)
 
-    async def forget(self, numbers: Sequence[int]) -> int:
+    async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
         self._turn()
-        wanted = np.unique(np.asarray(numbers, np.uint64))
+        wanted = np.unique(np.asarray(page_ids, np.uint64))
         known = (wanted > np.uint64(self._forgotten)) & (wanted <= np.uint64(self._last))
         found = (wanted[known] - np.uint64(self._forgotten)).astype(np.int64)
         found = found[self._states[found] == State.COMMITTED]
@@ -385,15 +385,15 @@ class MemoryIndex(Index):
                         progress("buckets", seen)
                     await asyncio.sleep(0)
         for texts in (self._addresses, self._payloads):
-            for number in living.without(texts):
-                del texts[number]
+            for page_id in living.without(texts):
+                del texts[page_id]
         return removed
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the records, without Python's own."""
         self._turn()
-        for number in list(self._leases):
-            self._lease(number)
+        for page_id in list(self._leases):
+            self._lease(page_id)
         counts = np.bincount(self._states, minlength=4)
         return IndexStats(
             committed=int(counts[State.COMMITTED]),
@@ -410,7 +410,7 @@ class MemoryIndex(Index):
         )
 
     def _number(self, count: int) -> int:
-        """Give out page numbers; returns the last one."""
+        """Give out page ids; returns the last one."""
         self._last += count
         while self._last - self._forgotten >= len(self._states):
             # np.resize would repeat the old rows; room that is not used yet must read as FREE.
@@ -419,21 +419,21 @@ class MemoryIndex(Index):
                 setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))
         return self._last
 
-    def _lease(self, number: int) -> _Lease | None:
+    def _lease(self, page_id: int) -> _Lease | None:
         """The live lease of a page; one that has run out is ended for good."""
-        found = self._leases.get(number)
+        found = self._leases.get(page_id)
         if found is not None and found.until <= self._clock():
-            del self._leases[number]
-            self._states[number - self._forgotten] = State.RELEASED
+            del self._leases[page_id]
+            self._states[page_id - self._forgotten] = State.RELEASED
             return None
         return found
 
     def _end(self, claim: Claim, state: State) -> bool:
-        found = self._lease(claim.number)
+        found = self._lease(claim.page_id)
         if found is None or claim.token != self._token:
             return False
-        del self._leases[claim.number]
-        row = claim.number - self._forgotten
+        del self._leases[claim.page_id]
+        row = claim.page_id - self._forgotten
         self._states[row] = state
         if state is State.COMMITTED:
             self._times[row] = int(self._clock() + self._epoch)

@@ -84,7 +84,7 @@ class Server(Protocol):
 
 
 async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
-    """First page number, and first byte of text, of each generation that has pages."""
+    """First page id, and first byte of text, of each generation that has pages."""
     reply = await server.ask(b"HGETALL", server.prefix + b"generations")
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     return {
@@ -128,8 +128,8 @@ async def remove_expired(server: Server, oldest: int) -> None:
         await server.run("lapse")
         await _remove_buckets(server, lambda generation: generation < oldest)
         living = [first for generation, first in firsts.items() if generation >= oldest]
-        number, text, *_ = await server.counters()
-        end = min(living, default=(number + 1, text))
+        page_id, text, *_ = await server.counters()
+        end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
         # The chunk in which the first living page is stays until that one expires.
         for chunk in range(start[0] // server.layout.rows, end[0] // server.layout.rows):

@@ -39,7 +39,7 @@ from dedup_middleware.index.redis.scripts import strange_stamps
 from dedup_middleware.index.redis.upkeep import (
     committed_addresses,
     compact,
-    forget_numbers,
+    forget_page_ids,
     forget_stamps,
     pages_of,
     rows,
@@ -56,7 +56,7 @@ from dedup_middleware.model.claims import (
     Known,
     Proposed,
 )
-from dedup_middleware.model.records import NUMBER_MASK, PageRecords, joined_records, split_stamps
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records, split_stamps
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +118,9 @@ class RedisIndex(RedisNamespace):
             for i, bucket_key in enumerate(bucket_keys)
         ]
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
-        wanted = np.asarray(numbers, np.uint64)
+        wanted = np.asarray(page_ids, np.uint64)
         raw = await self._of_pages("fetch", wanted.tolist())
         layout, row_type = self.layout, self.layout.row
         missing = bytes(row_type.itemsize)
@@ -135,18 +135,20 @@ class RedisIndex(RedisNamespace):
             rows[strange] = np.zeros((), row_type)
         return PageRecords(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
 
-    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-        found = await self._of_pages("addresses", list(map(int, numbers)))
+        found = await self._of_pages("addresses", list(map(int, page_ids)))
         return [raw.decode("utf-8", "replace") if raw else None for raw in found]
 
-    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
-        return await self._of_pages("payloads", list(map(int, numbers)), _PAYLOADS)
+        return await self._of_pages("payloads", list(map(int, page_ids)), _PAYLOADS)
 
-    async def _of_pages(self, name: str, numbers: Sequence[int], size: int = _FETCH) -> list[bytes]:
+    async def _of_pages(
+        self, name: str, page_ids: Sequence[int], size: int = _FETCH
+    ) -> list[bytes]:
         """One answer of a script for each page, asked for ``size`` pages at a time."""
-        parts = [numbers[i : i + size] for i in range(0, len(numbers), size)]
+        parts = [page_ids[i : i + size] for i in range(0, len(page_ids), size)]
         calls = [
             self._link.submit(
                 self._script(
@@ -157,11 +159,13 @@ class RedisIndex(RedisNamespace):
         ]
         return [row for answer in await asyncio.gather(*calls) for row in answer.reply]
 
-    def _chunks(self, numbers: Iterable[int]) -> list[bytes]:
+    def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
         return [
             self.prefix + b"s" + chunk.to_bytes(4, "little")
-            for chunk in {number // self.layout.rows for number in numbers if number <= NUMBER_MASK}
+            for chunk in {
+                page_id // self.layout.rows for page_id in page_ids if page_id <= PAGE_ID_MASK
+            }
         ]
 
     async def load(self, pages: Pages) -> int:
@@ -223,16 +227,16 @@ class RedisIndex(RedisNamespace):
     def _note_damage(self, rows: int) -> None:
         self.corrupt += rows
 
-    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
-            return [False] * len(numbers)
+            return [False] * len(page_ids)
         oldest = self._moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             firsts = await first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
-        return [number < self._expiring[1] for number in numbers]
+        return [page_id < self._expiring[1] for page_id in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
@@ -242,20 +246,20 @@ class RedisIndex(RedisNamespace):
             self._claimed.pop(claim, None)
 
     async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
-        raw = b"".join(_page(one.number) + one.token.to_bytes(8, "little") for one in claims)
-        keys = self._chunks(one.number for one in claims)
+        raw = b"".join(_page(one.page_id) + one.token.to_bytes(8, "little") for one in claims)
+        keys = self._chunks(one.page_id for one in claims)
         call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
         answer = await self._link.submit(call)
         # 2: committed already; by this very call, if an earlier try of it got no answer. But then
-        # the server may have lost its last writes and given the number to another page.
+        # the server may have lost its last writes and given the id to another page.
         flags = list(zip(claims, answer.reply, strict=True))
         doubtful = [one for one, flag in flags if flag == 2 and answer.again]
         ours = await self._ours(doubtful) if doubtful else set()
         return [flag == 1 or one in ours for one, flag in flags]
 
     async def _ours(self, claims: list[Claim]) -> set[Claim]:
-        """Claims whose numbers belong to what was claimed."""
-        found = await self.fetch(np.array([one.number for one in claims], np.uint64))
+        """Claims whose ids belong to what was claimed."""
+        found = await self.fetch(np.array([one.page_id for one in claims], np.uint64))
         kept = self.layout.record.pack(found.content)
         return {
             one
@@ -271,8 +275,8 @@ class RedisIndex(RedisNamespace):
 
     def _release_call(self, claim: Claim) -> Call:
         token = claim.token.to_bytes(8, "little")
-        chunks = self._chunks([claim.number])
-        return self._script("release", ("leases",), _page(claim.number), token, more_keys=chunks)
+        chunks = self._chunks([claim.page_id])
+        return self._script("release", ("leases",), _page(claim.page_id), token, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -281,9 +285,9 @@ class RedisIndex(RedisNamespace):
         pairs = [
             raw
             for claim in claims
-            for raw in (_page(claim.number), claim.token.to_bytes(8, "little"))
+            for raw in (_page(claim.page_id), claim.token.to_bytes(8, "little"))
         ]
-        chunks = self._chunks(claim.number for claim in claims)
+        chunks = self._chunks(claim.page_id for claim in claims)
         call = self._script("renew", ("leases",), _milliseconds(lease), *pairs, more_keys=chunks)
         return [bool(flag) for flag in (await self._link.submit(call)).reply]
 
@@ -309,9 +313,9 @@ class RedisIndex(RedisNamespace):
         """All buckets; see :meth:`.Index.buckets`."""
         return walk_buckets(self, self._live if self._window.seconds else None)
 
-    async def forget(self, numbers: Sequence[int]) -> int:
+    async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
-        return await forget_numbers(self, numbers)
+        return await forget_page_ids(self, page_ids)
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
@@ -321,10 +325,10 @@ class RedisIndex(RedisNamespace):
         """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
         return committed_addresses(self)
 
-    async def numbers(self) -> range:
-        """Page numbers that may exist; see :meth:`.Index.numbers`."""
+    async def page_ids(self) -> range:
+        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         firsts = await first_numbers(self) if self._window.seconds else {}
-        first = min((number for number, _ in firsts.values()), default=1)
+        first = min((page_id for page_id, _ in firsts.values()), default=1)
         return range(first, (await self.counters())[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
@@ -352,9 +356,9 @@ class RedisIndex(RedisNamespace):
         )
 
 
-def _page(number: int) -> bytes:
+def _page(page_id: int) -> bytes:
     # A number of more than 40 bits comes from a damaged record: no page has it.
-    return (number if number <= NUMBER_MASK else 0).to_bytes(5, "little")
+    return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")
 
 
 def _milliseconds(seconds: float) -> int:

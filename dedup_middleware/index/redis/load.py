@@ -55,14 +55,14 @@ class RedisSteps(Steps):
         """Enter rows; see :meth:`.Steps.enter`."""
         layout = self._server.layout
         texts, rows = _texts(pages, layout.record), _rows(pages, layout)
-        numbers = []
+        page_ids = []
         for start, stop in cuts(list(map(len, texts)), _BYTES, len(texts)):
             lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
             raw = rows[start:stop].tobytes()
             reply = await self._step("enter", raw, lengths, b"".join(texts[start:stop]))
             first = int.from_bytes(reply, "little")
-            numbers.append(np.arange(first, first + stop - start, dtype=np.uint64))
-        return np.concatenate(numbers)
+            page_ids.append(np.arange(first, first + stop - start, dtype=np.uint64))
+        return np.concatenate(page_ids)
 
     async def add(self, records: Records) -> None:
         """Add records; see :meth:`.Steps.add`."""
@@ -77,10 +77,10 @@ class RedisSteps(Steps):
             fields = b"".join(map(field_of, part.buckets))
             await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
 
-    async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+    async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages seen; see :meth:`.Steps.commit`."""
         stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
-        pages = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5]
+        pages = page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5]
         await self._step("commit", pages.tobytes(), stamps.astype("<u4").tobytes())
 
     async def end(self) -> None:
@@ -114,7 +114,7 @@ class RedisSteps(Steps):
 
 
 async def settled(server: Server, last: int) -> int:
-    """The last page number up to ``last`` that is below those of all loads under way.
+    """The last page id up to ``last`` that is below those of all loads under way.
 
     Loads that were broken off are forgotten by and by.
     """

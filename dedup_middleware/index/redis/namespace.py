@@ -237,7 +237,7 @@ class RedisNamespace(Index):
         return (await self._link.submit(Call(command))).reply
 
     async def counters(self) -> tuple[int, ...]:
-        """Page numbers given, bytes of text, buckets, records left out, pages removed."""
+        """Page ids given, bytes of text, buckets, records left out, pages removed."""
         raw = (await self.ask(b"GET", self._key("counters"))) or b""
         return tuple(
             int.from_bytes(raw[i : i + COUNTER], "little")

@@ -33,8 +33,8 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import (
     BAND_SUFFIX_BITS,
-    NUMBER_BITS,
-    NUMBER_MASK,
+    PAGE_ID_BITS,
+    PAGE_ID_MASK,
     SIMHASH_SUFFIX_BITS,
     PageRecords,
     State,
@@ -47,10 +47,10 @@ _BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8 
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
-_NUMBER = np.uint64(NUMBER_MASK)
+_PAGE_ID = np.uint64(PAGE_ID_MASK)
 _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # page records that a proposal asks for at most
-_PAGE = NUMBER_BITS // 8
+_PAGE = PAGE_ID_BITS // 8
 PORTION = 32  # pages whose replies are decoded at once
 # Where an answer says how many rows follow, what is to be made of them, how many buckets are full,
 # and how many bytes in them are no record.
@@ -175,14 +175,14 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
             tails = kept.reshape(len(judged), -1)[:, -layout.known_tail :]
             gone = (judged.states == State.RELEASED) | (judged.states == State.FREE)
             flags = (_ZERO + gone.astype(np.uint8))[:, None]
-            parts.append(np.hstack((_ids(judged.numbers), tails, flags)).tobytes())
+            parts.append(np.hstack((_ids(judged.page_ids), tails, flags)).tobytes())
         parts.append(_ids(wanted).tobytes())
     return b"".join(parts)
 
 
-def _ids(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def _ids(page_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """uint8[n, 5] of page ids."""
-    return np.ascontiguousarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
+    return np.ascontiguousarray(page_ids, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
 
 
 def _is_whole(kind: bytes) -> bool:
@@ -240,7 +240,7 @@ def proposals(
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
     answers, simhash_buckets, told = reply
-    own = np.frombuffer(answers, np.uint64) & _NUMBER
+    own = np.frombuffer(answers, np.uint64) & _PAGE_ID
     places: list[bytes] = []
     rows: list[bytes] = []
     texts: list[bytes] = []
@@ -266,11 +266,11 @@ def proposals(
         pages[0].distance,
     )
     note_scanned(found.scanned)
-    near, starts, row_starts = found.numbers, found.starts, found.row_starts
+    near, starts, row_starts = found.page_ids, found.starts, found.row_starts
     order = found.rows[: len(rows)]
     described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
     split = [split_text(rows[row], texts[row], layout) for row in order.tolist()]
-    for i, number in enumerate(own.tolist()):
+    for i, page_id in enumerate(own.tolist()):
         how, corrupt = answers[8 * i + _HOW], answers[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
         if how & _EXACT:  # equal texts have the same places, but for their keys
@@ -282,13 +282,13 @@ def proposals(
             rows_of = slice(row_starts[i], row_starts[i + 1])
             page_records = described(rows_of)
             known = pages[i].known
-            numbers, tables = near[part], found.tables[part]
-            if known and len(numbers) > len(page_records):
-                keep = ~np.isin(numbers, known.pages.numbers) & (numbers > np.uint64(known.upto))
-                keep |= np.isin(numbers, page_records.numbers)
-                numbers, tables = numbers[keep], tables[keep]
-            beside = Neighbours(numbers, tables, corrupt, how & _FULL_MOST)
-            texts_of = dict(zip(page_records.numbers.tolist(), split[rows_of], strict=True))
+            page_ids, tables = near[part], found.tables[part]
+            if known and len(page_ids) > len(page_records):
+                keep = ~np.isin(page_ids, known.pages.page_ids) & (page_ids > np.uint64(known.upto))
+                keep |= np.isin(page_ids, page_records.page_ids)
+                page_ids, tables = page_ids[keep], tables[keep]
+            beside = Neighbours(page_ids, tables, corrupt, how & _FULL_MOST)
+            texts_of = dict(zip(page_records.page_ids.tolist(), split[rows_of], strict=True))
             candidates = Candidates(
                 beside,
                 page_records,
@@ -296,9 +296,9 @@ def proposals(
                 {one: payload for one, (_, payload) in texts_of.items()},
                 more=bool(how & _MORE),
             )
-        if number:
+        if page_id:
             token = int.from_bytes(sent.tokens[TOKEN * i : TOKEN * (i + 1)], "little")
-            yield Claimed(Claim(number, token), candidates)
+            yield Claimed(Claim(page_id, token), candidates)
         else:
             yield candidates
 
@@ -309,7 +309,7 @@ def _decoded(address: bytes) -> str | None:
 
 def _described(
     raw: Sequence[bytes],
-    numbers: NDArray[np.uint64],
+    page_ids: NDArray[np.uint64],
     order: NDArray[np.int64],
     layout: RowLayout,
     note_damage: Callable[[int], None],
@@ -338,7 +338,7 @@ def _described(
     content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
 
     def describe(part: slice) -> PageRecords:
-        return PageRecords(numbers[part], content[part], states[part], times[part])
+        return PageRecords(page_ids[part], content[part], states[part], times[part])
 
     return describe
 

@@ -16,7 +16,7 @@ from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.record_layout import WHOLE, RecordLayout
 from dedup_middleware.model.buckets import BUCKET_LIMIT, COMMON_ANCHOR, FULL_BUCKET, cut_address
 from dedup_middleware.model.claims import Entry
-from dedup_middleware.model.records import CONTENT, NUMBER_MASK, SIMHASH_RECORD, State
+from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD, State
 
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
@@ -25,7 +25,7 @@ _KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that describe its text
 # Stamps below this second (of 2001) are states, not times of commits.
 FIRST_SECOND = 1_000_000_000
-# The key of counters holds five numbers of this many bytes: page numbers given, bytes of
+# The key of counters holds five numbers of this many bytes: page ids given, bytes of
 # text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
 COUNTER = 6
 EPOCH = 8  # bytes
@@ -50,7 +50,7 @@ _CONSTANTS = {
     "SCHEMA": f"'{SCHEMA}'",
     "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
-    "LAST_NUMBER": NUMBER_MASK,
+    "LAST_PAGE_ID": PAGE_ID_MASK,
     "FIRST_SECOND": FIRST_SECOND,
     "FREE": int(State.FREE),
     "PENDING": int(State.PENDING),

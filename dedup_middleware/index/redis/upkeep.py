@@ -21,7 +21,7 @@ from dedup_middleware.index.redis.scripts import (
 )
 from dedup_middleware.index.redis.walk import fields_of, held_in, in_order
 from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
-from dedup_middleware.model.records import NUMBER_MASK, PageRecords, State, chosen, split_stamps
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, chosen, split_stamps
 
 if TYPE_CHECKING:
     from dedup_middleware.index.redis.servers import Reply
@@ -137,12 +137,12 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
         if not living.add(pages):
             empty.append(first // server.layout.rows)
         elif server.layout.record.text:
-            numbers = np.arange(first, first + len(raw), dtype=np.uint64)
-            kept = living.keep(numbers)
+            page_ids = np.arange(first, first + len(raw), dtype=np.uint64)
+            kept = living.keep(page_ids)
             texts.add(raw, kept)
             gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
             if gone.any():
-                stripped.append(_packed(numbers[gone]))
+                stripped.append(_packed(page_ids[gone]))
         report("pages", done)
     await _run_all(server, "strip", stripped)
     removed = await _compact_buckets(server, living, report, windowed=windowed)
@@ -153,9 +153,9 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     return removed
 
 
-def _packed(numbers: NDArray[np.uint64]) -> bytes:
-    """Page numbers as the scripts take them."""
-    return numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
+def _packed(page_ids: NDArray[np.uint64]) -> bytes:
+    """Page ids as the scripts take them."""
+    return page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
 
 
 async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) -> None:
@@ -231,10 +231,10 @@ _TEXTS = 32  # chunks of text read by one call
 _LAST_STAMP = 1 << 32
 
 
-async def forget_numbers(server: Server, numbers: Sequence[int]) -> int:
+async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
     """Let committed pages read as released; returns how many there were."""
-    wanted = np.unique(np.asarray(numbers, np.uint64))
-    wanted = wanted[wanted <= np.uint64(NUMBER_MASK)].astype(np.int64)
+    wanted = np.unique(np.asarray(page_ids, np.uint64))
+    wanted = wanted[wanted <= np.uint64(PAGE_ID_MASK)].astype(np.int64)
     rows = server.layout.rows
     chunks, starts = np.unique(wanted // rows, return_index=True)
     cuts = [*starts.tolist(), len(wanted)]
@@ -287,10 +287,10 @@ async def committed_addresses(
             if not group:
                 continue
             raw = np.concatenate([raw for _, raw in group])
-            numbers = [np.arange(one, one + len(raw), dtype=np.uint64) for one, raw in group]
+            page_ids = [np.arange(one, one + len(raw), dtype=np.uint64) for one, raw in group]
             named = _has_address(raw)
             if named.any():
-                yield _addresses(server, np.concatenate(numbers)[named], raw[named])
+                yield _addresses(server, np.concatenate(page_ids)[named], raw[named])
 
     async for found in in_order(calls(), _AHEAD):
         yield found
@@ -303,9 +303,9 @@ def _has_address(raw: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 async def _addresses(
-    server: Server, numbers: NDArray[np.uint64], raw: NDArray[np.void]
+    server: Server, page_ids: NDArray[np.uint64], raw: NDArray[np.void]
 ) -> tuple[NDArray[np.uint64], list[bytes]]:
-    """Page numbers, and the addresses of their rows, from the chunks of text that hold them."""
+    """Page ids, and the addresses of their rows, from the chunks of text that hold them."""
     starts = text_starts(raw)
     lengths = (raw["text_length"] % PAYLOAD_BIT).astype(np.int64)
     # An address is shorter than a chunk, so it has two parts at most.
@@ -322,4 +322,4 @@ async def _addresses(
     known = there[places] & there[np.searchsorted(chunks, lasts)]
     begins = places * TEXT_CHUNK + starts % TEXT_CHUNK
     ends = np.where(known, begins + lengths, begins)
-    return numbers, [text[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True)]
+    return page_ids, [text[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True)]

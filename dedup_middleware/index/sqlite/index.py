@@ -54,23 +54,23 @@ class SQLiteIndex(SQLiteFile):
         """What each bucket holds; see :meth:`.Index.read_buckets`."""
         return await self._do(lambda db, at: tables.read_buckets(db, bucket_keys, at))
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
 
         def act(db: sqlite3.Connection, at: Moment) -> PageRecords:
-            found, corrupt = tables.fetch(db, numbers, at.now, self._record)
+            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
             self.corrupt += corrupt
             return found
 
         return await self._do(act, needs_leases=True)
 
-    async def addresses(self, numbers: Sequence[int]) -> list[str | None]:
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-        return await self._do(lambda db, _: tables.addresses(db, numbers))
+        return await self._do(lambda db, _: tables.addresses(db, page_ids))
 
-    async def payloads(self, numbers: Sequence[int]) -> list[bytes]:
+    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
-        return await self._do(lambda db, _: tables.payloads(db, numbers))
+        return await self._do(lambda db, _: tables.payloads(db, page_ids))
 
     async def propose(
         self,
@@ -112,13 +112,13 @@ class SQLiteIndex(SQLiteFile):
     async def _write(self, act: Callable[[sqlite3.Connection, Moment], Any]) -> Any:
         return await self._do(act, writes=True)
 
-    async def expiring(self, numbers: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         oldest = self._window.at(self._clock()).oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
             self._expiring = first
-        return [number < self._expiring[1] for number in numbers]
+        return [page_id < self._expiring[1] for page_id in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
@@ -145,11 +145,11 @@ class SQLiteIndex(SQLiteFile):
         part = await self._pages_after(0)
         while len(part):
             yield part
-            part = await self._pages_after(int(part.numbers[-1]))
+            part = await self._pages_after(int(part.page_ids[-1]))
 
-    async def _pages_after(self, number: int) -> PageRecords:
+    async def _pages_after(self, page_id: int) -> PageRecords:
         return await self._do(
-            lambda db, _: upkeep.pages_after(db, number, self._record), needs_leases=True
+            lambda db, _: upkeep.pages_after(db, page_id, self._record), needs_leases=True
         )
 
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
@@ -163,21 +163,21 @@ class SQLiteIndex(SQLiteFile):
     async def _buckets_after(self, bucket: int) -> tuple[list[tuple[int, bytes]], int]:
         return await self._do(lambda db, moment: buckets_after(db, bucket, moment))
 
-    async def forget(self, numbers: Sequence[int]) -> int:
+    async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
         steps = [
-            self._forget(list(map(int, numbers[start : start + upkeep.PAGES])))
-            for start in range(0, len(numbers), upkeep.PAGES)
+            self._forget(list(map(int, page_ids[start : start + upkeep.PAGES])))
+            for start in range(0, len(page_ids), upkeep.PAGES)
         ]
         return sum([await step for step in steps])
 
-    async def _forget(self, numbers: list[int]) -> int:
-        return await self._do(lambda db, _: upkeep.forget(db, numbers), writes=True)
+    async def _forget(self, page_ids: list[int]) -> int:
+        return await self._do(lambda db, _: upkeep.forget(db, page_ids), writes=True)
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         forgotten = 0
-        every = await self.numbers()
+        every = await self.page_ids()
         for start in range(every.start, every.stop, upkeep.PAGES):
             forgotten += await self._forget_span(start, since, until)
         return forgotten
@@ -194,12 +194,12 @@ class SQLiteIndex(SQLiteFile):
             yield part
             part = await self._addresses_after(int(part[0][-1]))
 
-    async def _addresses_after(self, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
-        return await self._do(lambda db, _: upkeep.addresses_after(db, number))
+    async def _addresses_after(self, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+        return await self._do(lambda db, _: upkeep.addresses_after(db, page_id))
 
-    async def numbers(self) -> range:
-        """Page numbers that may exist; see :meth:`.Index.numbers`."""
-        return await self._do(lambda db, _: upkeep.numbers(db))
+    async def page_ids(self) -> range:
+        """Page ids that may exist; see :meth:`.Index.page_ids`."""
+        return await self._do(lambda db, _: upkeep.page_ids(db))
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and released pages too."""
@@ -217,16 +217,16 @@ class SQLiteIndex(SQLiteFile):
             looked, gone, bucket = await self._compact_after(bucket, living)
             seen, removed = seen + looked, removed + gone
             report("buckets", seen)
-        number: int | None = 0
-        while number is not None:
-            number = await self._remove_released(number, last)
+        page_id: int | None = 0
+        while page_id is not None:
+            page_id = await self._remove_released(page_id, last)
         return removed
 
     async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int, int | None]:
         return await self._do(lambda db, _: upkeep.compact_after(db, bucket, living), writes=True)
 
-    async def _remove_released(self, number: int, last: int) -> int | None:
-        return await self._do(lambda db, _: upkeep.remove_released(db, number, last), writes=True)
+    async def _remove_released(self, page_id: int, last: int) -> int | None:
+        return await self._do(lambda db, _: upkeep.remove_released(db, page_id, last), writes=True)
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the file and its journal."""

@@ -15,7 +15,7 @@ from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fit
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.sqlite.tables import add, last_number, sweep
 from dedup_middleware.index.window import Moment
-from dedup_middleware.model.records import NUMBER_MASK, State
+from dedup_middleware.model.records import PAGE_ID_MASK, State
 
 _GENERATION = 24  # bits of a bucket's id below its generation
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
@@ -66,7 +66,7 @@ class SQLiteSteps(Steps):
 
         await self._transact(act)
 
-    async def commit(self, numbers: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+    async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages seen; see :meth:`.Steps.commit`."""
 
         def act(db: sqlite3.Connection, moment: Moment) -> None:
@@ -74,7 +74,7 @@ class SQLiteSteps(Steps):
             stamps = np.where(times, times, np.uint32(moment.now)).tolist()
             found = db.executemany(
                 "UPDATE page SET stamp = ? WHERE number = ?",
-                zip(stamps, numbers.tolist(), strict=True),
+                zip(stamps, page_ids.tolist(), strict=True),
             ).rowcount
             add(db, "committed", found)
 
@@ -99,7 +99,7 @@ class SQLiteSteps(Steps):
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:
-    """The last page number up to ``last`` that is below those of all loads under way."""
+    """The last page id up to ``last`` that is below those of all loads under way."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'load'").fetchone():
         return last
     (first,) = db.execute("SELECT min(first) FROM load WHERE until > ?", (now,)).fetchone()
@@ -123,19 +123,19 @@ def _next_number(db: sqlite3.Connection) -> int:
 
 
 def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:
-    if first + len(pages) > NUMBER_MASK:
-        raise sqlite3.OperationalError("no page number is left")
+    if first + len(pages) > PAGE_ID_MASK:
+        raise sqlite3.OperationalError("no page id is left")
     raw, size = record.pack(pages.content).tobytes(), record.itemsize
     addresses = pages.addresses if record.text else [None] * len(pages)
-    numbers = range(first, first + len(pages))
+    page_ids = range(first, first + len(pages))
     contents = (raw[i : i + size] for i in range(0, len(raw), size))
     db.executemany(
         "INSERT INTO page (number, stamp, content, address) VALUES (?, ?, ?, ?)",
-        zip(numbers, repeat(int(State.RELEASED)), contents, addresses, strict=False),
+        zip(page_ids, repeat(int(State.RELEASED)), contents, addresses, strict=False),
     )
     db.executemany(
         "INSERT INTO payload VALUES (?, ?)",
-        (pair for pair in zip(numbers, pages.payloads, strict=True) if pair[1]),
+        (pair for pair in zip(page_ids, pages.payloads, strict=True) if pair[1]),
     )
 
 

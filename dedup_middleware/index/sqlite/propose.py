@@ -85,7 +85,7 @@ def propose(
 
 def _blocks(near: Neighbours, before: int) -> bool:
     """Whether a page up to an id was found in a band, key or exact table."""
-    older = near.numbers <= np.uint64(before)
+    older = near.page_ids <= np.uint64(before)
     return bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
 
 
@@ -100,7 +100,7 @@ def _known(
         if not len(judged):
             ids.append(frozenset())
             continue
-        found, damaged = tables.fetch(db, judged.numbers, now, layout)
+        found, damaged = tables.fetch(db, judged.page_ids, now, layout)
         corrupt += damaged
         ids.append(frozenset(page.known.still(found).tolist()))
     return ids, corrupt
@@ -110,7 +110,7 @@ class _Buckets:
     """All buckets of some pages as stored, then with the records added to them."""
 
     def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment) -> None:
-        wanted = {one for page in pages for one in BucketKeys.of(page.bucket_keys).numbers()[0]}
+        wanted = {one for page in pages for one in BucketKeys.of(page.bucket_keys).columns()[0]}
         self._bases = [tables.bucket_id(one, 0) for one in moment.live]
         self._held = tables.buckets(db, sorted(base | n for base in self._bases for n in wanted))
         self._changed: set[int] = set()
@@ -121,15 +121,15 @@ class _Buckets:
         """The bucket of each bucket key, in every generation."""
         held, bases = self._held, self._bases
         if len(bases) == 1 and bases[0] == 0:
-            return [(held.get(n),) for n in BucketKeys.of(bucket_keys).numbers()[0]]
+            return [(held.get(n),) for n in BucketKeys.of(bucket_keys).columns()[0]]
         return [
-            [held.get(base | n) for base in bases] for n in BucketKeys.of(bucket_keys).numbers()[0]
+            [held.get(base | n) for base in bases] for n in BucketKeys.of(bucket_keys).columns()[0]
         ]
 
-    def add(self, bucket_keys: Sequence[BucketKey], number: int) -> None:
+    def add(self, bucket_keys: Sequence[BucketKey], page_id: int) -> None:
         """Give a page its records, in the newest generation."""
         held, changed, base = self._held, self._changed, self._bases[-1]
-        for bucket, suffix in zip(*BucketKeys.of(bucket_keys).numbers(), strict=True):
+        for bucket, suffix in zip(*BucketKeys.of(bucket_keys).columns(), strict=True):
             old = held.get(base | bucket, b"")
             if is_common(bucket, suffix, old):
                 continue
@@ -138,7 +138,7 @@ class _Buckets:
             )
             # No record behind bytes that are none could be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
-            raw = whole + record_of(bucket, suffix, number)
+            raw = whole + record_of(bucket, suffix, page_id)
             if len(raw) > BUCKET_LIMIT:
                 self._overflow += 1
                 continue
@@ -163,7 +163,7 @@ def _described(
 ) -> tuple[list[Claimed | Candidates], int]:
     """Answers with what is known of the candidates."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]
-    wanted = [near.numbers for near in best if len(near)]
+    wanted = [near.page_ids for near in best if len(near)]
     found, corrupt, addresses = None, 0, {}
     payloads: dict[int, bytes] = {}
     if wanted:
@@ -178,7 +178,7 @@ def _described(
     for (claim, near), some in zip(made, best, strict=True):
         candidates = NO_CANDIDATES
         if len(near) and found is not None:
-            candidates = _of(found, near, some.numbers, addresses, payloads)
+            candidates = _of(found, near, some.page_ids, addresses, payloads)
         elif near.full or near.corrupt:
             candidates = Candidates(near)
         answers.append(candidates if claim is None else Claimed(claim, candidates))
@@ -192,7 +192,7 @@ def _of(
     addresses: dict[int, str | None],
     payloads: dict[int, bytes],
 ) -> Candidates:
-    rows = np.searchsorted(found.numbers, described)
+    rows = np.searchsorted(found.page_ids, described)
     pages = PageRecords(described, found.content[rows], found.states[rows], found.times[rows])
     own = {n: addresses[n] for n in described.tolist() if n in addresses}
     kept = {n: payloads[n] for n in described.tolist()} if payloads else {}
@@ -202,19 +202,19 @@ def _of(
 def commit(db: sqlite3.Connection, claims: Sequence[Claim], now: float) -> list[bool]:
     """Commit claims. False: its lease had run out or it is gone."""
     leases: dict[int, tuple[bytes, float]] = {}
-    for part in tables.parts([claim.number for claim in claims]):
+    for part in tables.parts([claim.page_id for claim in claims]):
         query = f"SELECT number, token, until FROM lease WHERE number IN ({tables.marks(part)})"
         leases.update((n, (bytes(token), until)) for n, token, until in db.execute(query, part))
     answers: list[bool] = []
     for claim in claims:
         # A claim that is committed twice at once has no lease the second time.
-        token, until = leases.get(claim.number, (b"", now))
+        token, until = leases.get(claim.page_id, (b"", now))
         alive = until > now and token == claim.token.to_bytes(8, "little")
         if alive:
-            del leases[claim.number]
+            del leases[claim.page_id]
         answers.append(alive)
-    done = [claim.number for claim, alive in zip(claims, answers, strict=True) if alive]
-    db.executemany("DELETE FROM lease WHERE number = ?", [(number,) for number in done])
+    done = [claim.page_id for claim, alive in zip(claims, answers, strict=True) if alive]
+    db.executemany("DELETE FROM lease WHERE number = ?", [(page_id,) for page_id in done])
     stamp = int(now)
     db.executemany("UPDATE page SET stamp = ? WHERE number = ?", [(stamp, n) for n in done])
     tables.add(db, "committed", len(done))

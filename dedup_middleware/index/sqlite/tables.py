@@ -17,7 +17,7 @@ from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
-    NUMBER_MASK,
+    PAGE_ID_MASK,
     PageRecords,
     State,
     joined_records,
@@ -99,9 +99,9 @@ def sweep(db: sqlite3.Connection, oldest: int) -> None:
 
 def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> None:
     """Remove pages, given with their stamps, and all that is kept of them."""
-    numbers = [(number,) for number, _ in pages]
+    page_ids = [(page_id,) for page_id, _ in pages]
     for table in ("page", "lease", "payload"):
-        db.executemany(f"DELETE FROM {table} WHERE number = ?", numbers)
+        db.executemany(f"DELETE FROM {table} WHERE number = ?", page_ids)
     add(db, "committed", -sum(stamp > State.RELEASED for _, stamp in pages))
     add(db, "gone", len(pages))
 
@@ -114,56 +114,56 @@ def first_later(db: sqlite3.Connection, moment: Moment) -> int:
 
 
 def fetch(
-    db: sqlite3.Connection, numbers: NDArray[np.uint64], now: float, layout: RecordLayout
+    db: sqlite3.Connection, page_ids: NDArray[np.uint64], now: float, layout: RecordLayout
 ) -> tuple[PageRecords, int]:
     """PageRecords of pages, and how many rows were damaged (they read as FREE).
 
     A page whose lease has run out reads as released; :func:`lapse` must end such leases in the
     same transaction.
     """
-    wanted = np.asarray(numbers, np.uint64)
+    wanted = np.asarray(page_ids, np.uint64)
     content = np.zeros(len(wanted), layout.dtype)
     stamps = np.zeros(len(wanted), np.uint32)
     found: dict[int, tuple[int, bytes]] = {}
-    for part in parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(NUMBER_MASK)])]):
+    for part in parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(PAGE_ID_MASK)])]):
         query = f"SELECT number, stamp, content FROM page WHERE number IN ({marks(part)})"
-        for number, stamp, raw in db.execute(query, part):
-            found[number] = (stamp, raw)
+        for page_id, stamp, raw in db.execute(query, part):
+            found[page_id] = (stamp, raw)
     corrupt = 0
-    for i, number in enumerate(wanted.tolist()):
-        stamp, raw = found.get(number, (0, b""))
+    for i, page_id in enumerate(wanted.tolist()):
+        stamp, raw = found.get(page_id, (0, b""))
         if isinstance(raw, bytes) and len(raw) == layout.itemsize and 0 < stamp <= _LAST_STAMP:
             content[i : i + 1] = np.frombuffer(raw, layout.dtype)
             stamps[i] = stamp
-            if stamp == State.PENDING and live_token(db, number, now) is None:
+            if stamp == State.PENDING and live_token(db, page_id, now) is None:
                 stamps[i] = State.RELEASED
-        elif number in found:
+        elif page_id in found:
             corrupt += 1
     return PageRecords(wanted, layout.unpack(content), *split_stamps(stamps)), corrupt
 
 
-def addresses(db: sqlite3.Connection, numbers: Sequence[int]) -> list[str | None]:
+def addresses(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[str | None]:
     """Addresses of pages."""
     found: dict[int, bytes | None] = {}
-    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+    for part in parts([int(n) for n in page_ids if n <= PAGE_ID_MASK]):
         query = f"SELECT number, address FROM page WHERE number IN ({marks(part)})"
         found.update(db.execute(query, part).fetchall())
-    raw = [found.get(int(number)) for number in numbers]
+    raw = [found.get(int(page_id)) for page_id in page_ids]
     return [None if text is None else bytes(text).decode("utf-8", "replace") for text in raw]
 
 
-def payloads(db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
+def payloads(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[bytes]:
     """Payloads of pages."""
     found: dict[int, bytes] = {}
-    for part in parts([int(n) for n in numbers if n <= NUMBER_MASK]):
+    for part in parts([int(n) for n in page_ids if n <= PAGE_ID_MASK]):
         query = f"SELECT number, data FROM payload WHERE number IN ({marks(part)})"
         found.update(db.execute(query, part).fetchall())
-    return [bytes(found.get(int(number), b"")) for number in numbers]
+    return [bytes(found.get(int(page_id), b"")) for page_id in page_ids]
 
 
-def live_token(db: sqlite3.Connection, number: int, now: float) -> bytes | None:
+def live_token(db: sqlite3.Connection, page_id: int, now: float) -> bytes | None:
     """Token of a page's lease, None if there is none or it has run out."""
-    row = db.execute("SELECT token, until FROM lease WHERE number = ?", (number,)).fetchone()
+    row = db.execute("SELECT token, until FROM lease WHERE number = ?", (page_id,)).fetchone()
     return bytes(row[0]) if row is not None and row[1] > now else None
 
 
@@ -189,11 +189,11 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
 
 def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
     """Commit or release a claim. False: its lease had run out or it is gone."""
-    if live_token(db, claim.number, now) != _token(claim.token):
+    if live_token(db, claim.page_id, now) != _token(claim.token):
         return False
-    db.execute("DELETE FROM lease WHERE number = ?", (claim.number,))
+    db.execute("DELETE FROM lease WHERE number = ?", (claim.page_id,))
     stamp = int(now) if state is State.COMMITTED else int(state)
-    db.execute("UPDATE page SET stamp = ? WHERE number = ?", (stamp, claim.number))
+    db.execute("UPDATE page SET stamp = ? WHERE number = ?", (stamp, claim.page_id))
     if state is State.COMMITTED:
         add(db, "committed", 1)
     return True
@@ -203,11 +203,11 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
     """Extend leases. False: that one had run out."""
     answers = []
     for one in claims:
-        alive = live_token(db, one.number, now) == _token(one.token)
+        alive = live_token(db, one.page_id, now) == _token(one.token)
         if alive:
             db.execute(
                 "UPDATE lease SET until = ?, seconds = ? WHERE number = ?",
-                (now + lease, lease, one.number),
+                (now + lease, lease, one.page_id),
             )
         answers.append(alive)
     return answers
@@ -226,7 +226,7 @@ def counters(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def last_number(db: sqlite3.Connection) -> int:
-    """The last page number given; as SQLite does, no lower than that of any page."""
+    """The last page id given; as SQLite does, no lower than that of any page."""
     query = (
         "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'page'), 0), "
         "coalesce((SELECT max(number) FROM page), 0))"

@@ -12,7 +12,7 @@ from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.sqlite.tables import add, remove_pages
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import SIMHASH_TABLES
-from dedup_middleware.model.records import NUMBER_MASK, PageRecords, State, split_stamps
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, split_stamps
 
 _BYTES = 4 << 20  # of buckets that one transaction reads in one generation
 _MOST = 2_000  # buckets read by one transaction in one generation
@@ -36,12 +36,12 @@ def buckets_after(
             (base + bucket, base + end),
         )
         total = 0
-        for count, (number, raw) in enumerate(rows, 1):
-            found.setdefault(number - base, []).append(raw)
+        for count, (page_id, raw) in enumerate(rows, 1):
+            found.setdefault(page_id - base, []).append(raw)
             total += len(raw)
             if count == _MOST or total >= _BYTES:
                 # The next generations need to be read no further than this one.
-                end = number - base
+                end = page_id - base
                 break
         rows.close()
     return [
@@ -53,12 +53,12 @@ PAGES = 10_000  # in one transaction
 _BUCKETS = 2_000
 
 
-def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> PageRecords:
-    """The next pages behind a number; damaged ones are left out."""
+def pages_after(db: sqlite3.Connection, page_id: int, layout: RecordLayout) -> PageRecords:
+    """The next pages behind a page id; damaged ones are left out."""
     rows = db.execute(
         "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
         "ORDER BY number LIMIT ?",
-        (number, layout.itemsize, PAGES),
+        (page_id, layout.itemsize, PAGES),
     ).fetchall()
     return PageRecords(
         np.array([row[0] for row in rows], np.uint64),
@@ -67,14 +67,14 @@ def pages_after(db: sqlite3.Connection, number: int, layout: RecordLayout) -> Pa
     )
 
 
-def forget(db: sqlite3.Connection, numbers: list[int]) -> int:
+def forget(db: sqlite3.Connection, page_ids: list[int]) -> int:
     """Let committed pages read as released; returns how many there were."""
     found = db.executemany(
         "UPDATE page SET stamp = ? WHERE number = ? AND stamp > ?",
         (
-            (int(State.RELEASED), number, int(State.RELEASED))
-            for number in sorted(numbers)
-            if number <= NUMBER_MASK
+            (int(State.RELEASED), page_id, int(State.RELEASED))
+            for page_id in sorted(page_ids)
+            if page_id <= PAGE_ID_MASK
         ),
     ).rowcount
     add(db, "committed", -found)
@@ -82,7 +82,7 @@ def forget(db: sqlite3.Connection, numbers: list[int]) -> int:
 
 
 def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) -> int:
-    """The same for pages that were committed in a span of time, some from a number on."""
+    """The same for pages that were committed in a span of time, some from a page id on."""
     found = db.execute(
         "UPDATE page SET stamp = ? WHERE number >= ? AND number < ? AND stamp > ? "
         "AND stamp >= ? AND stamp < ?",
@@ -92,20 +92,20 @@ def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) 
     return found
 
 
-def addresses_after(db: sqlite3.Connection, number: int) -> tuple[NDArray[np.uint64], list[bytes]]:
+def addresses_after(db: sqlite3.Connection, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
     """Numbers and addresses of the next committed pages that have one."""
     rows = db.execute(
         "SELECT number, CAST(address AS BLOB) FROM page WHERE number > ? AND stamp > ? "
         "AND address IS NOT NULL ORDER BY number LIMIT ?",
-        (number, int(State.RELEASED), PAGES),
+        (page_id, int(State.RELEASED), PAGES),
     ).fetchall()
     return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
 
 
-def numbers(db: sqlite3.Connection) -> range:
-    """Page numbers that may exist. Those that no record can name are damage, and left out."""
+def page_ids(db: sqlite3.Connection) -> range:
+    """Page ids that may exist. Those that no record can name are damage, and left out."""
     query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"
-    first, last = db.execute(query, (int(NUMBER_MASK),)).fetchone()
+    first, last = db.execute(query, (int(PAGE_ID_MASK),)).fetchone()
     return range(first, last + 1) if last else range(1, 1)
 
 
@@ -126,25 +126,25 @@ def compact_after(
         better += zip(changed.data, names, strict=True)
         removed += sum(changed.removed)
     better.sort(key=lambda row: row[1])
-    emptied = [(number,) for data, number in better if not data]
+    emptied = [(page_id,) for data, page_id in better if not data]
     db.executemany("UPDATE bucket SET data = ? WHERE id = ?", [row for row in better if row[0]])
     db.executemany("DELETE FROM bucket WHERE id = ?", emptied)
     add(db, "buckets", -len(emptied))
     return len(rows), removed, rows[-1][0] if rows else None
 
 
-def remove_released(db: sqlite3.Connection, number: int, last: int) -> int | None:
-    """Remove released pages among the next ones behind a number, up to a last one.
+def remove_released(db: sqlite3.Connection, page_id: int, last: int) -> int | None:
+    """Remove released pages among the next ones behind a page id, up to a last one.
 
-    :returns: the number reached; None: there are no more
+    :returns: the page id reached; None: there are no more
     """
     (end,) = db.execute(
         "SELECT max(number) FROM "
         "(SELECT number FROM page WHERE number > ? AND number <= ? ORDER BY number LIMIT ?)",
-        (number, last, PAGES),
+        (page_id, last, PAGES),
     ).fetchone()
     if end is None:
         return None
     query = "SELECT number, stamp FROM page WHERE number > ? AND number <= ? AND stamp = ?"
-    remove_pages(db, db.execute(query, (number, end, int(State.RELEASED))).fetchall())
+    remove_pages(db, db.execute(query, (page_id, end, int(State.RELEASED))).fetchall())
     return int(end)

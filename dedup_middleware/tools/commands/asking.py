@@ -81,9 +81,9 @@ class Reader:
         if not len(records):
             return Opinion(NEW, FIRST, None, ())
         if found.more:
-            keep = np.isin(near.numbers, records.numbers)
-            near = Neighbours(near.numbers[keep], near.tables[keep])
-        numbers = near.numbers.tolist()
+            keep = np.isin(near.page_ids, records.page_ids)
+            near = Neighbours(near.page_ids[keep], near.tables[keep])
+        numbers = near.page_ids.tolist()
         payloads = await index.payloads(numbers) if method.keeps_payload else ()
         judged = method.judge(page, records.content, payloads)
         same_key = same_keys(page, near, records)

@@ -111,36 +111,36 @@ async def _committed(index: Index) -> NDArray[np.bool_]:
     """
     parts = [np.empty(0, np.uint64)]
     async for pages in index.pages():
-        parts.append(pages.numbers[pages.states == State.COMMITTED])
-    numbers = np.concatenate(parts).astype(np.int64)
-    wanted = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
-    wanted[numbers] = True
+        parts.append(pages.page_ids[pages.states == State.COMMITTED])
+    page_ids = np.concatenate(parts).astype(np.int64)
+    wanted = np.zeros(int(page_ids.max(initial=-1)) + 1, np.bool_)
+    wanted[page_ids] = True
     return wanted
 
 
 def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
     """Those of the pages that are wanted and still committed, in parts of one range."""
-    known = pages.numbers < np.uint64(len(wanted))
-    rows = np.where(known, pages.numbers, np.uint64(0)).astype(np.int64)
+    known = pages.page_ids < np.uint64(len(wanted))
+    rows = np.where(known, pages.page_ids, np.uint64(0)).astype(np.int64)
     take = known & (pages.states == State.COMMITTED)
     if len(wanted):
         take &= wanted[rows]
     pages = chosen(pages, take)
-    ranges = pages.numbers // np.uint64(RANGE)
+    ranges = pages.page_ids // np.uint64(RANGE)
     cuts = {0, len(pages), *(np.flatnonzero(np.diff(ranges)) + 1).tolist()}
     cuts |= set(range(0, len(pages), _PART))
     ends = sorted(cuts)
     return [
-        PageRecords(pages.numbers[a:b], pages.content[a:b], pages.states[a:b], pages.times[a:b])
+        PageRecords(pages.page_ids[a:b], pages.content[a:b], pages.states[a:b], pages.times[a:b])
         for a, b in pairwise(ends)
     ]
 
 
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
     """Pages with their bucket keys and texts, without those that have none."""
-    places = spool.places(part.numbers)
-    numbers = part.numbers.tolist()
-    addresses, payloads = await asyncio.gather(index.addresses(numbers), index.payloads(numbers))
+    places = spool.places(part.page_ids)
+    page_ids = part.page_ids.tolist()
+    addresses, payloads = await asyncio.gather(index.addresses(page_ids), index.payloads(page_ids))
     content = part.content.copy()
     # An index need not keep a SimHash that its tables know.
     unknown = content["simhash"] == 0

@@ -1,4 +1,4 @@
--- KEYS: leases, chunks of the pages. ARGV: prefix, page numbers (5 bytes each).
+-- KEYS: leases, chunks of the pages. ARGV: prefix, page ids (5 bytes each).
 -- Returns the addresses of the pages, '' where there is none.
 local found = {}
 for at = 1, #ARGV[2], 5 do

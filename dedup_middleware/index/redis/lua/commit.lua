@@ -1,5 +1,5 @@
 -- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page
--- number (5 bytes) and a token (8).
+-- page id (5 bytes) and a token (8).
 -- Returns for each 1: committed; 2: it is already, its token is no longer stored; 0: the claim is gone.
 local CLAIMS = ARGV[2]
 local time = now()
@@ -34,9 +34,9 @@ if #ours > 0 then
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
   local chunks, offsets, n = {}, {}, 0
   for i = 1, #ours do
-    local number = struct.unpack('<I5', ours[i])
-    local row = number % ROWS
-    local first = number - row
+    local page_id = struct.unpack('<I5', ours[i])
+    local row = page_id % ROWS
+    local first = page_id - row
     if first ~= known then
       known, chunk = first, prefix .. struct.pack('<I4', first / ROWS)
       -- A chunk that has expired must not come back as a string of zeros.

@@ -1,8 +1,8 @@
 -- Shared by all scripts; the constants above it come from redis_scripts.py.
--- KEYS[1] is the hash of leases: page number (5 bytes) -> token (8) .. end in ms (6).
+-- KEYS[1] is the hash of leases: page id (5 bytes) -> token (8) .. end in ms (6).
 -- ARGV[1] is the prefix of every key, and behind it the epoch: 8 bytes drawn when the index was set up,
 -- which are also behind its counters. Tokens and hashes stay strings: a Lua number is a double
--- and holds only 53 bits. Page numbers (40 bits) and milliseconds (41) fit.
+-- and holds only 53 bits. Page ids (40 bits) and milliseconds (41) fit.
 
 local LEASES = KEYS[1]
 -- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
@@ -54,9 +54,9 @@ end
 
 -- The chunk that holds a page's row, and the row's first byte in it.
 local function place(page)
-  local number = struct.unpack('<I5', page)
-  local row = number % ROWS
-  return PREFIX .. 's' .. struct.pack('<I4', (number - row) / ROWS), row * ROW_SIZE
+  local page_id = struct.unpack('<I5', page)
+  local row = page_id % ROWS
+  return PREFIX .. 's' .. struct.pack('<I4', (page_id - row) / ROWS), row * ROW_SIZE
 end
 
 -- A stamp is a state, or the second in which a page was committed.
@@ -71,10 +71,10 @@ local function state_of(page)
   return stamp > RELEASED and COMMITTED or stamp
 end
 
--- Whether a page has this number already. A counter behind its pages, restored by hand say, must not
--- give a number twice.
-local function is_used(number)
-  return state_of(struct.pack('<I5', number)) ~= FREE
+-- Whether a page has this id already. A counter behind its pages, restored by hand say, must not
+-- give an id twice.
+local function is_used(page_id)
+  return state_of(struct.pack('<I5', page_id)) ~= FREE
 end
 local BEHIND = 'BEHIND the counter of pages is lower than the numbers of pages'
 
@@ -134,12 +134,12 @@ local function claimed_row(sent, text_start)
   return TAIL_SIZE > 0 and sent .. struct.pack('<I5', text_start) or sent
 end
 
--- Writes the rows of new pages whose numbers follow each other.
-local function write_rows(number, rows)
+-- Writes the rows of new pages whose ids follow each other.
+local function write_rows(first, rows)
   local i = 1
   while i <= #rows do
-    local chunk, offset = place(struct.pack('<I5', number + i - 1))
-    if offset == 0 or number + i == 2 then
+    local chunk, offset = place(struct.pack('<I5', first + i - 1))
+    if offset == 0 or first + i == 2 then
       redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
     end
     local till = math.min(#rows, i + ROWS - 1 - offset / ROW_SIZE)

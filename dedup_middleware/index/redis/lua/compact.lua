@@ -46,7 +46,7 @@ if #unused > 0 then
   redis.call('UNLINK', unpack(unused))
 end
 if #emptied > 0 then
-  local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-  set_counters(KEYS[2], number, text_end, math.max(0, filled - #emptied), overflow, gone)
+  local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+  set_counters(KEYS[2], last_id, text_end, math.max(0, filled - #emptied), overflow, gone)
 end
 return table.concat(flags)

@@ -13,7 +13,7 @@ for i = 4, 3 + tonumber(ARGV[2]) do
 end
 redis.call('UNLINK', unpack(KEYS, 4))
 if removed > 0 then
-  local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-  set_counters(KEYS[2], number, text_end, math.max(0, filled - removed), overflow, gone)
+  local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+  set_counters(KEYS[2], last_id, text_end, math.max(0, filled - removed), overflow, gone)
 end
 return removed

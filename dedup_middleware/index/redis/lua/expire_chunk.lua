@@ -19,6 +19,6 @@ for at = CONTENT_SIZE + 1, #rows - 3, ROW_SIZE do
 end
 redis.call('UNLINK', chunk)
 redis.call('DECRBY', KEYS[3], committed)
-local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
-set_counters(KEYS[2], number, text_end, filled, overflow, gone + pages)
+local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+set_counters(KEYS[2], last_id, text_end, filled, overflow, gone + pages)
 return pages

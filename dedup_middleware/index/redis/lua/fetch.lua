@@ -1,4 +1,4 @@
--- KEYS: leases, chunks of the pages. ARGV: prefix, page numbers (5 bytes each).
+-- KEYS: leases, chunks of the pages. ARGV: prefix, page ids (5 bytes each).
 -- Returns the rows of the pages; one whose lease has run out reads as released.
 local time = now()
 local rows = {}

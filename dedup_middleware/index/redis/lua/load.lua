@@ -3,12 +3,12 @@
 -- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
 -- (0: it never ends), generation of the load, step; then
 --   "enter": rows without the offset of their text, lengths of the texts (4 bytes each), the texts;
---            returns the first page number
+--            returns the first page id
 --   "add": width of a record, lengths of what each bucket gets (4 bytes each), the records, the fields of
 --          the buckets (2 bytes each)
---   "commit": page numbers (5 bytes each), stamps (4 bytes each)
+--   "commit": page ids (5 bytes each), stamps (4 bytes each)
 --   "end": nothing
--- The hash of loads: token -> first page number (5) .. end of the lease in ms (6) .. last call (4) ..
+-- The hash of loads: token -> first page id (5) .. end of the lease in ms (6) .. last call (4) ..
 -- its answer. Returns a string; or nil: the lease has run out, or the generation is too old; or, if
 -- nothing is entered yet, the generation of now where it is another one.
 local TOKEN, CALL, STEP = ARGV[2], ARGV[3], ARGV[7]
@@ -44,11 +44,11 @@ if not begins and (not lease or struct.unpack('<I6', lease, 6) <= time
   return nil
 end
 
-local number, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 
 local function done(first, answer)
   -- The first write is one that a server without memory refuses, before anything has changed.
-  set_counters(KEYS[2], number, text_end, filled, overflow, gone)
+  set_counters(KEYS[2], last_id, text_end, filled, overflow, gone)
   local till = struct.pack('<I6', time + tonumber(ARGV[4]))
   redis.call('HSET', KEYS[5], TOKEN, first .. till .. CALL .. answer)
   return answer
@@ -58,11 +58,11 @@ if STEP == 'enter' then
   local tail = TAIL_SIZE > 0 and 5 or 0 -- the offset of the text
   local size = ROW_SIZE - tail
   local count = #ARGV[8] / size
-  local first, start = number + 1, text_end
-  if number + count > LAST_NUMBER then
-    return redis.error_reply('FULL no page number is left')
+  local first, start = last_id + 1, text_end
+  if last_id + count > LAST_PAGE_ID then
+    return redis.error_reply('FULL no page id is left')
   end
-  if is_used(first) or is_used(number + count) then
+  if is_used(first) or is_used(last_id + count) then
     return redis.error_reply(BEHIND)
   end
   local rows = {}
@@ -71,7 +71,7 @@ if STEP == 'enter' then
       .. string.sub(struct.pack('<I5', text_end), 1, tail)
     text_end = text_end + struct.unpack('<I4', ARGV[9], 4 * i - 3)
   end
-  number = number + count
+  last_id = last_id + count
   local page = struct.pack('<I5', first)
   done(begins and page or string.sub(lease, 1, 5), page)
   if SPAN > 0 and redis.call('HEXISTS', KEYS[4], GENERATION) == 0 then

@@ -39,7 +39,7 @@ local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before t
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
-local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a record; behind its page number
+local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a record; behind its page id
 -- A hash of few and short values is a list, which is searched from its start: far slower with the leases
 -- of some busy processes. Redis makes a table of it for a single value of more than 64 bytes.
 local LONG = string.rep('\0', 65)
@@ -69,9 +69,9 @@ local PAGES = (#ARGV - FIRST_ARGUMENT) / ARGUMENTS
 local KEY, BAND, FIRST_ANCHOR, LAST_ANCHOR = byte(ARGV[6], 1, 4)
 local counts = { read('<' .. string.rep('I2', TABLES), ARGV[6], 5) }
 local fields_of, first_field = {}, 1 -- by table
-for number = 1, TABLES do
-  fields_of[number] = { read(string.rep('c2', counts[number]), ARGV[7], first_field) }
-  first_field = first_field + 2 * counts[number]
+for table = 1, TABLES do
+  fields_of[table] = { read(string.rep('c2', counts[table]), ARGV[7], first_field) }
+  first_field = first_field + 2 * counts[table]
 end
 
 -- By generation, newest first, table and place: the stored buckets, each fetched once; then, in
@@ -84,12 +84,12 @@ local newest = held[1]
 local large = {} -- by table and place: the newest buckets that are keys of their own, and what is added
 
 -- Fetches the buckets of a table, in all generations; only those that are wanted, if that is given.
-local function fetch(number, wanted)
-  local fields, count, places = fields_of[number], counts[number], nil
+local function fetch(table, wanted)
+  local fields, count, places = fields_of[table], counts[table], nil
   if wanted then
     places, fields = {}, {}
-    for place in pairs(wanted[number] or {}) do
-      places[#places + 1], fields[#fields + 1] = place, fields_of[number][place]
+    for place in pairs(wanted[table] or {}) do
+      places[#places + 1], fields[#fields + 1] = place, fields_of[table][place]
     end
     count = #places
     if count == 0 then
@@ -97,14 +97,14 @@ local function fetch(number, wanted)
     end
   end
   for generation = 1, GENERATIONS do
-    local hash = KEYS[FIRST + (generation - 1) * TABLES + number]
+    local hash = KEYS[FIRST + (generation - 1) * TABLES + table]
     local values = call('HMGET', hash, unpack(fields, 1, count))
     for i = 1, count do
       if values[i] == '' then -- a key of its own
         values[i] = call('GET', hash .. fields[i])
         if values[i] and generation == 1 then
-          large[number] = large[number] or {}
-          large[number][places and places[i] or i] = ''
+          large[table] = large[table] or {}
+          large[table][places and places[i] or i] = ''
         end
       end
     end
@@ -115,7 +115,7 @@ local function fetch(number, wanted)
       end
       values = all
     end
-    held[generation][number] = values
+    held[generation][table] = values
   end
 end
 
@@ -318,15 +318,15 @@ end
 if wanted then
   for own, places in ipairs(places_of) do
     for i = 1, #places - 1 do -- behind the last one, where reading ended
-      local number = shape_at[own].tables[i]
-      wanted[number] = wanted[number] or {}
-      wanted[number][places[i]] = true
+      local table = shape_at[own].tables[i]
+      wanted[table] = wanted[table] or {}
+      wanted[table][places[i]] = true
     end
   end
 end
-for number = 1, TABLES do
-  if KEY == 0 or number ~= KEY and number ~= BAND then
-    fetch(number, wanted)
+for table = 1, TABLES do
+  if KEY == 0 or table ~= KEY and table ~= BAND then
+    fetch(table, wanted)
   end
 end
 
@@ -469,10 +469,10 @@ for own = 1, PAGES do
     if page then
       -- Claimed by an earlier try of this call. What came before it and is not known was claimed by that
       -- try as well; what came later has to give way to it.
-      local number, kept, kept_hits = read('<I5', page), 0, 0
+      local own_id, kept, kept_hits = read('<I5', page), 0, 0
       for j = 1, others do
         local other = seen_at[j]
-        if read('<I5', other) < number then
+        if read('<I5', other) < own_id then
           kept = kept + 1
           seen_at[kept] = other
         else
@@ -510,8 +510,8 @@ for own = 1, PAGES do
     end
   end
   if not settled and not page and not blocked and not more then
-    if last >= LAST_NUMBER then
-      return redis.error_reply('FULL no page number is left')
+    if last >= LAST_PAGE_ID then
+      return redis.error_reply('FULL no page id is left')
     end
     last = last + 1
     page = pack('<I5', last)
@@ -525,8 +525,8 @@ for own = 1, PAGES do
           large[tables[i]][at] = nil
         end
       end
-      local number = tables[i]
-      if value and number >= FIRST_ANCHOR and number <= LAST_ANCHOR and is_common(value, suffix) then
+      local table = tables[i]
+      if value and table >= FIRST_ANCHOR and table <= LAST_ANCHOR and is_common(value, suffix) then
         -- no more pages are added
       elseif not value then
         filled = filled + 1
@@ -582,16 +582,16 @@ if last > before then
   for own = 1, written and PAGES or 0 do
     local shape, places = shape_at[own], places_of[own]
     for i = 1, claimed[own] and shape.written or 0 do
-      local number = shape.tables[i]
-      written[number] = written[number] or {}
-      written[number][places[i]] = true
+      local table = shape.tables[i]
+      written[table] = written[table] or {}
+      written[table][places[i]] = true
     end
   end
   local changes = {} -- of one table, used again for the next one
-  for number = 1, TABLES do
-    local hash, fields, values, n = KEYS[FIRST + number], fields_of[number], newest[number], 0
-    local some, grown = written and (written[number] or {}), large[number]
-    for at = 1, counts[number] do
+  for table = 1, TABLES do
+    local hash, fields, values, n = KEYS[FIRST + table], fields_of[table], newest[table], 0
+    local some, grown = written and (written[table] or {}), large[table]
+    for at = 1, counts[table] do
       if some and not some[at] then
         -- of pages that are not claimed
       elseif grown and grown[at] then

@@ -4,10 +4,10 @@ local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
-local number, text_end, _, overflow, gone = struct.unpack(COUNTERS, counters)
+local last_id, text_end, _, overflow, gone = struct.unpack(COUNTERS, counters)
 local filled = 0
 for i = 4, #KEYS do
   filled = filled + redis.call('HLEN', KEYS[i])
 end
-set_counters(KEYS[2], number, text_end, filled, overflow, gone)
+set_counters(KEYS[2], last_id, text_end, filled, overflow, gone)
 return filled

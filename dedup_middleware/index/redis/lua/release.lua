@@ -1,4 +1,4 @@
--- KEYS: leases, chunk of the page. ARGV: prefix, page number, token.
+-- KEYS: leases, chunk of the page. ARGV: prefix, page id, token.
 -- Returns 1: released; 0: nothing to release.
 local page = ARGV[2]
 if token_of(page, now()) ~= ARGV[3] then

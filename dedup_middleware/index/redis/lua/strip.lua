@@ -1,4 +1,4 @@
--- KEYS: leases, counters, committed. ARGV: prefix, page numbers (5 bytes each).
+-- KEYS: leases, counters, committed. ARGV: prefix, page ids (5 bytes each).
 -- Released pages among them have no address and no payload any more.
 if not own_counters(KEYS[2]) then
   return redis.error_reply(GONE)
