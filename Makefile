@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 BIN := $(VENV)/bin
 
-.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist
+.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -93,6 +93,11 @@ test-matrix: $(VENV)/.matrix
 dist: $(VENV)/.matrix
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+
+# A wheel with compiled kernels, for this Python and platform; needs no cache to start fast.
+dist-kernels: $(VENV)/.matrix
+	DEDUP_SHIP_KERNELS=1 $(BIN)/python -m build --wheel --outdir dist
 	$(BIN)/twine check --strict dist/*
 
 $(VENV)/.matrix: $(VENV)/.venv pyproject.toml

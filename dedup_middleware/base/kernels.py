@@ -32,7 +32,8 @@ import numba
 import numpy as np
 from numba.np import linalg
 
-from dedup_middleware.base.kernelcache import folder_name, keep_in
+from dedup_middleware.base import shipped
+from dedup_middleware.base.kernelcache import folder_name, keep_in, load_first_from
 from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
 
 try:
@@ -145,13 +146,18 @@ def cache_directory() -> Path | None:
 def _source_digest(folder: Path) -> str:
     # numba looks only at the file of the outermost kernel; what that inlines, and constants that it
     # takes from other modules, may have changed.
-    compilers = (numba.__version__, llvmlite.__version__, np.__version__)
-    digest = hashlib.blake2b(" ".join(compilers).encode(), digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
     for part in sorted({folder, *(_PACKAGE / name for name in SOURCES)}):
         # Arrays made of data files are constants in kernels.
         for path in sorted([*part.glob("*.py"), *part.glob("data/*.txt")]):
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def _compilers() -> str:
+    versions = (numba.__version__, llvmlite.__version__, np.__version__)
+    return hashlib.blake2b(" ".join(versions).encode(), digest_size=4).hexdigest()
 
 
 @contextlib.contextmanager
@@ -217,16 +223,23 @@ def kernel(function: _F) -> _F:
 
 def _keep(dispatcher: Any, source: Path) -> None:
     """Let a kernel of a source file keep its machine code on disk, if there is a place for it."""
-    directory = cache_directory()
     if numba.config.CACHE_DIR:
         keep_in(dispatcher, Path(numba.config.CACHE_DIR) / folder_name(str(source)))
-    elif directory is not None and source.exists():
-        versioned = directory / f"kernels-{_source_digest(source.parent)}"
-        if source.is_relative_to(_PACKAGE):
-            name = ".".join(source.parent.relative_to(_PACKAGE).parts)
+        return
+    if not source.exists():
+        return
+    sources = _source_digest(source.parent)
+    directory = cache_directory()
+    versioned = None if directory is None else directory / f"kernels-{sources}-{_compilers()}"
+    if source.is_relative_to(_PACKAGE):
+        name = ".".join(source.parent.relative_to(_PACKAGE).parts)
+        if versioned is not None:
             keep_in(dispatcher, versioned / name, stamp=_NAMED_BY_CONTENT)
-        else:
-            keep_in(dispatcher, versioned / folder_name(str(source)))
+        if about := shipped.usable():
+            folder = shipped.FOLDER / sources / name
+            load_first_from(dispatcher, folder, about.target, stamp=_NAMED_BY_CONTENT)
+    elif versioned is not None:
+        keep_in(dispatcher, versioned / folder_name(str(source)))
 
 
 def _called_as_part(dispatcher: Any) -> Any:
