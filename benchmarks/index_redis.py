@@ -116,7 +116,7 @@ def _datasketch(port: int) -> Any:
 
 
 @attrs.frozen
-class Told:
+class Measured:
     """Pages a second, CPU of a page in us, and the share of pages that were found new."""
 
     rate: float
@@ -124,7 +124,7 @@ class Told:
     new: float
 
 
-def together(works: list[Work]) -> Told:
+def together(works: list[Work]) -> Measured:
     """What some processes did together."""
     context = multiprocessing.get_context("spawn")
     barrier, times = context.Barrier(len(works)), context.Queue()
@@ -134,16 +134,16 @@ def together(works: list[Work]) -> Told:
     # From here on the server works for warming up and for the decisions; the first is little.
     with redis.Redis(port=works[0].port) as client:
         before = _server_cpu(client)
-        told = [times.get(timeout=600) for _ in works]
+        measured = [times.get(timeout=600) for _ in works]
         server = _server_cpu(client) - before
     for process in processes:
         process.join()
-    taken = max(one[1] for one in told) - min(one[0] for one in told)
+    taken = max(one[1] for one in measured) - min(one[0] for one in measured)
     count = sum(one.count for one in works)
     # Of the warming up the server takes the same as of other pages, to judge by their number.
     server *= count / (count + _WARM * len(works))
-    cpu = sum(one[2] for one in told) + server
-    return Told(count / taken, 1e6 * cpu / count, sum(one[3] for one in told) / count)
+    cpu = sum(one[2] for one in measured) + server
+    return Measured(count / taken, 1e6 * cpu / count, sum(one[3] for one in measured) / count)
 
 
 def _server_cpu(client: redis.Redis) -> float:
@@ -151,12 +151,12 @@ def _server_cpu(client: redis.Redis) -> float:
     return float(info["used_cpu_user"] + info["used_cpu_sys"])
 
 
-def median(told: list[Told]) -> Told:
+def median(measured: list[Measured]) -> Measured:
     """The medians of some rounds; the share found new is that of the last."""
-    return Told(
-        statistics.median(one.rate for one in told),
-        statistics.median(one.cpu for one in told),
-        told[-1].new,
+    return Measured(
+        statistics.median(one.rate for one in measured),
+        statistics.median(one.cpu for one in measured),
+        measured[-1].new,
     )
 
 
@@ -180,7 +180,7 @@ def floor(server: RedisServer, pages: int = 3200) -> float:
 def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> list[str]:
     """Round trips of a page alone, commands of a page under load, and its server CPU."""
     client: Any = server.client()
-    told = []
+    measured = []
     for in_flight, seed in ((1, 77), (deciding.IN_FLIGHT, 78)):
         entries = sample(kind, seed, count, size).entries()
 
@@ -195,11 +195,11 @@ def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> lis
         stats = client.info("commandstats")
         calls = {name.removeprefix("cmdstat_"): row["calls"] / count for name, row in stats.items()}
         scripts = calls.get("evalsha", 0.0) + calls.get("eval", 0.0)
-        told.append(scripts)
+        measured.append(scripts)
         inside = sum(n for name, n in calls.items() if name not in _ADMIN)
     micros = stats["cmdstat_evalsha"]["usec"] / count
     client.close()
-    return [f"{told[0]:.2f}", f"{told[1]:.3f}", f"{inside:.1f}", f"{micros:.0f}"]
+    return [f"{measured[0]:.2f}", f"{measured[1]:.3f}", f"{inside:.1f}", f"{micros:.0f}"]
 
 
 _SLOW = 1000  # us from which on the server takes note of a call
@@ -221,9 +221,9 @@ def script_calls(client: Any) -> list[str]:
     stats = client.info("commandstats").get("cmdstat_evalsha", {"calls": 0, "usec_per_call": 0.0})
     slow = client.slowlog_get(100_000)
     longest = sorted(one["duration"] for one in slow if one["command"].startswith(b"EVALSHA"))
-    told = [f"{us / 1000:.1f}" for us in longest[:-3:-1]]
-    told += [f"< {_SLOW / 1000:.0f}"] * (2 - len(told))
-    return [f"{stats['calls']:,}", f"{stats['usec_per_call'] / 1000:.2f}", *told]
+    measured = [f"{us / 1000:.1f}" for us in longest[:-3:-1]]
+    measured += [f"< {_SLOW / 1000:.0f}"] * (2 - len(measured))
+    return [f"{stats['calls']:,}", f"{stats['usec_per_call'] / 1000:.2f}", *measured]
 
 
 _ADMIN = ("evalsha", "eval", "info", "config|resetstat", "client|setinfo", "select", "hello")
@@ -244,7 +244,7 @@ def measure(
     calls = Table(title="Redis: how long one script call keeps the server, in ms by the clock")
     for name in ("pages", "work", "calls", "mean", "longest", "second"):
         calls.add_column(name, justify="right")
-    with tempfile.TemporaryDirectory() as room, running_redis(Path(room)) as peer_server:
+    with tempfile.TemporaryDirectory() as peers, running_redis(Path(peers)) as peer_server:
         memory = _fill_peers(peer_server, peer_size, progress)
         for size in sizes:
             with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder)) as server:
@@ -261,7 +261,7 @@ def measure(
                         job = progress.add_task(
                             f"Redis, {size:,}, {kind} x {processes}", total=rounds
                         )
-                        told: dict[str, list[Told]] = {who: [] for who in WHO}
+                        measured: dict[str, list[Measured]] = {who: [] for who in WHO}
                         least = []
                         for number in range(rounds):
                             for who in WHO:
@@ -275,13 +275,13 @@ def measure(
                                     size if ours else peer_size,
                                     who=who,
                                 )
-                                told[who].append(together(works))
+                                measured[who].append(together(works))
                             least.append(floor(server))
                             progress.advance(job)
                         where = (f"{size:,}", str(processes), kind)
-                        speed.add_row(*where, OURS, *_cells(told[OURS]))
+                        speed.add_row(*where, OURS, *_cells(measured[OURS]))
                         for who in PEERS:
-                            speed.add_row(*where, who, *_cells(told[who], told[OURS]))
+                            speed.add_row(*where, who, *_cells(measured[who], measured[OURS]))
                         speed.add_row(*where, "floor", f"{statistics.median(least):,.0f}")
                         speed.add_section()
                     calls.add_row(f"{size:,}", kind, *script_calls(client))
@@ -291,12 +291,12 @@ def measure(
     return [speed, cost, calls]
 
 
-def _cells(told: list[Told], ours: list[Told] | None = None) -> list[str]:
+def _cells(measured: list[Measured], ours: list[Measured] | None = None) -> list[str]:
     """Medians; the ratio of each round, its median, least and most."""
-    own = median(told)
+    own = median(measured)
     faster = cheaper = ""
     if ours is not None:
-        ratios = [one.rate / other.rate for one, other in zip(ours, told, strict=True)]
+        ratios = [one.rate / other.rate for one, other in zip(ours, measured, strict=True)]
         faster = f"{statistics.median(ratios):.1f} x ({min(ratios):.1f} .. {max(ratios):.1f})"
         cheaper = f"{own.cpu / median(ours).cpu:.1f} x"
     return [f"{own.rate:,.0f}", faster, f"{own.cpu:.0f}", cheaper, f"{own.new:.1%}"]

@@ -70,7 +70,7 @@ class Gathered:
         self._own = joined([self._own, own])
 
     def add(self, found: Candidates, before: int | None = None) -> None:
-        """Take in an answer of the index.
+        """Take in a reply of the index.
 
         :param before: only pages with smaller ids; pages claimed later yield to this claim
         """
@@ -128,7 +128,7 @@ class Gathered:
 
 
 def _united(one: Neighbours, other: Neighbours) -> Neighbours:
-    """The candidates of two answers, and all tables in which either found them."""
+    """The candidates of two replies, and all tables in which either found them."""
     page_ids = np.union1d(one.page_ids, other.page_ids)
     tables = np.zeros(len(page_ids), np.uint64)
     for part in (one, other):
@@ -207,7 +207,7 @@ class Driver:
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
         """Decide a page by the stored pages; a new page gets a claim.
 
-        Most pages have no candidate, and the candidates of the others come with the answer: one
+        Most pages have no candidate, and the candidates of the others come with the reply: one
         round trip for either. A page whose candidates are all unlike it is proposed a second time.
 
         :returns: a ruling with neither match nor claim: a like page was pending for too long
@@ -279,7 +279,7 @@ class _Decision:
         return ruling
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
-        """Take in the candidates of an answer; all there are, if it holds only a part."""
+        """Take in the candidates of a reply; all there are, if it holds only a part."""
         driver, found = self._driver, self._found
         if made.near.corrupt:
             driver.count("corrupt/bytes", made.near.corrupt)

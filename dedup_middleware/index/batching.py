@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 _Call = TypeVar("_Call")
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
-# Answers of a batch, in its order; an exception is raised in the caller it belongs to.
-Run = Callable[[list[_Call]], Awaitable[Iterable["_Answer | Exception"]]]
+# Results of a batch, in its order; an exception is raised in the caller it belongs to.
+Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception"]]]
 
-_Waiting = tuple[_Call, "asyncio.Future[_Answer]", Callable[[_Answer], None] | None]
+_Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | None]
 
 
-class Batcher(Generic[_Call, _Answer]):
+class Batcher(Generic[_Call, _Result]):
     """Collects calls while the batches before them are under way, then runs them as one.
 
     No call waits for a batch to fill: the first call of an idle batcher starts at once, together
@@ -27,14 +27,14 @@ class Batcher(Generic[_Call, _Answer]):
     :param lanes: the most batches under way; with more than one, batches may overtake each other
     :param crowd: so many calls must wait for another batch to begin while one is under way: many
         small batches cost more than few large ones
-    :param portion: so many callers get their answers before they, and all else, have a turn. Where
-        ``run`` gives an iterator that works out each answer when asked for it, what the first
+    :param portion: so many callers get their results before they, and all else, have a turn. Where
+        ``run`` gives an iterator that computes each result on demand, what the first
         ones do next is on its way while the rest is worked out.
     """
 
     def __init__(
         self,
-        run: Run[_Call, _Answer],
+        run: Run[_Call, _Result],
         limit: int,
         *,
         lanes: int = 1,
@@ -46,22 +46,22 @@ class Batcher(Generic[_Call, _Answer]):
         self._lanes = lanes
         self._crowd = crowd
         self._portion = portion
-        self._waiting: deque[_Waiting[_Call, _Answer]] = deque()
+        self._waiting: deque[_Waiting[_Call, _Result]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._is_starting = False
 
     def submit(
-        self, call: _Call, undo: Callable[[_Answer], None] | None = None
-    ) -> asyncio.Future[_Answer]:
+        self, call: _Call, undo: Callable[[_Result], None] | None = None
+    ) -> asyncio.Future[_Result]:
         """Add a call to the next batch.
 
-        :param undo: called with the answer if the caller was cancelled meanwhile. Cancelling does
+        :param undo: called with the result if the caller was cancelled meanwhile. Cancelling does
             not stop a command that was sent, and an unknown claim would block its page until
             the lease ends.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[_Answer] = loop.create_future()
+        future: asyncio.Future[_Result] = loop.create_future()
         self._waiting.append((call, future, undo))
         self._start()
         return future
@@ -87,17 +87,17 @@ class Batcher(Generic[_Call, _Answer]):
         size = min(self._limit, len(self._waiting))
         batch = [self._waiting.popleft() for _ in range(size)]
         self._start()
-        # A caller that has gone away before its call began needs no answer.
+        # A caller that has gone away before its call began needs no reply.
         batch = [one for one in batch if not one[1].cancelled()]
         served = 0
         try:
             try:
-                answers = await self._run([call for call, _, _ in batch]) if batch else ()
+                results = await self._run([call for call, _, _ in batch]) if batch else ()
             finally:
                 self._under_way -= 1
                 self._start()
-            for (_, future, undo), answer in zip(batch, answers, strict=True):
-                _settle(future, answer, undo)
+            for (_, future, undo), result in zip(batch, results, strict=True):
+                _settle(future, result, undo)
                 served += 1
                 if served % self._portion == 0:
                     await asyncio.sleep(0)
@@ -116,14 +116,14 @@ def forget_outcome(future: asyncio.Future[Any]) -> None:
 
 
 def _settle(
-    future: asyncio.Future[_Answer],
-    answer: _Answer | Exception,
-    undo: Callable[[_Answer], None] | None,
+    future: asyncio.Future[_Result],
+    result: _Result | Exception,
+    undo: Callable[[_Result], None] | None,
 ) -> None:
     if future.cancelled():
-        if undo is not None and not isinstance(answer, Exception):
-            undo(answer)
-    elif isinstance(answer, Exception):
-        future.set_exception(answer)
+        if undo is not None and not isinstance(result, Exception):
+            undo(result)
+    elif isinstance(result, Exception):
+        future.set_exception(result)
     else:
-        future.set_result(answer)
+        future.set_result(result)

@@ -41,7 +41,7 @@ class ReadableIndex(ABC):
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         """What each bucket holds, in all live generations, the oldest first.
 
-        For checks and maintenance, and where a page has more candidates than one answer holds; no
+        For checks and maintenance, and where a page has more candidates than one reply holds; no
         claim depends on it.
         """
 

@@ -173,8 +173,8 @@ def scan_answers(
     data = np.frombuffer(b"".join(wide), np.uint8)
     raw = np.frombuffer(b"".join(places), np.uint8)
     met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
-    room = len(data) // SIMHASH_RECORD + len(raw) // PLACE
-    found = np.empty((5, room), np.uint64)
+    capacity = len(data) // SIMHASH_RECORD + len(raw) // PLACE
+    found = np.empty((5, capacity), np.uint64)
     page_ids, masks, met = found[0], found[1], found[2]
     marks, rows = found[3].view(np.int64), found[4].view(np.int64)
     starts, row_starts = np.zeros((2, len(own) + 1), np.int64)
@@ -311,6 +311,6 @@ def _gather(
     return scanned
 
 
-def warm(*, answers: bool = False) -> None:
-    """Compile the scan of buckets, and with ``answers`` that of replies of a Redis server."""
-    compile_all(_scan, *([_gather] if answers else []))
+def warm(*, replies: bool = False) -> None:
+    """Compile the scan of buckets, and with ``replies`` that of replies of a Redis server."""
+    compile_all(_scan, *([_gather] if replies else []))

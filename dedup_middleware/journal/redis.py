@@ -103,7 +103,7 @@ class Line:
         self._loop.close()
 
 
-_PART = 200  # entries in one answer
+_PART = 200  # entries in one reply
 _CHUNKS = 16  # of kept texts; the oldest goes as a whole
 _DAYS = 31
 _DAY = 24 * HOUR

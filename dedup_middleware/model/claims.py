@@ -64,8 +64,8 @@ class Candidates:
     ``near``: their ids, and the tables in which they were found; equal suffixes in the band, key
     and exact tables, SimHashes within the distance in the others. ``pages``: their page records,
     ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: those
-    that came with the answer, ``payloads`` theirs, if the index keeps any. ``more``: there are more
-    candidates than one answer holds; see ``Index.candidates``. Where an exact copy settles an
+    that came with the reply, ``payloads`` theirs, if the index keeps any. ``more``: there are more
+    candidates than one reply holds; see ``Index.candidates``. Where an exact copy settles an
     entry, it may be the only candidate.
     """
 
@@ -105,7 +105,7 @@ class Known:
     ``pages``: their records as they were judged, in any order. A page of them blocks a claim again
     if its id belongs to other content by now (a server that lost its last second gives ids twice),
     or if it is alive although it was judged as a released one. ``wanted``: candidates whose page
-    record the client lacks; it comes with the answer, even with a claim. ``upto``: every page up to
+    record the client lacks; it comes with the reply, even with a claim. ``upto``: every page up to
     this id counts as known: after a flood, of which only a part was judged.
 
     :raises ValueError: more pages than :data:`MOST_KNOWN`
@@ -144,7 +144,7 @@ EVERYTHING = Known(upto=PAGE_ID_MASK)  # the claim of a page that is entered wha
 
 @attrs.frozen(eq=False)
 class Proposed:
-    """A page that waits for its answer, with others; see :meth:`Index.propose`."""
+    """A page that waits for its reply, with others; see :meth:`Index.propose`."""
 
     entry: Entry
     distance: int

@@ -61,7 +61,7 @@ class Blocks:
 
 
 def pairs(
-    blocks: Blocks, distance: int, most: tuple[int, int], room: int, at: tuple[int, int]
+    blocks: Blocks, distance: int, most: tuple[int, int], capacity: int, at: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
     """The next pairs of some blocks: pages and their candidates.
 
@@ -73,12 +73,12 @@ def pairs(
 
     :param most: candidates of a page in one block, at the most, the earliest ones; and the same
         for a block of two chunks
-    :param room: pairs returned at the most; at least the larger of ``most``
+    :param capacity: pairs returned at the most; at least the larger of ``most``
     :param at: block and record to go on with, (0, 0) at first
     :returns: also the next ``at``; the block is ``len(blocks.tables)`` when all is done
     """
-    page = np.empty(room, np.int64)
-    candidate = np.empty(room, np.int64)
+    page = np.empty(capacity, np.int64)
+    candidate = np.empty(capacity, np.int64)
     cursor = np.array(at, np.int64)
     found = _pairs(
         blocks.starts, blocks.tables, blocks.split, blocks.orders, blocks.lasts,

@@ -152,11 +152,11 @@ def _candidates(codes: Codes, flags: NDArray[np.uint8]) -> tuple[NDArray[np.int3
         part |= (code == _FRONT) | (code == _BACK)
         part |= code - np.uint32(_EMOJI) < np.uint32(_EMOJI_SIZE)
         some[i] = ((flags[i] & np.uint8(NUMERAL)) != 0) | part
-    room = np.uint64(0)
+    capacity = np.uint64(0)
     for i in range(np.uint64(codes.size)):
-        where[room] = i  # counted only if it stays: no branch
-        room += np.uint64(some[i])
-    return where, np.int64(room)
+        where[capacity] = i  # counted only if it stays: no branch
+        capacity += np.uint64(some[i])
+    return where, np.int64(capacity)
 
 
 @subkernel
@@ -355,12 +355,12 @@ def _read_figures(
     codes: Codes,
     flags: NDArray[np.uint8],
     where: NDArray[np.int32],
-    room: int,
+    capacity: int,
     rows: NDArray[np.int64],
 ) -> int:
     """Write the figures to `rows`; their number."""
     count, i, done = 0, 0, 0
-    for candidate in range(room):
+    for candidate in range(capacity):
         if where[candidate] < done:
             continue
         i = np.int64(where[candidate])
@@ -399,9 +399,9 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends, what belongs to it included. The name of a month comes before the number
     beside it."""
-    where, room = _candidates(codes, flags)
-    rows = np.empty((2 * room, 5), np.int64)
-    return rows[: _read_figures(codes, flags, where, room, rows)]
+    where, capacity = _candidates(codes, flags)
+    rows = np.empty((2 * capacity, 5), np.int64)
+    return rows[: _read_figures(codes, flags, where, capacity, rows)]
 
 
 @subkernel
@@ -466,9 +466,9 @@ def hash_figures(
 
     The flags of names of months are changed.
     """
-    where, room = _candidates(codes, flags)
-    rows = np.empty((2 * room, 5), np.int64)
-    rows = rows[: _read_figures(codes, flags, where, room, rows)]
+    where, capacity = _candidates(codes, flags)
+    rows = np.empty((2 * capacity, 5), np.int64)
+    rows = rows[: _read_figures(codes, flags, where, capacity, rows)]
     hashes = np.empty(rows.shape[0], np.uint64)
     for row in range(rows.shape[0]):
         kind = np.uint64(rows[row, 2])
@@ -479,7 +479,7 @@ def hash_figures(
     kinds, begins = np.empty(hashes.size, np.uint8), np.empty(hashes.size, np.int32)
     for row in range(hashes.size):
         kinds[row], begins[row] = DATED, rows[row, 3]
-    entries = locate(codes, flags, where[:room], rows, hashes, kinds, names, keys)
+    entries = locate(codes, flags, where[:capacity], rows, hashes, kinds, names, keys)
     for row in range(hashes.size):
         exponent = rows[row, 1]
         if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:

@@ -42,8 +42,8 @@ _FIRST = np.uint64(8)  # the first head: on a cache line
 _START_SHIFT = np.uint64(27)
 _LENGTH_SHIFT = np.uint64(6)
 _LENGTH = np.uint64((1 << 21) - 1)
-_ROOM = np.uint64(63)
-_LEAST_ROOM = np.uint64(2)
+_CAPACITY = np.uint64(63)
+_LEAST_CAPACITY = np.uint64(2)
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -69,7 +69,7 @@ _BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table
 _LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
 _SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
 _FOUND = 2 * MOST + 5
-_COUNT_BITS = 10  # of an answer: candidates, one more than MOST at the most
+_COUNT_BITS = 10  # of a reply: candidates, one more than MOST at the most
 _COUNT = (1 << _COUNT_BITS) - 1
 _NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
 
@@ -209,7 +209,7 @@ class Buckets:
         upto, ids = known
         # A kernel that finds no room has changed nothing.
         while True:
-            answer: int = _propose(
+            result: int = _propose(
                 self._store,
                 self._raw,
                 words,
@@ -221,11 +221,11 @@ class Buckets:
                 look.found,
                 look.count,
             )
-            if answer != NEEDS_GROWTH:
-                look.count = answer >> 2 & _COUNT
-                look.scanned = answer >> 2 + _COUNT_BITS
-                look.has_counts = answer & 2 != 0
-                return not answer & 1
+            if result != NEEDS_GROWTH:
+                look.count = result >> 2 & _COUNT
+                look.scanned = result >> 2 + _COUNT_BITS
+                look.has_counts = result & 2 != 0
+                return not result & 1
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
@@ -234,7 +234,7 @@ class Buckets:
         Memory that is never written to costs nothing but addresses.
         """
         heads = max(int(self._store[_HEADS]), (bucket // _TABLE + 1) * _TABLE)
-        words = int(_rooms(self._store))
+        words = int(_capacities(self._store))
         larger = _empty(heads, 2 * words + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS)
         _lay_out(self._store, larger)
         self._use(larger)
@@ -252,28 +252,28 @@ def _empty(heads: int, words: int) -> NDArray[np.uint64]:
 
 
 @subkernel
-def _room_for(length: Any) -> Any:
+def _capacity_for(length: Any) -> Any:
     """Power of two of the words that hold so many bytes."""
-    room = _LEAST_ROOM
-    while _EIGHT << room < length:
-        room += _ONE
-    return room
+    capacity = _LEAST_CAPACITY
+    while _EIGHT << capacity < length:
+        capacity += _ONE
+    return capacity
 
 
 @subkernel
-def _has_room(head: Any, length: Any) -> Any:
-    return head != _ZERO and length <= _EIGHT << (head & _ROOM)
+def _has_capacity(head: Any, length: Any) -> Any:
+    return head != _ZERO and length <= _EIGHT << (head & _CAPACITY)
 
 
 @subkernel
 def _moved(store: Any, bucket: Any, length: Any) -> Any:
     """The head of a bucket after it has moved to where it has room for ``length`` bytes."""
     head = store[_FIRST + bucket]
-    room, start, end = _room_for(length), head >> _START_SHIFT, store[_END]
+    capacity, start, end = _capacity_for(length), head >> _START_SHIFT, store[_END]
     for i in range((((head >> _LENGTH_SHIFT) & _LENGTH) + _SEVEN) >> _THREE):
         store[end + np.uint64(i)] = store[start + np.uint64(i)]
-    store[_END] = end + (_ONE << room)
-    return end << _START_SHIFT | head & _LENGTH << _LENGTH_SHIFT | room
+    store[_END] = end + (_ONE << capacity)
+    return end << _START_SHIFT | head & _LENGTH << _LENGTH_SHIFT | capacity
 
 
 @subkernel
@@ -313,8 +313,8 @@ def _room_is_left(store: Any, words: Any, places: Any) -> Any:
             return False
         head = store[_FIRST + bucket]
         length = (head >> _LENGTH_SHIFT & _LENGTH) + _width(bucket)
-        if length <= _LIMIT and not _has_room(head, length):
-            end += _ONE << _room_for(length)
+        if length <= _LIMIT and not _has_capacity(head, length):
+            end += _ONE << _capacity_for(length)
     return end + np.uint64(_SLACK) <= np.uint64(store.size)
 
 
@@ -351,9 +351,9 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
         if length + width > _LIMIT:
             out += 1
             continue
-        if not _has_room(head, length + width):
-            room = _ONE << _room_for(length + width)
-            if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+        if not _has_capacity(head, length + width):
+            capacity = _ONE << _capacity_for(length + width)
+            if store[_END] + capacity + np.uint64(_SLACK) > np.uint64(store.size):
                 out += 1  # places that share a bucket may need more than was reserved
                 continue
             head = _moved(store, bucket, length + width)
@@ -520,8 +520,8 @@ def _propose(
     if found[_BLOCKED] == _ZERO:
         found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, page_id))
     notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
-    answer = np.int64(found[_SCANNED]) << _COUNT_BITS | np.int64(met)
-    return answer << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
+    result = np.int64(found[_SCANNED]) << _COUNT_BITS | np.int64(met)
+    return result << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
 
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
@@ -546,9 +546,9 @@ def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, 
         if length + size > _LIMIT:
             fits = (_LIMIT - min(_LIMIT, length)) // width * width
         if fits > _ZERO:
-            if not _has_room(head, length + fits):
-                room = _ONE << _room_for(length + fits)
-                if store[_END] + room + np.uint64(_SLACK) > np.uint64(store.size):
+            if not _has_capacity(head, length + fits):
+                capacity = _ONE << _capacity_for(length + fits)
+                if store[_END] + capacity + np.uint64(_SLACK) > np.uint64(store.size):
                     return False
                 head = _moved(store, bucket, length + fits)
             byte = ((head >> _START_SHIFT) << _THREE) + length
@@ -563,13 +563,13 @@ def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, 
 
 
 @kernel(types.uint64(R64))
-def _rooms(store: Any) -> Any:
+def _capacities(store: Any) -> Any:
     """Words of all buckets when each has the least room that holds it."""
     words = _ZERO
     for bucket in range(store[_HEADS]):
         length = store[_FIRST + bucket] >> _LENGTH_SHIFT & _LENGTH
         if length > _ZERO:
-            words += _ONE << _room_for(length)
+            words += _ONE << _capacity_for(length)
     return words
 
 
@@ -581,14 +581,14 @@ def _lay_out(store: Any, larger: Any) -> None:
         head = store[_FIRST + bucket]
         length = head >> _LENGTH_SHIFT & _LENGTH
         if length > _ZERO:
-            room, start = _room_for(length), head >> _START_SHIFT
+            capacity, start = _capacity_for(length), head >> _START_SHIFT
             for i in range((length + _SEVEN) >> _THREE):
                 larger[end + i] = store[start + i]
-            larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | room
-            end += _ONE << room
+            larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | capacity
+            end += _ONE << capacity
     larger[_END] = end
 
 
 def warm() -> None:
     """Compile what looks pages up, enters them, and makes room for them; loading is left out."""
-    compile_all(_look, _propose, _rooms, _lay_out)
+    compile_all(_look, _propose, _capacities, _lay_out)

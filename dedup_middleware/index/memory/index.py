@@ -321,14 +321,14 @@ class MemoryIndex(Index):
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
-        answers = []
+        results = []
         for claim in claims:
             found = self._lease(claim.page_id)
             alive = found is not None and claim.token == self._token
             if found is not None and alive:
                 found.until = self._clock() + lease
-            answers.append(alive)
-        return answers
+            results.append(alive)
+        return results
 
     async def count(self) -> int:
         """Number of committed pages."""

@@ -147,7 +147,7 @@ class RedisIndex(RedisNamespace):
     async def _of_pages(
         self, name: str, page_ids: Sequence[int], size: int = _FETCH
     ) -> list[bytes]:
-        """One answer of a script for each page, asked for ``size`` pages at a time."""
+        """One reply of a script for each page, asked for ``size`` pages at a time."""
         parts = [page_ids[i : i + size] for i in range(0, len(page_ids), size)]
         calls = [
             self._link.submit(
@@ -157,7 +157,7 @@ class RedisIndex(RedisNamespace):
             )
             for part in parts
         ]
-        return [row for answer in await asyncio.gather(*calls) for row in answer.reply]
+        return [row for result in await asyncio.gather(*calls) for row in result.reply]
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
@@ -249,11 +249,11 @@ class RedisIndex(RedisNamespace):
         raw = b"".join(_page(one.page_id) + one.token.to_bytes(8, "little") for one in claims)
         keys = self._chunks(one.page_id for one in claims)
         call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
-        answer = await self._link.submit(call)
-        # 2: committed already; by this very call, if an earlier try of it got no answer. But then
+        result = await self._link.submit(call)
+        # 2: committed already; by this very call, if an earlier try of it got no reply. But then
         # the server may have lost its last writes and given the id to another page.
-        flags = list(zip(claims, answer.reply, strict=True))
-        doubtful = [one for one, flag in flags if flag == 2 and answer.again]
+        flags = list(zip(claims, result.reply, strict=True))
+        doubtful = [one for one, flag in flags if flag == 2 and result.again]
         ours = await self._ours(doubtful) if doubtful else set()
         return [flag == 1 or one in ours for one, flag in flags]
 
@@ -270,8 +270,8 @@ class RedisIndex(RedisNamespace):
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
         self._claimed.pop(claim, None)
-        answer = await self._link.submit(self._release_call(claim))
-        return bool(answer.reply)
+        result = await self._link.submit(self._release_call(claim))
+        return bool(result.reply)
 
     def _release_call(self, claim: Claim) -> Call:
         token = claim.token.to_bytes(8, "little")
@@ -293,8 +293,8 @@ class RedisIndex(RedisNamespace):
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
-        answer = await self._link.submit(Call((b"GET", self._key("committed"))))
-        raw: bytes = answer.reply or b"0"
+        result = await self._link.submit(Call((b"GET", self._key("committed"))))
+        raw: bytes = result.reply or b"0"
         if raw.isdigit() and len(raw) <= 15:
             return int(raw)
         logger.warning(

@@ -135,7 +135,7 @@ _PHRASES = (
 def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     """Meaning of an error of redis-py; a text that is not known is passed on as it is.
 
-    :param timeout: seconds that an answer may take, for the message
+    :param timeout: seconds that a reply may take, for the message
 
     >>> understand(BusyLoadingError("Redis is loading the dataset in memory")).text
     'it is still loading its data'
@@ -227,7 +227,7 @@ class Call:
 
 
 @attrs.frozen(eq=False)
-class Answer:
+class Result:
     """A reply. ``again``: an earlier try of the call may have been carried out as well."""
 
     reply: Reply
@@ -241,7 +241,7 @@ class _Try:
     call: Call
     again: bool = False
     in_full: bool = False
-    answer: Answer | None = None
+    result: Result | None = None
     trouble: Complaint | None = None
 
 
@@ -265,11 +265,11 @@ class RedisLink:
         self._timeout = timeout
         self._retries = retries
         self._servers = RedisServers(read_address(url), key, timeout, self._greet)
-        self._batcher: Batcher[Call, Answer] = Batcher(self._run, BATCH, lanes=LANES)
+        self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
 
     def submit(
-        self, call: Call, undo: Callable[[Answer], None] | None = None
-    ) -> asyncio.Future[Answer]:
+        self, call: Call, undo: Callable[[Result], None] | None = None
+    ) -> asyncio.Future[Result]:
         """Send a call with the next batch; see :meth:`.Batcher.submit`."""
         return self._batcher.submit(call, undo)
 
@@ -297,23 +297,23 @@ class RedisLink:
         await self._batcher.join()
         await self._servers.close()
 
-    async def _run(self, calls: list[Call]) -> list[Answer | Exception]:
+    async def _run(self, calls: list[Call]) -> list[Result | Exception]:
         tries = [_Try(call) for call in calls]
         for attempt in range(self._retries + 1):
             if attempt:
                 await asyncio.sleep(_pause(attempt))
             await self._attempt(tries)
-            open_tries = [one for one in tries if one.answer is None]
+            open_tries = [one for one in tries if one.result is None]
             if not open_tries or self._gave_up or all(map(_hopeless, open_tries)):
                 break
-        return [one.answer or self._error(one.trouble) for one in tries]
+        return [one.result or self._error(one.trouble) for one in tries]
 
     async def _attempt(self, tries: list[_Try]) -> None:
-        """Send what has no answer yet. Forgotten scripts cost no attempt: they were not run."""
+        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
         for _ in range(3):
-            todo = [one for one in tries if one.answer is None and not _hopeless(one)]
+            todo = [one for one in tries if one.result is None and not _hopeless(one)]
             await self._exchange(todo)
-            remedies = {one.trouble.remedy for one in todo if one.trouble and not one.answer}
+            remedies = {one.trouble.remedy for one in todo if one.trouble and not one.result}
             await self._prepare(remedies)
             if not remedies & _FREE:
                 return
@@ -334,7 +334,7 @@ class RedisLink:
             return
         for one, reply in zip(todo, replies, strict=False):
             if not isinstance(reply, Exception):
-                one.answer = Answer(reply, one.again)
+                one.result = Result(reply, one.again)
                 continue
             one.trouble = understand(reply)
             one.in_full = one.in_full or one.trouble.remedy is Remedy.SCRIPT

@@ -29,7 +29,7 @@ from dedup_middleware.index.parameters import (
 )
 from dedup_middleware.index.record_layout import layout_of, record_parameter
 from dedup_middleware.index.redis.expiry import remove_expired
-from dedup_middleware.index.redis.link import NO_RIGHT, Answer, Call, RedisLink, Session
+from dedup_middleware.index.redis.link import NO_RIGHT, Call, RedisLink, Result, Session
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, EPOCH, RowLayout, script
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.window import Moment, Window, window_parameter
@@ -79,7 +79,7 @@ class RedisNamespace(Index):
         """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
         from dedup_middleware.index import scan  # numba stays lazy
 
-        scan.warm(answers=True)
+        scan.warm(replies=True)
 
     def _key(self, name: str) -> bytes:
         return self.prefix + name.encode()
@@ -87,7 +87,7 @@ class RedisNamespace(Index):
     def _moment(self) -> Moment:
         """This moment by the server's clock, as far as it is known."""
         moment = self._window.at(time.monotonic() + self._ahead)
-        if moment.generation < self._generation:  # an answer to a claim has named a later one
+        if moment.generation < self._generation:  # a reply to a claim has named a later one
             moment = self._window.of_generation(self._generation)
         return moment
 
@@ -99,8 +99,8 @@ class RedisNamespace(Index):
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
         # What was emptied meanwhile is set up with the key that its pages were hashed with.
         known = {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
-        answer = await self._first(self._open_call({**complete(wanted), **known}))
-        stored, epoch = self._agreed(answer.reply, wanted)
+        result = await self._first(self._open_call({**complete(wanted), **known}))
+        stored, epoch = self._agreed(result.reply, wanted)
         if self._parameters and not self._is_ours(stored):
             logger.warning(REPLACED, self._name)
         self._begin(stored, epoch)
@@ -112,13 +112,13 @@ class RedisNamespace(Index):
 
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists; see :meth:`.Index.attach`."""
-        answer = await self._first(self._open_call({}, schema=b""))
-        if not answer.reply[0]:
+        result = await self._first(self._open_call({}, schema=b""))
+        if not result.reply[0]:
             raise missing(self._name)
-        self._begin(*self._agreed(answer.reply, None))
+        self._begin(*self._agreed(result.reply, None))
         return dict(self._parameters)
 
-    async def _first(self, call: Call) -> Answer:
+    async def _first(self, call: Call) -> Result:
         """Send the call that opens the index.
 
         :raises IndexRefusedError: one of server and address speaks TLS, the other does not

@@ -52,7 +52,7 @@ _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # page records that a proposal asks for at most
 _PAGE = PAGE_ID_BITS // 8
 PORTION = 32  # pages whose replies are decoded at once
-# Where an answer says how many rows follow, what is to be made of them, how many buckets are full,
+# Where a reply says how many rows follow, what is to be made of them, how many buckets are full,
 # and how many bytes in them are no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
@@ -119,14 +119,14 @@ def request(
     # Which of the tables, counted from 1, settle exact copies.
     settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
     anchored = [own_tables.index(one) + 1 for one in own_tables if one in ANCHOR_TABLES] or [0]
-    told = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
-    told += bytes((anchored[0], anchored[-1]))
+    special_tables = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
+    special_tables += bytes((anchored[0], anchored[-1]))
     ends = np.cumsum(counts)
     simhashes_before = np.concatenate(([0], np.cumsum(wide)))
     return Request(
         [hash_of(prefix, table, end) for end in live for table in own_tables],
         [
-            told + table_counts[own_tables].astype("<u2").tobytes(),
+            special_tables + table_counts[own_tables].astype("<u2").tobytes(),
             held.astype(">u2").tobytes(),
             tokens,
             suffixes_raw,
@@ -213,10 +213,10 @@ async def propose(
     keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
     call = Call((*ours, *sent.arguments), [*keys, *sent.keys], script("propose", layout), session)
     try:
-        answer = await link.submit(call)
+        result = await link.submit(call)
     except DedupError as error:
         return [error] * len(pages)
-    reply = answer.reply
+    reply = result.reply
     return (
         reply
         if isinstance(reply, int)
@@ -239,18 +239,18 @@ def proposals(
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
-    answers, simhash_buckets, told = reply
-    own = np.frombuffer(answers, np.uint64) & _PAGE_ID
+    results, simhash_buckets, neighbour_rows = reply
+    own = np.frombuffer(results, np.uint64) & _PAGE_ID
     places: list[bytes] = []
     rows: list[bytes] = []
     texts: list[bytes] = []
     at = 0
-    for count in answers[_ROWS::8]:
+    for count in results[_ROWS::8]:
         if count:
             stop = at + 1 + 2 * count
-            places.append(told[at])
-            rows += told[at + 1 : stop : 2]
-            texts += told[at + 2 : stop : 2]
+            places.append(neighbour_rows[at])
+            rows += neighbour_rows[at + 1 : stop : 2]
+            texts += neighbour_rows[at + 2 : stop : 2]
             at = stop
         else:
             places.append(b"")
@@ -271,7 +271,7 @@ def proposals(
     described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
     split = [split_text(rows[row], texts[row], layout) for row in order.tolist()]
     for i, page_id in enumerate(own.tolist()):
-        how, corrupt = answers[8 * i + _HOW], answers[8 * i + _CORRUPT]
+        how, corrupt = results[8 * i + _HOW], results[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
         if how & _EXACT:  # equal texts have the same places, but for their keys
             end = sum(sent.counts[: i + 1])

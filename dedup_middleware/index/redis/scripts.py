@@ -36,7 +36,7 @@ _PENDING = State.PENDING.to_bytes(4, "little")
 # Last bytes by which a bucket that is rewritten is compared: at least one whole record.
 GUARD = 16
 
-# Bytes of a full SimHash bucket that the answer to a proposal includes.
+# Bytes of a full SimHash bucket that the reply to a proposal includes.
 SHOWN = (16 << 10) // SIMHASH_RECORD * SIMHASH_RECORD
 
 _CONSTANTS = {

@@ -63,7 +63,7 @@ class Sentinels:
     async def master(self) -> tuple[str, int]:
         """Host and port of the master.
 
-        :raises redis.exceptions.ConnectionError: no sentinel answers, or none knows the master
+        :raises redis.exceptions.ConnectionError: no sentinel replies, or none knows the master
         """
         names = ", ".join(f"{host}:{port}" for host, port in self._hosts)
         why = f"the sentinels {names} know no master {self._service!r}"

@@ -121,7 +121,7 @@ class Step:
 class Shared:
     """One argument of a step that does the same for all who ask for it in one transaction.
 
-    ``act`` takes the arguments of all, in their order, and gives an answer for each. Those of a
+    ``act`` takes the arguments of all, in their order, and returns a result for each. Those of a
     lower ``rank`` go first.
     """
 
@@ -279,8 +279,8 @@ class SQLiteFile(Index):
             self._thread = None
 
     async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
-        answer: _T = await self._batcher.submit(Step(act, **needs))
-        return answer
+        result: _T = await self._batcher.submit(Step(act, **needs))
+        return result
 
     async def _run(self, steps: list[Step | Shared]) -> list[Any]:
         self._on_round_trip()
@@ -349,18 +349,18 @@ class SQLiteFile(Index):
 
 def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step | Shared]) -> list[Any]:
     """Carry out steps: those of their own in their order, then those that share one."""
-    answers: list[Any] = [None] * len(steps)
+    results: list[Any] = [None] * len(steps)
     shared: dict[Callable[..., Sequence[Any]], list[tuple[int, Shared]]] = {}
     for place, step in enumerate(steps):
         if isinstance(step, Step):
-            answers[place] = step.act(db, moment)
+            results[place] = step.act(db, moment)
         else:
             shared.setdefault(step.act, []).append((place, step))
     for act, asked in sorted(shared.items(), key=lambda item: item[1][0][1].rank):
         given = act(db, moment, [step.argument for _, step in asked])
-        for (place, _), answer in zip(asked, given, strict=True):
-            answers[place] = answer
-    return answers
+        for (place, _), result in zip(asked, given, strict=True):
+            results[place] = result
+    return results
 
 
 def _file_at(path: Path) -> _File | None:

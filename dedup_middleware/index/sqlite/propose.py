@@ -79,8 +79,8 @@ def propose(
         db.executemany("INSERT INTO payload VALUES (?, ?)", payloads)
         db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?)", leases)
         buckets.write(db)
-    answers, damaged = _described(db, made, moment.now, layout, any(p.entry.payload for p in pages))
-    return answers, corrupt + damaged, sum(near.scanned for _, near in made)
+    results, damaged = _described(db, made, moment.now, layout, any(p.entry.payload for p in pages))
+    return results, corrupt + damaged, sum(near.scanned for _, near in made)
 
 
 def _blocks(near: Neighbours, before: int) -> bool:
@@ -161,7 +161,7 @@ def _described(
     layout: RecordLayout,
     with_payloads: bool,
 ) -> tuple[list[Claimed | Candidates], int]:
-    """Answers with what is known of the candidates."""
+    """Results with what is known of the candidates."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]
     wanted = [near.page_ids for near in best if len(near)]
     found, corrupt, addresses = None, 0, {}
@@ -174,15 +174,15 @@ def _described(
             payloads = dict(zip(ids, tables.payloads(db, ids), strict=True))
         named = sorted({n for some in wanted if len(some) <= _NAMED for n in some.tolist()})
         addresses = dict(zip(named, tables.addresses(db, named), strict=True))
-    answers: list[Claimed | Candidates] = []
+    results: list[Claimed | Candidates] = []
     for (claim, near), some in zip(made, best, strict=True):
         candidates = NO_CANDIDATES
         if len(near) and found is not None:
             candidates = _of(found, near, some.page_ids, addresses, payloads)
         elif near.full or near.corrupt:
             candidates = Candidates(near)
-        answers.append(candidates if claim is None else Claimed(claim, candidates))
-    return answers, corrupt
+        results.append(candidates if claim is None else Claimed(claim, candidates))
+    return results, corrupt
 
 
 def _of(
@@ -205,17 +205,17 @@ def commit(db: sqlite3.Connection, claims: Sequence[Claim], now: float) -> list[
     for part in tables.parts([claim.page_id for claim in claims]):
         query = f"SELECT number, token, until FROM lease WHERE number IN ({tables.marks(part)})"
         leases.update((n, (bytes(token), until)) for n, token, until in db.execute(query, part))
-    answers: list[bool] = []
+    results: list[bool] = []
     for claim in claims:
         # A claim that is committed twice at once has no lease the second time.
         token, until = leases.get(claim.page_id, (b"", now))
         alive = until > now and token == claim.token.to_bytes(8, "little")
         if alive:
             del leases[claim.page_id]
-        answers.append(alive)
-    done = [claim.page_id for claim, alive in zip(claims, answers, strict=True) if alive]
+        results.append(alive)
+    done = [claim.page_id for claim, alive in zip(claims, results, strict=True) if alive]
     db.executemany("DELETE FROM lease WHERE number = ?", [(page_id,) for page_id in done])
     stamp = int(now)
     db.executemany("UPDATE page SET stamp = ? WHERE number = ?", [(stamp, n) for n in done])
     tables.add(db, "committed", len(done))
-    return answers
+    return results

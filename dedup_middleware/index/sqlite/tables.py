@@ -201,7 +201,7 @@ def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bo
 
 def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: float) -> list[bool]:
     """Extend leases. False: that one had run out."""
-    answers = []
+    results = []
     for one in claims:
         alive = live_token(db, one.page_id, now) == _token(one.token)
         if alive:
@@ -209,8 +209,8 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
                 "UPDATE lease SET until = ?, seconds = ? WHERE number = ?",
                 (now + lease, lease, one.page_id),
             )
-        answers.append(alive)
-    return answers
+        results.append(alive)
+    return results
 
 
 def counters(db: sqlite3.Connection) -> dict[str, int]:
