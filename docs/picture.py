@@ -27,8 +27,13 @@ WIDTH, HEIGHT = 1000, 700
 VIEWS = {
     "overview": ("overview", "", ""),
     "copies": ("overview", "", "table.matrix"),
+    "decisions": (
+        "decisions?sort=similarity&reason=near-duplicate",
+        "//button[@id='restore-these']",
+        "#found",
+    ),
     "threshold": ("explorer", "", ""),
-    "clusters": ("clusters", "//details/summary", ""),
+    "clusters": ("clusters", "//details[@class='cluster']/summary", ""),
     "pair": ("explorer", "//tr[contains(., '/5108.html')]//a[starts-with(@href, '#pair')]", "h2"),
     "review": ("review", "", ""),
 }
@@ -80,7 +85,7 @@ def take(opened: Chrome, report: Path, folder: Path) -> None:
         if clicked:
             opened.find_element(By.XPATH, clicked).click()
             WebDriverWait(opened, 10).until(
-                lambda d: d.find_elements(By.CSS_SELECTOR, ".sheet, .cluster td")
+                lambda d: d.find_elements(By.CSS_SELECTOR, ".sheet, .cluster td, #command")
             )
         if top:
             found = opened.find_element(By.CSS_SELECTOR, top)

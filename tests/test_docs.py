@@ -252,6 +252,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     given = {"DEDUP_INDEX_URL": "sqlite:index.db"}
     crawl(given, *(item("one.example", n) for n in range(1, 4)), item("spam.example", 9),
           *(item("two.example", n, text=article(n)[4:]) for n in range(1, 3)))  # fmt: skip
+    chosen = [{"key": "https://two.example/1"}, {"key": "https://two.example/2"}]
+    Path("decisions.json").write_text(json.dumps(chosen), encoding="utf-8")
     for name, seed in (("page", 1), ("a", 2), ("b", 2)):
         html = f"<html><body><h1>{name}</h1><article><p>{article(seed)}</p></article></body></html>"
         Path(f"{name}.html").write_text(html, encoding="utf-8")

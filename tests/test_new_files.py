@@ -45,7 +45,7 @@ def mode(path: Path) -> int:
 
 def write_report(path: Path) -> None:
     """A report."""
-    page.write({}, path)
+    page.write({"details": {}}, path)
 
 
 def write_restored(path: Path) -> None:

@@ -211,3 +211,36 @@ def test_report_names_the_journal_it_is_about(tmp_path: Path) -> None:
     about = json.loads(zlib.decompress(base64.b64decode(packed)))["about"]
     assert about["DEDUP_JOURNAL"] == str(file)
     assert "DEDUP_INDEX_URL" not in about
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"key": "https://two.example/1", "title": "x"}, {"key": "https://no.example/"}]',
+        ' ["https://two.example/1"]',
+        "https://two.example/1\r\n\n  https://no.example/ \n",
+    ],
+)
+def test_pages_of_a_file(tmp_path: Path, text: str) -> None:
+    """Decisions or keys as JSON, or one key a line; other filters still hold."""
+    made = settings_for(tmp_path)
+    crawl(made, item("one.example", 1), item("two.example", 1), item("three.example", 1))
+    file, out = tmp_path / "keys", tmp_path / "b.jsonl"
+    file.write_bytes(text.encode())
+    given = ["restore", "-o", str(out), "--keys", str(file), "--no-index"]
+    assert dedup(*given, **made).code == 0
+    assert [row["url"] for row in lines(out)] == ["https://two.example/1"]
+    out.unlink()
+    assert dedup(*given, "--host", "three.example", **made).code == 1
+
+
+@pytest.mark.parametrize("text", ["[1]", "[{}]", '["a"', None])
+def test_a_file_without_keys_is_refused(tmp_path: Path, text: str | None) -> None:
+    """The message says what belongs into it; nothing is written."""
+    made = settings_for(tmp_path)
+    file, out = tmp_path / "keys", tmp_path / "b.jsonl"
+    if text is not None:
+        file.write_text(text)
+    done = dedup("restore", "-o", str(out), "--keys", str(file), **made)
+    assert (done.code, out.exists()) == (1, False)
+    assert ("export the decisions" if text else "can't be read") in done.err

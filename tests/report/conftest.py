@@ -13,9 +13,10 @@ from selenium.webdriver.chrome.service import Service
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
+from dedup_middleware.tools.report.otherjournal import Other
 from dedup_middleware.tools.report.page import write
 from tests.report.opening import open_report
-from tests.report.samples import ACTIVITY, DROPS, KEPT, START
+from tests.report.samples import ACTIVITY, CHANGES, DROPS, KEPT, OTHER_DROPS, START
 
 
 @pytest.fixture
@@ -35,6 +36,26 @@ def report(journal: SQLiteJournal, tmp_path: Path) -> Path:
     contents = collect(
         journal, threshold=0.8, about={"DEDUP_METHOD": "content"}, now=START + 9000.0
     )
+    write(contents, path)
+    return path
+
+
+@pytest.fixture
+def whole_report(journal: SQLiteJournal, tmp_path: Path) -> Path:
+    """The report with all views: with changes, and compared with another journal."""
+    path = tmp_path / "whole.html"
+    journal.append(CHANGES, [], {})
+    second = SQLiteJournal(tmp_path / "other.db", max_bytes=10_000_000)
+    second.open(create=True)
+    with second:
+        second.append(OTHER_DROPS, [], ACTIVITY)
+        contents = collect(
+            journal,
+            threshold=0.8,
+            about={"DEDUP_JOURNAL": "journal.db"},
+            now=START + 10_000.0,
+            other=Other(second, "other.db"),
+        )
     write(contents, path)
     return path
 
@@ -73,6 +94,15 @@ def chrome(downloads: Path) -> Iterator[Chrome]:
 def page(chrome: Chrome, report: Path) -> Iterator[Chrome]:
     """The report, opened from disk and ready; nothing may have been complained about in the end."""
     open_report(chrome, report)
+    yield chrome
+    assert chrome.get_log("browser") == []
+    chrome.execute_script("localStorage.clear()")
+
+
+@pytest.fixture
+def whole_page(chrome: Chrome, whole_report: Path) -> Iterator[Chrome]:
+    """The report with all views, as ``page`` is the plain one."""
+    open_report(chrome, whole_report)
     yield chrome
     assert chrome.get_log("browser") == []
     chrome.execute_script("localStorage.clear()")

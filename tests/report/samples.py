@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dedup_middleware.journal.changes import Change
 from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
 
 START = 1_700_000_000
@@ -51,6 +52,28 @@ DROPS = [
         body=Body(ENGLISH.replace("dawn", "noon")),
     ),
     drop("empty", None, outcome="empty", reason="no-text", match=None, number=None, body=None),
+]
+FERRY = "https://first.example/ferry"
+CHANGE = Change(added=6, removed=1, old_figures=("4",), new_figures=("7.50", "9:15"))
+# The second one is of a journal that did not have the last version.
+CHANGES = [
+    drop(
+        "ferry", 0.93, key=FERRY, match=FERRY, title="The ferry", outcome="new", reason="changed",
+        figures=2, body=Body("", change=CHANGE),
+    ),
+    drop(
+        "fees", 0.7, key="https://second.example/fees", match="https://second.example/fees",
+        title="Fees", outcome="new", reason="changed", time=START + 9000.0, spider="press",
+        crawl="tuesday",
+    ),
+]  # fmt: skip
+# Another journal: one page alike, three otherwise, and one that only it has.
+OTHER_DROPS = [
+    drop("near", 0.81),
+    drop("below", 0.85),
+    drop("exact", 1.0, reason="near-duplicate"),
+    drop("english", 0.9, match="https://third.example/9", number=9),
+    drop("elsewhere", 0.88),
 ]
 KEPT = [
     Kept(key="https://first.example/1", number=1, title="港口", text=STORED_TEXT, time=START),

@@ -39,8 +39,8 @@ def test_all_decisions_are_there_in_order(journal: SQLiteJournal) -> None:
 def test_texts_stand_once(journal: SQLiteJournal) -> None:
     """Texts of dropped and stored pages are there, each once, though many pages share one."""
     made = contents(journal)
-    assert len(made["texts"]) == len(set(made["texts"]))
-    assert {made["texts"][i] for i in made["stored"]["text"]} == {STORED_TEXT, ENGLISH}
+    assert len(made["details"]["texts"]) == len(set(made["details"]["texts"]))
+    assert {made["details"]["texts"][i] for i in made["stored"]["text"]} == {STORED_TEXT, ENGLISH}
     assert made["stored"]["title"] == ["港口", "Harbour"]
 
 
@@ -51,7 +51,7 @@ def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
     with_text = [i for i, text in enumerate(made["pages"]["text"]) if text >= 0]
     assert {made["pages"]["similarity"][i] for i in with_text} <= {0.81, 0.79}
     assert with_text
-    assert sum(len(text.encode()) for text in made["texts"]) <= size
+    assert sum(len(text.encode()) for text in made["details"]["texts"]) <= size
 
 
 def test_the_newest_decisions_are_shown(journal: SQLiteJournal) -> None:
@@ -71,11 +71,11 @@ def test_chosen_decisions(journal: SQLiteJournal) -> None:
     places = [number for number in whole["pages"]["host"] if whole["hosts"][number] == host]
     assert len(chosen["pages"]["key"]) == len(places)
     assert 0 < len(places) < len(whole["pages"]["key"])
-    assert {chosen["hosts"][hour[1]] for hour in chosen["hours"]} <= {host}
+    assert {chosen["hosts"][site[0]] for site in chosen["activity"]["sites"]} == {host}
     none = collect(
         journal, query=Query(spiders=frozenset({"none"})), threshold=0.8, about={}, now=0.0
     )
-    assert (none["pages"]["key"], none["hours"]) == ([], [])
+    assert (none["pages"]["key"], none["activity"]["hours"]) == ([], [])
 
 
 def test_similarity_is_rounded_down(journal: SQLiteJournal) -> None:

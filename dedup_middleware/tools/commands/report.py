@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.tools.commands.context import (
     OK,
@@ -21,6 +26,8 @@ from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from dedup_middleware.tools.report.otherjournal import Other
 
 
 class Command(Subcommand):
@@ -37,10 +44,15 @@ class Command(Subcommand):
         """Declare the arguments of the command."""
         parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
         parser.add_argument(
-            "--decisions", type=int, default=100_000, metavar="N", help="newest decisions shown"
+            "--decisions", type=int, default=200_000, metavar="N", help="newest decisions shown"
         )
         parser.add_argument(
             "--texts", type=float, default=24, metavar="MB", help="texts for the side-by-side view"
+        )
+        parser.add_argument(
+            "--against",
+            metavar="PLACE",
+            help="compare with the journal of this file or index (sqlite:..., redis://...)",
         )
         add_selection(parser, journal=True)
 
@@ -61,7 +73,11 @@ class Command(Subcommand):
         threshold = method.threshold
         query = to_query(arguments)
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
-        with open_journal(options) as journal, context.progress("decisions") as progress:
+        with (
+            open_journal(options) as journal,
+            _other(arguments.against, options) as other,
+            context.progress("decisions") as progress,
+        ):
             contents = collect(
                 journal,
                 query=query,
@@ -76,6 +92,8 @@ class Command(Subcommand):
                 now=time.time(),
                 limits=limits,
                 line=line_of(method),
+                other=other,
+                given=_given(context),
                 progress=progress,
             )
         size = write(contents, arguments.output)
@@ -83,11 +101,39 @@ class Command(Subcommand):
             "file": str(arguments.output),
             "bytes": size,
             "decisions": len(contents["pages"]["key"]),
-            "texts": len(contents["texts"]),
+            "changes": len(contents["changes"]["key"]),
+            "texts": len(contents["details"]["texts"]),
         }
 
         context.say(state, lambda: _show(state))
         return OK
+
+
+@contextlib.contextmanager
+def _other(place: str | None, options: Options) -> Iterator[Other | None]:
+    """The journal to compare with, open for reading."""
+    if place is None:
+        yield None
+        return
+    from dedup_middleware.journal.access import Journal
+    from dedup_middleware.tools.report.otherjournal import Other
+
+    with Journal(place, namespace=options.namespace) as journal:
+        store = journal.open()
+        yield Other(store, store.where)
+
+
+def _given(context: Context) -> dict[str, str]:
+    """Settings of this command line that say which journal is read; no passwords."""
+    options = context.options
+    values = {
+        "DEDUP_INDEX_URL": options.safe_index_url,
+        "DEDUP_JOURNAL": options.journal,
+        "DEDUP_NAMESPACE": options.namespace,
+    }
+    by_command = SETTINGS_PRIORITIES["cmdline"]
+    priority = context.settings.getpriority
+    return {name: value for name, value in values.items() if (priority(name) or 0) >= by_command}
 
 
 def _choice(arguments: argparse.Namespace) -> dict[str, str]:

@@ -46,6 +46,12 @@ class Command(Subcommand):
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
         add_selection(parser, journal=True)
+        parser.add_argument(
+            "--keys",
+            type=Path,
+            metavar="FILE",
+            help="pages that the report exported as JSON, or one key a line",
+        )
         parser.add_argument("--all", action="store_true", help="everything that the journal holds")
         parser.add_argument(
             "--no-index", action="store_true", help="do not enter them into the index as stored"
@@ -53,13 +59,14 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        if is_everything(arguments) and not arguments.all:
+        if is_everything(arguments) and not arguments.all and arguments.keys is None:
             raise CommandError(
-                "choose pages: --key, --host, --since, --until, --reason, --spider, --crawl "
-                "or --all"
+                "choose pages: --key, --keys, --host, --since, --until, --reason, --spider, "
+                "--crawl or --all"
             )
         query = attrs.evolve(to_query(arguments), outcomes=DROPS)
-        drops = newest(context.options, query)
+        keys = None if arguments.keys is None else read_keys(arguments.keys)
+        drops = newest(context.options, query, keys)
         if not drops:
             raise CommandError("the journal holds no such drop")
         left_out: Counter[str] = Counter()
@@ -91,11 +98,34 @@ class Command(Subcommand):
         return OK
 
 
-def newest(options: Options, query: Query) -> list[Drop]:
-    """The newest drop of each key, oldest first."""
+def read_keys(path: Path) -> frozenset[str]:
+    """The keys of a file: a JSON list of decisions or of keys, or one key a line.
+
+    :raises CommandError: it can't be read, or is something else
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if not text.lstrip().startswith("["):
+            return frozenset(filter(None, map(str.strip, text.split("\n"))))
+        return frozenset(one if isinstance(one, str) else one["key"] for one in json.loads(text))
+    except OSError as error:
+        raise CommandError(f"{path} can't be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CommandError(
+            f"{path} holds no keys: export the decisions of the report as JSON"
+        ) from error
+
+
+def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
+    """The newest drop of each key, oldest first.
+
+    :param keys: only of these, which may be too many for a query
+    """
     with open_journal(options) as journal:
         found: dict[str, Drop] = {}
         for drop in journal.drops(query, bodies=True):
+            if keys is not None and drop.key not in keys:
+                continue
             found.pop(drop.key, None)
             found[drop.key] = drop
     return list(found.values())

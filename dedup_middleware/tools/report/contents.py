@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.journal.base import JournalStore
-from dedup_middleware.journal.entries import HOUR, Drop, Hour, Query, host_of, is_near_miss
+from dedup_middleware.journal.base import JournalStore, kept_name
+from dedup_middleware.journal.entries import Drop, Query, host_of, is_change, is_near_miss
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, required
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import NEW
+from dedup_middleware.tools.report.activity import activity_of
+from dedup_middleware.tools.report.changedpages import changed_pages
+from dedup_middleware.tools.report.numbered import Names
+from dedup_middleware.tools.report.otherjournal import Other, other_journal
 
 Line = Callable[[Drop], "float | None"]
 _STEP = 1e-4  # a line has four digits
@@ -75,21 +79,8 @@ class Limits:
     :param text_bytes: UTF-8 bytes of all texts together, before compression
     """
 
-    decisions: int = 100_000
+    decisions: int = 200_000
     text_bytes: int = 24_000_000
-
-
-class _Names:
-    """Strings by number, each once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, name: str) -> int:
-        return self._numbers.setdefault(name, len(self._numbers))
-
-    def all(self) -> list[str]:
-        return list(self._numbers)
 
 
 def collect(
@@ -101,52 +92,59 @@ def collect(
     now: float,
     limits: Limits = Limits(),
     line: Line = lambda drop: drop.similarity,
+    other: Other | None = None,
+    given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Everything that the report shows, as values of JSON.
+
+    What is under ``details`` is unpacked by the page when it is first needed.
 
     :param query: which decisions; counters by hour are shown only where it chooses by host and time
     :param threshold: similarity from which on a page was dropped
     :param about: names and values of the settings that are shown
     :param now: seconds since 1970 at which the report was made
     :param line: the largest threshold at which a page would be dropped, if no other rule decides
+    :param other: a journal to compare with
+    :param given: settings that a command needs to reach the same journal
     :param progress: called with the number of decisions that have been read
-    :raises JournalError: the journal can't be read
+    :raises JournalError: a journal can't be read
     """
     report = progress or (lambda _: None)
     drops: list[Drop] = []
-    for drop in journal.drops(attrs.evolve(query, limit=limits.decisions)):
-        if drop.outcome == NEW and not is_near_miss(drop):
-            continue  # a new version of a page was never near the threshold
-        drops.append(drop)
-        if len(drops) % 1000 == 0:
-            report(len(drops))
-    report(len(drops))
-    hosts, reasons, outcomes, tables = _Names(), _Names(), _Names(), _Names()
-    spiders, crawls = _Names(), _Names()
-    stored, match = _stored(drops)
+    changed: list[Drop] = []
+    read = 0
+    for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=limits.decisions)), 1):
+        # A new version of a page was never near the threshold.
+        if drop.outcome != NEW or is_near_miss(drop):
+            drops.append(drop)
+        elif is_change(drop):
+            changed.append(drop)
+        if read % 1000 == 0:
+            report(read)
+    report(read)
+    hosts, reasons, outcomes, tables = Names(), Names(), Names(), Names()
+    spiders, crawls = Names(), Names()
+    stored, match = _stored(journal, drops)
     texts = _Texts(limits.text_bytes)
     chosen = dict(_texts_of(journal, drops, threshold, texts))
-    return {
+    made = {
         "about": about,
-        "made": round(now),
+        "made": math.ceil(now),
         "threshold": threshold,
         "total": journal.size().drops,
+        "query": _chosen(query, cut=read >= limits.decisions),
+        "given": dict(given or {}),
         "pages": {
             "key": [drop.key for drop in drops],
             "title": [drop.title for drop in drops],
-            "time": [round(drop.time) for drop in drops],
+            "time": [math.floor(drop.time) for drop in drops],
             "host": [hosts.number(drop.host) for drop in drops],
             "outcome": [outcomes.number(drop.outcome) for drop in drops],
             "reason": [reasons.number(drop.reason) for drop in drops],
             "match": match,
             "similarity": [_rounded(drop.similarity) for drop in drops],
             "line": [_rounded(settled(line(drop), drop, threshold)) for drop in drops],
-            "jaccard": [_rounded(drop.jaccard) for drop in drops],
-            "distance": [drop.distance for drop in drops],
-            "shared": [drop.shared for drop in drops],
-            "figures": [drop.figures for drop in drops],
-            "tables": [[tables.number(name) for name in drop.tables] for drop in drops],
             "spider": [spiders.number(drop.spider) for drop in drops],
             "crawl": [crawls.number(drop.crawl) for drop in drops],
             "text": [chosen[i].dropped if i in chosen else -1 for i in range(len(drops))],
@@ -157,8 +155,23 @@ def collect(
             "title": _titles(chosen, match, len(stored)),
             "text": _stored_texts(chosen, match, len(stored)),
         },
-        "texts": texts.all,
-        "hours": [_hour(hour, hosts, reasons) for hour in _hours(journal, query)],
+        "changes": changed_pages(journal, changed, hosts, spiders, crawls),
+        "activity": activity_of(journal, query, hosts, reasons),
+        "details": {
+            "jaccard": [_rounded(drop.jaccard) for drop in drops],
+            "distance": [drop.distance for drop in drops],
+            "shared": [drop.shared for drop in drops],
+            "figures": [drop.figures for drop in drops],
+            "tables": [tables.number(", ".join(drop.tables)) for drop in drops],
+            "texts": texts.all,
+        },
+    }
+    if other is not None:
+        made["other"] = other_journal(
+            other, query, drops, limits.decisions, hosts, reasons, outcomes, spiders, crawls
+        )
+    return {
+        **made,
         "hosts": hosts.all(),
         "outcomes": outcomes.all(),
         "reasons": reasons.all(),
@@ -168,17 +181,21 @@ def collect(
     }
 
 
-def _hours(journal: JournalStore, query: Query) -> Iterator[Hour]:
-    """The counters of the hours that a query chooses; they do not say more than hour and host."""
-    if attrs.evolve(query, hosts=frozenset(), since=None, until=None) != Query():
-        return
-    for hour in journal.hours():
-        if (
-            (not query.hosts or hour.host in query.hosts)
-            and (query.since is None or hour.hour + HOUR > query.since)
-            and (query.until is None or hour.hour < query.until)
-        ):
-            yield hour
+def _chosen(query: Query, *, cut: bool) -> dict[str, Any]:
+    """A query, for the command that restores what the report shows.
+
+    :param cut: there are older entries that fit
+    """
+    return {
+        "key": sorted(query.keys),
+        "host": sorted(query.hosts),
+        "reason": sorted(query.reasons),
+        "spider": sorted(query.spiders),
+        "crawl": sorted(query.crawls),
+        "since": query.since,
+        "until": query.until,
+        "cut": cut,
+    }
 
 
 def _rounded(value: float | None) -> float | None:
@@ -186,15 +203,23 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else math.floor(value * 10**_DIGITS) / 10**_DIGITS
 
 
-def _stored(drops: Sequence[Drop]) -> tuple[list[str], list[int]]:
+def _stored(journal: JournalStore, drops: Sequence[Drop]) -> tuple[list[str], list[int]]:
     """The stored pages, each once, and for each drop the place of its own among them, or -1."""
-    names = _Names()
+    names = Names()
     match = []
+    addresses: dict[int, str] = {}
     for drop in drops:
-        if drop.match is None and drop.number is None:
-            match.append(-1)
+        if drop.match is not None:
+            match.append(names.number(drop.match))
+        elif drop.number is not None:
+            # Near misses name the stored page by its page id alone.
+            if drop.number not in addresses:
+                kept = journal.kept(drop)
+                name = kept_name(None, drop.number) if kept is None else kept.key
+                addresses[drop.number] = name
+            match.append(names.number(addresses[drop.number]))
         else:
-            match.append(names.number(drop.match or f"#{drop.number}"))
+            match.append(-1)
     return names.all(), match
 
 
@@ -279,8 +304,3 @@ def _stored_texts(chosen: dict[int, _Pair], match: Sequence[int], count: int) ->
         if match[i] >= 0 and pair.stored >= 0:
             found[match[i]] = pair.stored
     return found
-
-
-def _hour(hour: Hour, hosts: _Names, reasons: _Names) -> list[Any]:
-    dropped = [[reasons.number(name), number] for name, number in hour.dropped.items()]
-    return [hour.hour, hosts.number(hour.host), hour.seen, hour.stored, dropped]

@@ -14,8 +14,9 @@ from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
 
 # In the order of the page; each builds on those before it.
-SCRIPTS = ("words", "dom", "data", "difference", "charts", "overview", "explorer", "clusters",
-           "pair", "review", "start")  # fmt: skip
+SCRIPTS = ("words", "reasons", "memory", "dom", "route", "data", "filters", "difference", "files",
+           "charts", "overview", "lists", "restore", "decisions", "explorer", "clusters", "changes",
+           "comparison", "pair", "review", "start")  # fmt: skip
 
 
 class ReportError(DedupError):
@@ -26,20 +27,21 @@ def render(contents: dict[str, Any]) -> str:
     """The report as HTML.
 
     The data are compressed, because 100,000 decisions are 30 MB otherwise, and written in base64,
-    in which no word of a page can end a script. Scripts and styles run by their hashes alone, so
-    that even markup that slipped in would do nothing.
+    in which no word of a page can end a script. Texts and other details are apart from what the
+    first view needs. Scripts and styles run by their hashes alone, so that even markup that slipped
+    in would do nothing.
     """
     script = "\n".join(
         ['"use strict";', "(() => {", *(_asset(f"{name}.js") for name in SCRIPTS), "})();"]
     )
     style = _asset("report.css")
-    raw = json.dumps(contents, ensure_ascii=False, separators=(",", ":"))
-    packed = zlib.compress(raw.encode("utf-8", "replace"), 6)
+    first = {name: value for name, value in contents.items() if name != "details"}
     values = {
         "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}",
         "style": style,
         "script": script,
-        "data": base64.b64encode(packed).decode("ascii"),
+        "data": _packed(first),
+        "details": _packed(contents["details"]),
     }
     page = _asset("report.html")
     for name, value in values.items():
@@ -60,6 +62,12 @@ def write(contents: dict[str, Any], path: Path) -> int:
         reason = error.strerror or str(error)
         raise ReportError(f"{path} can't be written: {reason}; name another file by -o") from None
     return len(page)
+
+
+def _packed(value: Any) -> str:
+    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    packed = zlib.compress(raw.encode("utf-8", "replace"), 6)
+    return base64.b64encode(packed).decode("ascii")
 
 
 def _asset(name: str) -> str:

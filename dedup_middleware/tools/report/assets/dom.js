@@ -21,6 +21,26 @@ const percent = (value) => value.toLocaleString(language, { style: "percent", ma
 const digits = (value) => (value === null ? "–" : value.toFixed(3));
 const moment = (seconds) => new Date(seconds * 1000).toLocaleString(language);
 
+// One stop of the tab key for many links; arrow keys go on. ``across``: links a row, for up and down.
+function roving(container, selector, across = (links, at, step) => at + step) {
+  const links = [...container.querySelectorAll(selector)];
+  links.forEach((one, at) => one.setAttribute("tabindex", at ? "-1" : "0"));
+  container.addEventListener("keydown", (event) => {
+    const at = links.indexOf(document.activeElement);
+    const to = {
+      ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: links.length - 1,
+      ArrowDown: across(links, at, 1), ArrowUp: across(links, at, -1),
+    }[event.key];
+    if (at < 0 || to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const next = links[Math.min(Math.max(to, 0), links.length - 1)];
+    links[at].setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  });
+  return container;
+}
+
 function say(text) {
   document.getElementById("status").textContent = text;
 }

@@ -1,51 +1,49 @@
 const EXAMPLES = 8;
 
 // Move the threshold and see what would become of the pages.
-function explorer(data) {
+function explorer(data, query) {
   const chart = make("div");
   const answer = make("p", { role: "status", id: "answer" });
   const sides = make("div", { class: "two" });
   const shown = make("output", { for: "threshold" });
+  let waiting = 0;
   const slider = make("input", {
-    type: "range", id: "threshold", min: "0", max: "1", step: "0.005", value: data.chosen ?? data.threshold,
-    oninput: () => update(),
+    type: "range", id: "threshold", min: "0", max: "1", step: "0.005", value: data.chosen ?? data.threshold, "aria-describedby": "slider-help",
+    oninput: () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(update); },
   });
-  const nowDropped = data.matched.filter((i) => data.wouldDrop(i, data.threshold)).length;
+  let matched = [];
+  let nowDropped = 0;
 
   function update() {
     const threshold = Number(slider.value);
     data.chosen = threshold;
     shown.textContent = `${threshold.toFixed(3)} (${word("now", data.threshold)})`;
-    chart.replaceChildren(histogram(data, threshold));
-    const dropped = data.matched.filter((i) => data.wouldDrop(i, threshold));
-    const kept = data.matched.filter((i) => !data.wouldDrop(i, threshold));
+    chart.replaceChildren(histogram(data, matched, threshold, query));
+    const dropped = matched.filter((i) => data.wouldDrop(i, threshold));
+    const kept = matched.filter((i) => !data.wouldDrop(i, threshold));
+    slider.setAttribute("aria-valuetext", word("valueText", threshold.toFixed(3), number(dropped.length), number(kept.length)));
     const change = dropped.length - nowDropped;
     const told = change === 0 ? word("same") : change > 0 ? word("fewer", number(change)) : word("more", number(-change));
-    answer.textContent = `${word("would", threshold.toFixed(3), number(dropped.length), number(kept.length), number(data.matched.length))} ${told}`;
-    const near = (list) => [...list].sort((a, b) => data.gap(a, threshold) - data.gap(b, threshold)).slice(0, EXAMPLES);
+    answer.textContent = `${word("would", threshold.toFixed(3), number(dropped.length), number(kept.length), number(matched.length))} ${told}`;
+    const near = (list) => smallest(list, EXAMPLES, (i) => data.gap(i, threshold));
     sides.replaceChildren(side("below", near(kept)), side("above", near(dropped)));
   }
 
   function side(name, list) {
     return make("section", { id: name }, make("h3", {}, word(name)),
-      list.length ? decisions(data, list, word(name)) : make("p", { class: "faint" }, word("none")));
+      list.length ? decisionTable(data, list, word(name)) : make("p", { class: "faint" }, word("none")));
   }
 
-  update();
-  return make("div", {}, make("h2", {}, word("explorer")), make("h3", {}, word("histogram")), chart,
-    make("div", { class: "row" }, make("label", { for: "threshold" }, word("move")), shown), slider, answer,
+  function select() {
+    matched = choose(data, data.source, query).filter((i) => data.pages.similarity[i] !== null && data.pages.match[i] >= 0);
+    nowDropped = matched.filter((i) => data.wouldDrop(i, data.threshold)).length;
+    update();
+  }
+
+  const bar = filterBar(data, query, select);
+  select();
+  return make("div", {}, make("h2", {}, word("explorer")), bar, make("h3", {}, word("histogram")), chart,
+    make("div", { class: "row" }, make("label", { for: "threshold" }, word("move")), shown), slider,
+    make("p", { class: "faint small", id: "slider-help" }, word("sliderHelp", data.threshold)), answer,
     make("p", { class: "faint small" }, word("explorerHelp")), sides);
-}
-
-// A table of decisions, each with a way to the view side by side.
-function decisions(data, list, caption) {
-  return table(caption, [word("similarity"), word("page"), word("reason"), ""], list.map((i) => decision(data, i)), { class: "decisions" }, true);
-}
-
-function decision(data, i) {
-  return make("tr", { tabindex: "-1" },
-    make("td", { class: "number" }, digits(data.pages.similarity[i])),
-    make("td", { class: "page" }, address(data.key(i), data.title(i))),
-    make("td", {}, data.reason(i)),
-    make("td", {}, make("a", { href: `#pair/${i}`, "aria-label": `${word("compare")}: ${data.title(i) || data.key(i)}` }, word("compare"))));
 }

@@ -2,25 +2,10 @@ const SITES = 20;
 const SITE_ROWS = 25;
 
 function overview(data) {
-  let seen = 0;
-  let stored = 0;
-  let dropped = 0;
-  const byReason = new Map();
-  const bySite = new Map();
-  for (const [, host, met, kept, reasons] of data.hours) {
-    const site = bySite.get(host) ?? { seen: 0, stored: 0, dropped: 0 };
-    bySite.set(host, site);
-    seen += met;
-    stored += kept;
-    site.seen += met;
-    site.stored += kept;
-    for (const [reason, many] of reasons) {
-      dropped += many;
-      site.dropped += many;
-      byReason.set(reason, (byReason.get(reason) ?? 0) + many);
-    }
-  }
-  const shown = data.count < data.total ? `${number(data.count)} (${word("ofAll", number(data.total))})` : number(data.count);
+  const { hours, sites, reasons } = data.activity;
+  const sum = (at) => sites.reduce((total, row) => total + row[at], 0);
+  const [seen, stored, dropped] = [sum(1), sum(2), sum(3)];
+  const shown = data.query.cut ? `${number(data.count)} (${word("ofAll", number(data.total))})` : number(data.count);
   const figures = [
     ["seen", number(seen)], ["stored", number(stored)], ["dropped", number(dropped)],
     ["share", seen ? percent(dropped / seen) : "–"], ["decisions", shown],
@@ -30,18 +15,18 @@ function overview(data) {
     make("dl", { class: "figures" }, ...figures.map(([name, value]) =>
       make("div", {}, make("dt", {}, word(name)), make("dd", {}, value)))),
     make("h3", {}, word("overTime")),
-    data.hours.length ? timeChart(data.hours) : make("p", {}, word("noHours")),
-    make("h3", {}, word("reasons")), reasonTable(data, byReason),
+    hours.length ? timeChart(hours) : make("p", {}, word("noHours")),
+    make("h3", {}, word("reasons")), reasonTable(data, reasons),
     make("h3", {}, word("copies")), matrix(data),
-    make("h3", {}, word("sites")), siteTable(data, bySite),
+    make("h3", {}, word("sites")), siteTable(data, sites),
     make("h3", {}, word("settings")),
     table(word("made", moment(data.made)), [], Object.entries(data.about).map(([name, value]) =>
       make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "page" }, value)))));
 }
 
-function reasonTable(data, byReason) {
-  const rows = [...byReason].sort((a, b) => b[1] - a[1]).map(([reason, many]) =>
-    make("tr", {}, make("th", { scope: "row" }, data.reasons[reason]), make("td", { class: "number" }, number(many))));
+function reasonTable(data, reasons) {
+  const rows = reasons.map(([reason, many]) =>
+    make("tr", {}, make("th", { scope: "row" }, make("a", { href: link("decisions", { reason: data.reasons[reason] }) }, reasonWords(data.reasons[reason]))), make("td", { class: "number" }, number(many))));
   return rows.length ? table(word("reasons"), [word("reason"), word("pages")], rows, {}, true) : make("p", {}, word("none"));
 }
 
@@ -64,19 +49,28 @@ function matrix(data) {
     ...sites.map((original) => {
       const many = pairs.get(`${copy},${original}`) ?? 0;
       const level = many ? Math.max(1, Math.ceil((4 * Math.log1p(many)) / Math.log1p(most))) : 0;
-      return make("td", { class: `level${level}` }, many ? number(many) : "");
+      return make("td", { class: `level${level}` }, many ? make("a", {
+        href: link("decisions", { site: data.hosts[copy], original: data.hosts[original], outcome: "dropped" }), "data-column": original,
+        "aria-label": word("cell", number(many), data.hosts[copy], data.hosts[original]),
+      }, number(many)) : "");
     })));
-  return table(word("copiesHelp", SITES), [word("copier"), ...sites.map((host) => data.hosts[host])], rows, { class: "matrix" });
+  const below = (links, at, step) => {
+    for (let to = at + step; to >= 0 && to < links.length; to += step) {
+      if (links[to].dataset.column === links[at].dataset.column) return to;
+    }
+    return at;
+  };
+  return roving(table(word("copiesHelp", SITES), [word("copier"), ...sites.map((host) => data.hosts[host])], rows, { class: "matrix" }), "td a", below);
 }
 
-function siteTable(data, bySite) {
-  const sites = [...bySite].filter(([host]) => data.hosts[host]).sort((a, b) => b[1].seen - a[1].seen);
+function siteTable(data, counted) {
+  const sites = counted.filter(([host]) => data.hosts[host]).sort((a, b) => b[1] - a[1]);
   if (!sites.length) return make("p", {}, word("noSites"));
   const body = make("tbody");
-  const list = growing(sites, SITE_ROWS, ([host, site]) => {
-    const share = site.seen ? site.dropped / site.seen : 0;
-    return make("tr", { tabindex: "-1" }, make("th", { scope: "row" }, data.hosts[host]),
-      ...[site.seen, site.stored, site.dropped].map((value) => make("td", { class: "number" }, number(value))),
+  const list = growing(sites, SITE_ROWS, ([host, seen, stored, dropped]) => {
+    const share = seen ? dropped / seen : 0;
+    return make("tr", { tabindex: "-1" }, make("th", { scope: "row" }, make("a", { href: link("decisions", { site: data.hosts[host] }) }, data.hosts[host])),
+      ...[seen, stored, dropped].map((value) => make("td", { class: "number" }, number(value))),
       make("td", {}, make("meter", { value: share, min: 0, max: 1, "aria-label": word("share") }), ` ${percent(share)}`));
   }, body);
   const view = make("table", { class: "sites" },

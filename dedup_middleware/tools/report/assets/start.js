@@ -1,43 +1,65 @@
-const VIEWS = { overview, explorer, clusters, review };
+const VIEWS = { overview, decisions, explorer, clusters, changes, comparison, review };
+const NAMES = { decisions: "decisionsOf", pair: "compare" };
+
+function viewsOf(data) {
+  return Object.keys(VIEWS).filter((one) => one !== "comparison" || data.other);
+}
 
 function show(data) {
-  const [name, argument] = location.hash.slice(1).split("/");
-  const view = name === "pair" ? "pair" : name in VIEWS ? name : "overview";
+  const { view: name, argument, query } = route();
+  const views = viewsOf(data);
+  const view = name === "pair" ? "pair" : views.includes(name) ? name : "overview";
   data.keys = {};
   for (const node of document.querySelectorAll("[data-word]")) node.textContent = word(node.dataset.word);
   document.documentElement.lang = language;
-  document.title = `${word("title")}: ${view === "pair" ? word("compare") : word(view)}`;
+  document.title = `${word("title")}: ${word(NAMES[view] ?? view)}`;
   const button = document.getElementById("language");
   button.textContent = word("other");
   button.lang = language === "en" ? "zh" : "en";
-  document.getElementById("views").replaceChildren(...Object.keys(VIEWS).map((one) =>
-    make("a", { href: `#${one}`, "aria-current": one === view ? "page" : null }, word(one))));
+  document.getElementById("views").setAttribute("aria-label", word("views"));
+  document.getElementById("views").replaceChildren(...views.map((one) =>
+    make("a", { href: link(one), "data-view": one, "aria-current": one === view ? "page" : null }, word(NAMES[one] ?? one))));
+  linkViews(view, view === "pair" ? data.last ?? query : query);
+  data.last = view === "pair" ? data.last : query;
   const main = document.getElementById("main");
-  main.replaceChildren(view === "pair" ? pair(data, Number(argument)) : VIEWS[view](data));
+  main.replaceChildren(view === "pair" ? pair(data, Number(argument)) : VIEWS[view](data, query));
   return main;
 }
 
+// The way to each view takes the filters along.
+function linkViews(view, query) {
+  for (const one of document.querySelectorAll("#views a")) one.setAttribute("href", link(one.dataset.view, kept(query)));
+}
+
 async function start() {
+  language = recall("language") ?? language;
+  document.documentElement.dataset.scheme = recall("scheme") ?? "";
   let data;
   try {
-    data = new Data(await unpack());
+    data = new Data(await unpack("packed"));
   } catch (error) {
     document.getElementById("loading").textContent = word("failed", error.message);
     return;
   }
   window.addEventListener("hashchange", () => {
-    if (location.hash === "#main") return;
     show(data).focus({ preventScroll: true });
     window.scrollTo(0, 0);
   });
+  // The address stays that of the view.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    document.getElementById("main").focus();
+  });
   document.getElementById("language").addEventListener("click", () => {
     language = language === "en" ? "zh" : "en";
+    remember("language", language);
     show(data);
   });
   document.getElementById("scheme").addEventListener("click", () => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const now = document.documentElement.dataset.scheme ?? (dark ? "dark" : "light");
+    const now = document.documentElement.dataset.scheme || (dark ? "dark" : "light");
     document.documentElement.dataset.scheme = now === "dark" ? "light" : "dark";
+    remember("scheme", document.documentElement.dataset.scheme);
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
@@ -45,6 +67,7 @@ async function start() {
   });
   show(data);
   document.body.dataset.ready = "yes";
+  performance.mark("ready");
 }
 
 start();
