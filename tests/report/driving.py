@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -57,18 +58,22 @@ def pick(page: Chrome, name: str, value: str) -> None:
     Select(find(page, f"#{name}")).select_by_value(value)
 
 
-def wait_for(page: Chrome, told: str, selector: str = "#found") -> None:
-    """Wait until an element says something."""
-    WebDriverWait(page, 5).until(
-        lambda d: told in find(d, selector).text, f"{find(page, selector).text!r}, not {told!r}"
-    )
+def wait_for(page: Chrome, expected: str, selector: str = "#found") -> None:
+    """Wait until the text of an element contains what is expected."""
+    wait = WebDriverWait(page, 10, ignored_exceptions=[StaleElementReferenceException])
+    try:
+        wait.until(lambda d: any(expected in text for text in texts(d, selector)))
+    except TimeoutException:
+        raise AssertionError(f"{texts(page, selector)}, not {expected!r}") from None
 
 
 def saved(page: Chrome, folder: Path, button: str, name: str) -> bytes:
     """Press a button and read the file that it saves."""
     file = folder / name
     file.unlink(missing_ok=True)
-    find(page, button).click()
+    # A list that is made anew between the two steps has another button.
+    pressing = WebDriverWait(page, 10, ignored_exceptions=[StaleElementReferenceException])
+    pressing.until(lambda d: find(d, button).click() is None)
     WebDriverWait(page, 10).until(lambda _: file.exists())
     data = file.read_bytes()
     file.unlink()
