@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import socket
+import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 from scrapy.exceptions import CloseSpider
 
+from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
 from dedup_middleware.plugin.summary import Histogram
 from tests.servers import free_port
 from tests.test_pipeline import Crawl, item, make_crawler
 
+ROOT = Path(__file__).parent.parent
 
-def ask(port: int) -> dict[tuple[str, ...], float]:
+
+def scrape(port: int) -> list[Sample]:
     """What Prometheus would read."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
+    return [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+
+def ask(port: int) -> dict[tuple[str, ...], float]:
+    """The samples of a single spider, by metric and the labels but for the spider's."""
     return {
         (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "spider")): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
+        for sample in scrape(port)
     }
 
 
@@ -68,17 +81,135 @@ async def test_percentiles_are_stats_and_metrics() -> None:
     assert crawl.stat("seconds/extraction/p50") == 0  # no page came as HTML
 
 
-async def test_port_that_is_taken(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told, and the crawl goes on without metrics."""
+TWO_SPIDERS = """
+import asyncio, sys
+from pathlib import Path
+import scrapy
+from scrapy.crawler import CrawlerProcess
+from tests.texts import article
+
+class Pages(scrapy.Spider):
+    async def start(self):
+        for n in range(self.pages):
+            yield {"url": f"https://{self.name}.example/{n}", "text": article(n % self.texts)}
+        while not Path(self.until).exists():
+            await asyncio.sleep(0.02)
+
+process = CrawlerProcess({
+    "ADDONS": {"dedup_middleware.Addon": 500},
+    "CONCURRENT_ITEMS": 1,
+    "DEDUP_INDEX_URL": "memory:",
+    "DEDUP_METRICS_PORT": int(sys.argv[1]),
+})
+for name, pages, texts, until in (("one", 5, 5, "first"), ("two", 6, 2, "last"),
+                                  ("two", 3, 3, "first")):
+    spider = type(f"Spider{name}", (Pages,), {"name": name, "pages": pages, "texts": texts})
+    process.crawl(spider, until=until)
+process.start()
+"""
+
+
+def samples(port: int) -> dict[tuple[str, ...], float]:
+    """What Prometheus would read, by metric, spider and event or quantile; nothing is twice."""
+    found: dict[tuple[str, ...], float] = {}
+    for sample in scrape(port):
+        labels = [v for k, v in sorted(sample.labels.items()) if k != "spider"]
+        key = (sample.name, sample.labels["spider"], *labels)
+        assert key not in found
+        found[key] = sample.value
+    return found
+
+
+def await_samples(
+    port: int, process: subprocess.Popen[bytes], wanted: dict[tuple[str, ...], float]
+) -> dict[tuple[str, ...], float]:
+    """Ask until the values are those that are wanted."""
+    found: dict[tuple[str, ...], float] = {}
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None
+        with contextlib.suppress(OSError):
+            found = samples(port)
+        if wanted.items() <= found.items():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(found)
+
+
+def test_crawlers_of_one_process_share_a_port(tmp_path: Path) -> None:
+    """Three crawls of two spiders: series by spider, those of one spider summed; what has ended
+    stays until the last one closes the port."""
     port = free_port()
-    first, second = (Crawl(make_crawler(DEDUP_METRICS_PORT=port)) for _ in range(2))
-    await first.pipeline.open_spider()
-    await second.pipeline.open_spider()
-    assert f"DEDUP_METRICS_PORT={port} can't be opened" in caplog.text
-    await second.item(item("a/1", 1))
-    assert second.stat("new") == 1
-    await second.pipeline.close_spider()
-    await first.pipeline.close_spider()
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TWO_SPIDERS, str(port)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=log,
+        )
+    try:
+        counts = {
+            ("dedup_events_total", "one", "pages"): 5.0,
+            ("dedup_events_total", "one", "dropped"): 0.0,
+            ("dedup_events_total", "two", "pages"): 9.0,
+            ("dedup_events_total", "two", "dropped"): 4.0,
+            ("dedup_reasons_total", "two", "exact-copy"): 4.0,
+        }
+        running = {("dedup_crawls", "one"): 1.0, ("dedup_crawls", "two"): 2.0}
+        before = await_samples(port, process, counts | running)
+        (tmp_path / "first").touch()
+        ended = {("dedup_crawls", "one"): 0.0, ("dedup_crawls", "two"): 1.0}
+        after = await_samples(port, process, counts | ended)
+        spent = ("dedup_seconds_spent_total", "one", "index")
+        assert after[spent] == before[spent] > 0
+        (tmp_path / "last").touch()
+        assert process.wait(60) == 0
+        assert "can't be opened" not in (tmp_path / "log").read_text()
+        with pytest.raises(OSError, match="refused"):
+            samples(port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_samples_of_crawls_of_one_spider() -> None:
+    """Counters are summed; of quantiles the largest of a crawl that runs is taken."""
+    both = Samples()
+    both.add_crawl("s", {"dedup/pages": 3, "dedup/seconds/index/p95": 0.2}, running=True)
+    both.add_crawl("s", {"dedup/pages": 4, "dedup/seconds/index/p95": 0.1}, running=True)
+    both.add_crawl("s", {"dedup/pages": 5, "dedup/seconds/index/p95": 0.9}, running=False)
+    both.add_crawl("s", {"pages": 9, "dedup/reason/x": 1, "dedup/odd": "text"}, running=False)
+    assert both.events["s", "pages"] == 12
+    assert both.quantiles == {("s", "index", "0.95"): 0.2}
+    assert both.reasons == {("s", "x"): 1}
+    assert both.crawls == {("s",): 2}
+    assert {event for _, event in both.events} == set(FROM_THE_START)
+
+
+async def test_port_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that begins when the last one has ended opens the port anew, and counts from 0."""
+    port = free_port()
+    for _ in range(2):
+        crawl = Crawl(make_crawler(DEDUP_METRICS_PORT=port))
+        await crawl.pipeline.open_spider()
+        await crawl.item(item("a/1", 1))
+        found = await asyncio.to_thread(ask, port)
+        await crawl.pipeline.close_spider()
+        assert found["dedup_events_total", "pages"] == 1
+        assert found["dedup_events_total", "unchecked"] == 0
+    assert "can't be opened" not in caplog.text
+
+
+async def test_port_that_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    """Another process has it: it is told, and the crawl goes on without metrics."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        crawl = Crawl(make_crawler(DEDUP_METRICS_PORT=port))
+        await crawl.pipeline.open_spider()
+        assert f"DEDUP_METRICS_PORT={port} can't be opened" in caplog.text
+        await crawl.item(item("a/1", 1))
+        assert crawl.stat("new") == 1
+        await crawl.pipeline.close_spider()
 
 
 async def test_package_is_missing(

@@ -1,12 +1,18 @@
-"""The stats of a crawl for Prometheus, by its own client library (extra ``metrics``)."""
+"""The stats of crawls for Prometheus, by its own client library (extra ``metrics``).
+
+All crawls of a process that name the same address and port share one server.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from dedup_middleware.base.errors import OptionsError
 
@@ -19,14 +25,105 @@ logger = logging.getLogger(__name__)
 
 _PREFIX = "dedup/"
 _QUANTILE = re.compile(r"seconds/([a-z]+)/p(\d+)")
+# Exported as 0 before they happen: Prometheus computes no increase from a series that begins above
+# 0. All that docs/monitoring.md and the alerts name.
+FROM_THE_START = (
+    "claim/lost",
+    "committed",
+    "dropped",
+    "duplicate",
+    "empty",
+    "error/index",
+    "error/internal",
+    "index/calls",
+    "index/round-trips",
+    "journal/lost",
+    "new",
+    "pages",
+    "revisit",
+    "stored-twice",
+    "unchecked",
+)
+
+Values = defaultdict[tuple[str, ...], float]
+
+
+def _no_values() -> Values:
+    return defaultdict(float)
+
+
+@attrs.frozen
+class Samples:
+    """Values by labels; the first label is the spider.
+
+    ``events``, ``reasons`` and ``seconds`` only grow, ``quantiles`` are of crawls that run.
+    """
+
+    events: Values = attrs.field(factory=_no_values)
+    reasons: Values = attrs.field(factory=_no_values)
+    seconds: Values = attrs.field(factory=_no_values)
+    quantiles: Values = attrs.field(factory=_no_values)
+    crawls: Values = attrs.field(factory=_no_values)
+
+    def add_crawl(self, spider: str, stats: Mapping[str, Any], *, running: bool) -> None:
+        """Add the stats of a crawl to those of other crawls, also of the same spider.
+
+        :param running: whether the crawl has not ended; else its quantiles are left out
+        """
+        self.crawls[spider,] += running
+        for event in FROM_THE_START:
+            self.events[spider, event] += 0
+        for stat, value in stats.items():
+            if not stat.startswith(_PREFIX) or not isinstance(value, (int, float)):
+                continue
+            name = stat.removeprefix(_PREFIX)
+            quantile = _QUANTILE.fullmatch(name)
+            kind, _, rest = name.partition("/")
+            if quantile is not None:
+                if running:
+                    labels = (spider, quantile[1], f"{int(quantile[2]) / 100:g}")
+                    self.quantiles[labels] = max(value, self.quantiles[labels])
+            elif kind == "reason":
+                self.reasons[spider, rest] += value
+            elif kind == "seconds":
+                self.seconds[spider, rest] += value
+            else:
+                self.events[spider, name] += value
+
+    def copy(self) -> Samples:
+        """The same values, to add others to."""
+        return Samples(*(values.copy() for values in attrs.astuple(self, recurse=False)))
+
+    def families(self) -> Iterator[Metric]:
+        """The metrics, in the form of prometheus-client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        for kind, name, text, labels, values in (
+            (CounterMetricFamily, "dedup_events", "Stats of near-duplicates.",
+             ["spider", "event"], self.events),
+            (CounterMetricFamily, "dedup_reasons", "Pages by the rule that decided.",
+             ["spider", "reason"], self.reasons),
+            (CounterMetricFamily, "dedup_seconds_spent", "Seconds spent in a stage.",
+             ["spider", "stage"], self.seconds),
+            (GaugeMetricFamily, "dedup_seconds", "Seconds a page takes.",
+             ["spider", "stage", "quantile"], self.quantiles),
+            (GaugeMetricFamily, "dedup_crawls", "Crawls that run.", ["spider"], self.crawls),
+        ):  # fmt: skip
+            family = kind(name, text, labels=labels)
+            for given, value in sorted(values.items()):
+                family.add_metric(given, value)
+            yield family
 
 
 class Exporter:
-    """Serves the current stats over HTTP; no work is done between requests.
+    """Serves the current stats of a crawl over HTTP; no work is done between requests.
 
     Metrics, all with the label ``spider``: ``dedup_events_total`` (``event``: the stat's name
     without ``dedup/``), ``dedup_reasons_total`` (``reason``), ``dedup_seconds_spent_total``
-    (``stage``) and ``dedup_seconds`` (``stage`` and ``quantile``).
+    (``stage``), ``dedup_seconds`` (``stage`` and ``quantile``) and ``dedup_crawls``. Crawls of one
+    process share a port. Of crawls of one spider the counters are summed, and the largest quantile
+    is taken. Counters of a crawl that has ended stay until the last crawl of the port ends, since
+    Prometheus takes a counter that becomes smaller for one that began anew.
 
     :param stats: gives the stats; called from another thread
     :raises OptionsError: the package prometheus-client is missing
@@ -42,22 +139,19 @@ class Exporter:
                 "install prometheus-client (pip install 'dedup-middleware[metrics]'), or use 0",
             ) from None
         self._stats = stats
-        self._spider = spider
+        self.spider = spider
         self._host = host
         self._port = port
-        self._server: WSGIServer | None = None
-        self._thread: threading.Thread | None = None
+        self._server: _Server | None = None
 
     def start(self) -> None:
-        """Open the port; if that fails a warning is logged and the crawl goes on."""
-        from prometheus_client import CollectorRegistry, start_http_server
+        """Open the port, or join the crawl of this process that has opened it.
 
-        registry = CollectorRegistry()
-        registry.register(self)
+        If that fails a warning is logged and the crawl goes on. Blocks for up to half a second
+        while another crawl closes the port.
+        """
         try:
-            self._server, self._thread = start_http_server(
-                self._port, addr=self._host, registry=registry
-            )
+            self._server = _join(self, self._host, self._port)
         except OSError as error:
             logger.warning(
                 "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
@@ -67,48 +161,79 @@ class Exporter:
             )
 
     def stop(self) -> None:
+        """Leave the port; the last crawl closes it. Blocks for up to half a second."""
+        if self._server is not None:
+            _leave(self, self._server)
+            self._server = None
+
+    def stats(self) -> dict[str, Any]:
+        """A copy of the stats, made in one step: the crawl adds stats meanwhile."""
+        return dict(self._stats.get_stats())
+
+
+class _Server:
+    """One open port and the crawls that it serves.
+
+    :raises OSError: the port can't be opened
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        self.address = (host, port)
+        self.crawls: list[Exporter] = []
+        self._ended = Samples()
+        # A request must not see a crawl twice, or not at all, while it ends.
+        self._lock = threading.Lock()
+        registry = CollectorRegistry()
+        registry.register(self)
+        server, thread = start_http_server(port, addr=host, registry=registry)
+        self._http: WSGIServer = server
+        self._thread: threading.Thread = thread
+
+    def add(self, crawl: Exporter) -> None:
+        """Serve a crawl too."""
+        with self._lock:
+            self.crawls.append(crawl)
+
+    def end(self, crawl: Exporter) -> None:
+        """Keep the last counters of a crawl."""
+        with self._lock:
+            self.crawls.remove(crawl)
+            self._ended.add_crawl(crawl.spider, crawl.stats(), running=False)
+
+    def close(self) -> None:
         """Close the port."""
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
-            self._server = self._thread = None
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
 
     def collect(self) -> Iterator[Metric]:
         """Called by prometheus-client for each request."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        with self._lock:
+            now = self._ended.copy()
+            for crawl in self.crawls:
+                now.add_crawl(crawl.spider, crawl.stats(), running=True)
+        return now.families()
 
-        events = CounterMetricFamily(
-            "dedup_events", "Stats of near-duplicates.", labels=["spider", "event"]
-        )
-        reasons = CounterMetricFamily(
-            "dedup_reasons", "Pages by the rule that decided.", labels=["spider", "reason"]
-        )
-        seconds = CounterMetricFamily(
-            "dedup_seconds_spent", "Seconds spent in a stage.", labels=["spider", "stage"]
-        )
-        quantiles = GaugeMetricFamily(
-            "dedup_seconds", "Seconds a page takes.", labels=["spider", "stage", "quantile"]
-        )
-        for name, value in sorted(self._values().items()):
-            quantile = _QUANTILE.fullmatch(name)
-            kind, _, rest = name.partition("/")
-            if quantile is not None:
-                share = f"{int(quantile[2]) / 100:g}"
-                quantiles.add_metric([self._spider, quantile[1], share], value)
-            elif kind == "reason":
-                reasons.add_metric([self._spider, rest], value)
-            elif kind == "seconds":
-                seconds.add_metric([self._spider, rest], value)
-            else:
-                events.add_metric([self._spider, name], value)
-        yield from (events, reasons, seconds, quantiles)
 
-    def _values(self) -> Mapping[str, float]:
-        # One copy in one step: the crawl adds stats meanwhile.
-        stats = dict(self._stats.get_stats())
-        return {
-            name[len(_PREFIX) :]: value
-            for name, value in stats.items()
-            if name.startswith(_PREFIX) and isinstance(value, (int, float))
-        }
+# The open ports of this process.
+_servers: dict[tuple[str, int], _Server] = {}
+_servers_lock = threading.Lock()
+
+
+def _join(crawl: Exporter, host: str, port: int) -> _Server:
+    with _servers_lock:
+        server = _servers.get((host, port))
+        if server is None:
+            server = _servers[host, port] = _Server(host, port)
+        server.add(crawl)
+        return server
+
+
+def _leave(crawl: Exporter, server: _Server) -> None:
+    with _servers_lock:
+        server.end(crawl)
+        if not server.crawls:
+            del _servers[server.address]
+            server.close()

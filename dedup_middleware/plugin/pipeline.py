@@ -183,7 +183,7 @@ class DedupPipeline:
             self._summary = Summary(self.crawler.stats, interval, self._report_counts)
             self._summary.start()
         if self._exporter is not None:
-            self._exporter.start()
+            await asyncio.to_thread(self._exporter.start)
 
     async def _begin(self, index: Index) -> None:
         from dedup_middleware.plugin.notices import reset, tell_contents
