@@ -50,3 +50,14 @@ def old_pip(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "install", "--quiet", ".")
     session.run("python", "-c", "import trafilatura, lxml_html_clean")
     session.run("scrapy", "dedup", "--help", silent=True)
+
+
+@nox.session(python="3.12", default=False)
+def operation(session: nox.Session) -> None:
+    """What docs/ shows of other products, with these products.
+
+    Prometheus must be on PATH (Debian: prometheus).
+    """
+    session.install("--editable", ".[crawler,dev]")
+    session.env["TEST_OPERATION"] = "1"
+    session.run("python", "-m", "pytest", "-q", "tests/operation", *session.posargs)

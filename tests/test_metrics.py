@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 from scrapy.exceptions import CloseSpider
 
 from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
 from dedup_middleware.plugin.summary import Histogram
+from tests.metricscrawl import COUNTS, scrape, three_crawls
 from tests.servers import free_port
 from tests.test_pipeline import Crawl, item, make_crawler
-
-ROOT = Path(__file__).parent.parent
-
-
-def scrape(port: int) -> list[Sample]:
-    """What Prometheus would read."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    return [s for family in text_string_to_metric_families(text) for s in family.samples]
 
 
 def ask(port: int) -> dict[tuple[str, ...], float]:
@@ -81,95 +67,23 @@ async def test_percentiles_are_stats_and_metrics() -> None:
     assert crawl.stat("seconds/extraction/p50") == 0  # no page came as HTML
 
 
-TWO_SPIDERS = """
-import asyncio, sys
-from pathlib import Path
-import scrapy
-from scrapy.crawler import CrawlerProcess
-from tests.texts import article
-
-class Pages(scrapy.Spider):
-    async def start(self):
-        for n in range(self.pages):
-            yield {"url": f"https://{self.name}.example/{n}", "text": article(n % self.texts)}
-        while not Path(self.until).exists():
-            await asyncio.sleep(0.02)
-
-process = CrawlerProcess({
-    "ADDONS": {"dedup_middleware.Addon": 500},
-    "CONCURRENT_ITEMS": 1,
-    "DEDUP_INDEX_URL": "memory:",
-    "DEDUP_METRICS_PORT": int(sys.argv[1]),
-})
-for name, pages, texts, until in (("one", 5, 5, "first"), ("two", 6, 2, "last"),
-                                  ("two", 3, 3, "first")):
-    spider = type(f"Spider{name}", (Pages,), {"name": name, "pages": pages, "texts": texts})
-    process.crawl(spider, until=until)
-process.start()
-"""
-
-
-def samples(port: int) -> dict[tuple[str, ...], float]:
-    """What Prometheus would read, by metric, spider and event or quantile; nothing is twice."""
-    found: dict[tuple[str, ...], float] = {}
-    for sample in scrape(port):
-        labels = [v for k, v in sorted(sample.labels.items()) if k != "spider"]
-        key = (sample.name, sample.labels["spider"], *labels)
-        assert key not in found
-        found[key] = sample.value
-    return found
-
-
-def await_samples(
-    port: int, process: subprocess.Popen[bytes], wanted: dict[tuple[str, ...], float]
-) -> dict[tuple[str, ...], float]:
-    """Ask until the values are those that are wanted."""
-    found: dict[tuple[str, ...], float] = {}
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None
-        with contextlib.suppress(OSError):
-            found = samples(port)
-        if wanted.items() <= found.items():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(found)
-
-
 def test_crawlers_of_one_process_share_a_port(tmp_path: Path) -> None:
     """Three crawls of two spiders: series by spider, those of one spider summed; what has ended
     stays until the last one closes the port."""
     port = free_port()
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", TWO_SPIDERS, str(port)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stderr=log,
-        )
-    try:
-        counts = {
-            ("dedup_events_total", "one", "pages"): 5.0,
-            ("dedup_events_total", "one", "dropped"): 0.0,
-            ("dedup_events_total", "two", "pages"): 9.0,
-            ("dedup_events_total", "two", "dropped"): 4.0,
-            ("dedup_reasons_total", "two", "exact-copy"): 4.0,
-        }
+    with three_crawls(tmp_path, port) as crawls:
         running = {("dedup_crawls", "one"): 1.0, ("dedup_crawls", "two"): 2.0}
-        before = await_samples(port, process, counts | running)
-        (tmp_path / "first").touch()
+        before = crawls.await_samples(COUNTS | running)
+        crawls.end("first")
         ended = {("dedup_crawls", "one"): 0.0, ("dedup_crawls", "two"): 1.0}
-        after = await_samples(port, process, counts | ended)
+        after = crawls.await_samples(COUNTS | ended)
         spent = ("dedup_seconds_spent_total", "one", "index")
         assert after[spent] == before[spent] > 0
-        (tmp_path / "last").touch()
-        assert process.wait(60) == 0
-        assert "can't be opened" not in (tmp_path / "log").read_text()
-        with pytest.raises(OSError, match="refused"):
-            samples(port)
-    finally:
-        process.kill()
-        process.wait()
+        crawls.end("last")
+        assert crawls.process.wait(60) == 0
+    assert "can't be opened" not in (tmp_path / "log").read_text()
+    with pytest.raises(OSError, match="refused"):
+        scrape(port)
 
 
 def test_samples_of_crawls_of_one_spider() -> None:
