@@ -27,7 +27,8 @@ crawl at its start, with a message that names the setting and the fix.
 
 FOOT = """
 The default of `DEDUP_INDEX_URL` is `memory:` for `Options()` only. In a Scrapy project it is a
-SQLite file, `dedup/index.db` in the project's data directory (`.scrapy`).
+SQLite file, `dedup/index.db` in the project's data directory (`.scrapy`). Where there is no
+`scrapy.cfg`, as under scrapyd, it is in `.scrapy` of the working directory.
 
 The fields of an item are described in [What an item needs](items.md#what-an-item-needs), the place
 of the pipeline among others in [Priority](items.md#priority).

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -357,3 +358,17 @@ async def test_round_trips_to_the_index_are_counted(tmp_path: Any) -> None:
     assert crawl.stat("index/calls") >= 42
     assert crawl.stat("index/round-trips") <= 21
     await crawl.pipeline.close_spider()
+
+
+async def test_default_index_without_a_scrapy_cfg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As scrapyd runs a project: the settings module is given, and there is no scrapy.cfg."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings.base")
+    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=None))
+    await crawl.pipeline.open_spider()
+    await crawl.item(item("a/1", 1))
+    await crawl.pipeline.close_spider()
+    assert crawl.stat("committed") == 1
+    assert (tmp_path / ".scrapy" / "dedup" / "index.db").exists()

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import data_path
 
@@ -20,7 +21,8 @@ DEFAULT_INDEX = "dedup/index.db"
 def options_from_settings(settings: BaseSettings) -> Options:
     """Every ``DEDUP_*`` setting, checked.
 
-    Without ``DEDUP_INDEX_URL`` the index is a SQLite file in the project's data directory.
+    Without ``DEDUP_INDEX_URL`` the index is a SQLite file in the project's data directory, or in
+    ``.scrapy`` of the working directory if there is no ``scrapy.cfg``.
 
     :raises OptionsError: unknown setting or unusable value
     """
@@ -33,7 +35,12 @@ def options_from_settings(settings: BaseSettings) -> Options:
 
 
 def _default_url() -> str:
-    return f"sqlite:{Path(data_path(DEFAULT_INDEX, createdir=False))}"
+    try:
+        path = Path(data_path(DEFAULT_INDEX, createdir=False))
+    except NotConfigured:
+        # A settings module without a scrapy.cfg, as scrapyd runs it.
+        path = Path(".scrapy", DEFAULT_INDEX)
+    return f"sqlite:{path}"
 
 
 def crawl_id(options: Options) -> str:
