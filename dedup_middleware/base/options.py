@@ -337,7 +337,8 @@ class Options:
         "",
         "str",
         "Id of the crawl in the journal, in reports and in filters; empty: that of the job "
-        "(`SCRAPY_JOB` in the environment, as scrapyd sets it), or else the time of the start.",
+        "(`SCRAPY_JOB` in the environment, as Scrapy Cloud sets it, or the spider argument `_job` "
+        "of scrapyd), or else the time of the start.",
     )
     clusters: str = option(
         "",

@@ -149,7 +149,7 @@ class DedupPipeline:
         from dedup_middleware.plugin.notices import FieldCheck
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
-        crawl = crawl_id(self.options)
+        crawl = crawl_id(self.options, self.crawler.spider)
         self._is_opening = True
         try:
             self._classes = load_item_classes(self.options)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import data_path
@@ -43,11 +44,16 @@ def _default_url() -> str:
     return f"sqlite:{path}"
 
 
-def crawl_id(options: Options) -> str:
-    """The id of the crawl that begins: the one given, that of the job, or one made of the time."""
+def crawl_id(options: Options, spider: Spider | None) -> str:
+    """The id of the crawl that begins: the one given, that of the job, or one made of the time.
+
+    Scrapy Cloud has the id of a job in the environment, scrapyd gives it to the spider as an
+    argument.
+    """
     # Two crawls may begin within a second.
     made = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
-    return options.crawl_id or os.environ.get("SCRAPY_JOB", "") or made
+    job = os.environ.get("SCRAPY_JOB") or getattr(spider, "_job", None) or made
+    return options.crawl_id or str(job)
 
 
 def make_data_folder(settings: BaseSettings, options: Options) -> None:

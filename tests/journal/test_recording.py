@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Spider
 
 from dedup_middleware import NearDuplicate, Options
 from dedup_middleware.evaluation.edits import edit
@@ -19,6 +20,7 @@ from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
+from dedup_middleware.plugin.settings import crawl_id
 from tests.itemcrawl import Crawled, crawl
 from tests.test_pipeline import Crawl, make_crawler
 from tests.texts import article
@@ -278,3 +280,19 @@ async def test_spider_and_id_of_the_crawl(tmp_path: Path, monkeypatch: pytest.Mo
     crawls = [drop.crawl for drop in drops]
     assert crawls[:2] == ["job-7", "mine"]
     assert len(crawls) == len(set(crawls)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        ({"_job": "scrapyd-1"}, "", "scrapyd-1"),
+        ({"_job": "scrapyd-1"}, "cloud/1/2", "cloud/1/2"),
+        ({"_job": None}, "", "2"),  # the year of a time
+    ],
+)
+async def test_id_of_a_job(
+    arguments: dict[str, Any], environment: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scrapyd gives it to the spider as the argument _job, Scrapy Cloud sets SCRAPY_JOB."""
+    monkeypatch.setenv("SCRAPY_JOB", environment)
+    assert crawl_id(Options(), Spider("s", **arguments)).startswith(expected)
