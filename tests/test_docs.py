@@ -208,6 +208,28 @@ RUN_BY = {
     "python -m research all --quick --out results": (
         "tests/research/test_commands.py::test_everything_on_made_up_data"
     ),
+    **dict.fromkeys(
+        (
+            "pip install scrapyd scrapyd-client dedup-middleware",
+            "scrapyd &",
+            "scrapyd-deploy",
+            "scrapyd-client schedule -p shop pages",
+            "scrapyd-client schedule -p shop pages --arg setting=DEDUP_REVISIT=keep",
+        ),
+        "tests/operation/test_scrapyd.py::test_jobs_share_the_index",
+    ),
+    **dict.fromkeys(
+        (
+            "scrapy dedup report -o report.html --crawl JOB "
+            "-s DEDUP_INDEX_URL=sqlite:/var/lib/scrapyd/dedup.db",
+            "scrapy dedup restore -o back.jsonl --crawl JOB "
+            "-s DEDUP_INDEX_URL=sqlite:/var/lib/scrapyd/dedup.db",
+        ),
+        "tests/operation/test_scrapyd.py::test_the_job_is_the_crawl_of_the_journal",
+    ),
+    "curl http://127.0.0.1:6800/cancel.json -d project=shop -d job=JOB": (
+        "tests/operation/test_scrapyd.py::test_cancelled_job_gives_its_claims_back"
+    ),
 }
 PLUGIN = "scrapy dedup "
 EVALUATION = re.compile(r"(?:\.venv/bin/)?python -m dedup_middleware\.evaluation ")
