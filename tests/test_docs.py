@@ -227,6 +227,13 @@ RUN_BY = {
         ),
         "tests/operation/test_scrapyd.py::test_the_job_is_the_crawl_of_the_journal",
     ),
+    "kubectl create secret generic dedup-index "
+    "--from-literal=url=rediss://USER:PASSWORD@HOST:6379/0": (
+        "tests/operation/test_containers.py::test_manifest_fits_the_image"
+    ),
+    "kubectl apply -f kubernetes.yml": (
+        "tests/operation/test_containers.py::test_manifest_is_valid"
+    ),
     "curl http://127.0.0.1:6800/cancel.json -d project=shop -d job=JOB": (
         "tests/operation/test_scrapyd.py::test_cancelled_job_gives_its_claims_back"
     ),

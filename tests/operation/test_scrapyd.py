@@ -17,37 +17,10 @@ from dedup_middleware import Journal, Options
 from dedup_middleware.index.opening import open_index
 from tests.docblocks import ROOT, blocks
 from tests.operation.required import package
+from tests.operation.shop import SETTINGS, make_project
 from tests.operation.terminal import Terminal, shown, terminal
 from tests.servers import free_port
 
-SPIDER = """
-import scrapy
-
-TEXT = "The council will repair the old bridge over the river in spring. " * 4
-
-class Pages(scrapy.Spider):
-    name = "pages"
-    custom_settings = {"DOWNLOAD_DELAY": 0.02}
-    many = 0
-
-    async def start(self):
-        for host in ("one", "two"):
-            yield {"url": f"https://{host}.example/1", "text": TEXT}
-        for number in range(int(self.many)):
-            yield scrapy.Request(f"data:,{number}")
-
-    def parse(self, response):
-        words = " ".join(f"{response.text}x{word}" for word in range(40))
-        yield {"url": f"https://one.example/page-{response.text}", "text": words}
-"""
-STORAGE = """
-import asyncio
-
-class Slow:
-    async def process_item(self, item):
-        await asyncio.sleep(0.3)
-        return item
-"""
 SERVER, DEPLOY, DROPPED, STOP = range(4)
 PAGE = "scrapyd.md"
 
@@ -103,19 +76,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     with terminal(server, replaced) as there:
         (settings,) = (one for one in blocks(ROOT / "docs" / PAGE) if one.language == "python")
         config = (ROOT / "docs" / "examples" / "scrapyd" / "scrapy.cfg").read_text("utf-8")
-        for name, text in {
-            "scrapy.cfg": config,
-            "shop/__init__.py": "",
-            "shop/settings.py": (
-                'SPIDER_MODULES = ["shop"]\nADDONS = {"dedup_middleware.Addon": 500}\n'
-                'ITEM_PIPELINES = {"shop.storage.Slow": 800}\nCONCURRENT_ITEMS = 50\n'
-                f"{settings.code}"
-            ),
-            "shop/storage.py": STORAGE,
-            "shop/pages.py": SPIDER,
-        }.items():
-            (project / name).parent.mkdir(exist_ok=True)
-            (project / name).write_text(there.here(text))
+        files = {"scrapy.cfg": config, "shop/settings.py": f"{SETTINGS}\n{settings.code}"}
+        make_project(project, {name: there.here(text) for name, text in files.items()})
         for command in shown(PAGE)[SERVER]:
             there.type(command)
         one = Deployed(there, f"http://127.0.0.1:{port}/", f"sqlite:{index}", [])
