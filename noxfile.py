@@ -59,6 +59,8 @@ def operation(session: nox.Session) -> None:
     Prometheus must be on PATH (Debian: prometheus).
     """
     session.install("--editable", ".[crawler,dev]")
-    session.install("kubernetes-validate>=1.30", "scrapyd>=1.6", "scrapyd-client>=2.0.3")
+    session.install(
+        "kubernetes-validate>=1.30", "scrapy-redis>=0.9.1", "scrapyd>=1.6", "scrapyd-client>=2.0.3"
+    )
     session.env["TEST_OPERATION"] = "1"
     session.run("python", "-m", "pytest", "-q", "tests/operation", *session.posargs)

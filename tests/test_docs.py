@@ -227,6 +227,14 @@ RUN_BY = {
         ),
         "tests/operation/test_scrapyd.py::test_the_job_is_the_crawl_of_the_journal",
     ),
+    **dict.fromkeys(
+        (
+            "pip install scrapy-redis dedup-middleware",
+            "scrapy runspider pages.py &",
+            "redis-cli lpush pages:start https://one.example/ https://two.example/",
+        ),
+        "tests/operation/test_scrapy_redis.py::test_two_crawlers_share_queue_and_index",
+    ),
     "kubectl create secret generic dedup-index "
     "--from-literal=url=rediss://USER:PASSWORD@HOST:6379/0": (
         "tests/operation/test_containers.py::test_manifest_fits_the_image"
