@@ -56,11 +56,15 @@ def old_pip(session: nox.Session) -> None:
 def operation(session: nox.Session) -> None:
     """What docs/ shows of other products, with these products.
 
-    Prometheus must be on PATH (Debian: prometheus).
+    Prometheus and Chromium must be on PATH (Debian: prometheus, chromium).
     """
     session.install("--editable", ".[crawler,dev]")
     session.install(
-        "kubernetes-validate>=1.30", "scrapy-redis>=0.9.1", "scrapyd>=1.6", "scrapyd-client>=2.0.3"
+        "kubernetes-validate>=1.30",
+        "scrapy-playwright>=0.0.48",
+        "scrapy-redis>=0.9.1",
+        "scrapyd>=1.6",
+        "scrapyd-client>=2.0.3",
     )
     session.env["TEST_OPERATION"] = "1"
     session.run("python", "-m", "pytest", "-q", "tests/operation", *session.posargs)

@@ -235,6 +235,14 @@ RUN_BY = {
         ),
         "tests/operation/test_scrapy_redis.py::test_two_crawlers_share_queue_and_index",
     ),
+    **dict.fromkeys(
+        (
+            "pip install scrapy-playwright dedup-middleware",
+            "CHROMIUM=/usr/bin/chromium scrapy runspider pages.py "
+            '-a urls="https://one.example/1 https://two.example/1"',
+        ),
+        "tests/operation/test_playwright.py::test_rendered_pages_are_compared",
+    ),
     "kubectl create secret generic dedup-index "
     "--from-literal=url=rediss://USER:PASSWORD@HOST:6379/0": (
         "tests/operation/test_containers.py::test_manifest_fits_the_image"

@@ -28,25 +28,28 @@ def test_two_crawlers_share_queue_and_index(tmp_path: Path, database: int) -> No
     and index are in one database or in two."""
     package("scrapy_redis")
     (run, push) = (command.text for command in shown("scrapy-redis.md")[0][1:])
-    with Mirrors(ARTICLES, mirrors=2) as mirrors, running_redis(tmp_path) as server:
-        with server.client() as client:
-            assert push.startswith("redis-cli lpush pages:start ")
-            client.lpush("pages:start", *mirrors.urls)
-            index = f"redis://127.0.0.1:{server.port}/{database}"
-            given = ["-s", f"DEDUP_INDEX_URL={index}", "-a", "max_idle_time=3"]
-            command = run.removesuffix(" &").replace("pages.py", str(SCRIPT)).split()
-            processes = []
-            for number in range(2):
-                with (tmp_path / f"log-{number}").open("wb") as log:
-                    processes.append(
-                        subprocess.Popen(
-                            [sys.executable, "-m", *command, *given],
-                            cwd=tmp_path, env={**os.environ, "REDIS_URL": server.url}, stderr=log,
-                        )
-                    )  # fmt: skip
-            for process in processes:
-                assert process.wait(120) == 0
-            stored = [json.loads(line) for line in client.lrange("pages:items", 0, -1)]
+    with (
+        Mirrors(ARTICLES, mirrors=2) as mirrors,
+        running_redis(tmp_path) as server,
+        server.client() as client,
+    ):
+        assert push.startswith("redis-cli lpush pages:start ")
+        client.lpush("pages:start", *mirrors.urls)
+        index = f"redis://127.0.0.1:{server.port}/{database}"
+        given = ["-s", f"DEDUP_INDEX_URL={index}", "-a", "max_idle_time=3"]
+        command = run.removesuffix(" &").replace("pages.py", str(SCRIPT)).split()
+        processes = []
+        for number in range(2):
+            with (tmp_path / f"log-{number}").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", *command, *given],
+                        cwd=tmp_path, env={**os.environ, "REDIS_URL": server.url}, stderr=log,
+                    )
+                )  # fmt: skip
+        for process in processes:
+            assert process.wait(120) == 0
+        stored = [json.loads(line) for line in client.lrange("pages:items", 0, -1)]
     logs = [(tmp_path / f"log-{number}").read_text(encoding="utf-8") for number in range(2)]
     titles = Counter(item["title"] for item in stored)
     assert titles == {headline(n): 1 for n in range(ARTICLES)}, logs
