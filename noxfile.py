@@ -6,7 +6,9 @@ tests are those of ``make check``: they need no server, browser or Java.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import nox
 
@@ -66,5 +68,10 @@ def operation(session: nox.Session) -> None:
         "scrapyd>=1.6",
         "scrapyd-client>=2.0.3",
     )
+    # pywb needs other releases of packages than Scrapy.
+    pywb = Path(session.create_tmp()) / "pywb"
+    session.run("python", "-m", "venv", str(pywb))
+    session.run(str(pywb / "bin" / "pip"), "install", "--quiet", "pywb>=2.8", external=True)
+    session.env["PATH"] = os.pathsep.join((session.env["PATH"] or "", str(pywb / "bin")))
     session.env["TEST_OPERATION"] = "1"
     session.run("python", "-m", "pytest", "-q", "tests/operation", *session.posargs)
