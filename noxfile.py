@@ -72,6 +72,7 @@ def operation(session: nox.Session) -> None:
     pywb = Path(session.create_tmp()) / "pywb"
     session.run("python", "-m", "venv", str(pywb))
     session.run(str(pywb / "bin" / "pip"), "install", "--quiet", "pywb>=2.8", external=True)
-    session.env["PATH"] = os.pathsep.join((session.env["PATH"] or "", str(pywb / "bin")))
+    folders = (session.bin, os.environ["PATH"], str(pywb / "bin"))
+    session.env["PATH"] = os.pathsep.join(folders)
     session.env["TEST_OPERATION"] = "1"
     session.run("python", "-m", "pytest", "-q", "tests/operation", *session.posargs)
