@@ -159,8 +159,8 @@ def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:
     db.create_function("grown", 2, grown)
     cuts, data = records.cuts, records.data
     db.executemany(
-        "INSERT INTO bucket (id, data) VALUES (?1, ?2) "
-        "ON CONFLICT (id) DO UPDATE SET data = grown(data, ?2)",
+        "INSERT INTO bucket (id, data) VALUES (?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET data = grown(data, excluded.data)",
         (
             (base | bucket, fit(b"", data[start:end]))
             for bucket, start, end in zip(records.buckets, cuts[:-1], cuts[1:], strict=True)

@@ -169,8 +169,8 @@ def live_token(db: sqlite3.Connection, page_id: int, now: float) -> bytes | None
 
 def expired(db: sqlite3.Connection, now: float) -> bool:
     """Whether any lease has run out, or was made by a clock that has jumped back since."""
-    query = "SELECT 1 FROM lease WHERE until <= ?1 OR until > ?1 + seconds LIMIT 1"
-    return db.execute(query, (now,)).fetchone() is not None
+    query = "SELECT 1 FROM lease WHERE until <= ? OR until > ? + seconds LIMIT 1"
+    return db.execute(query, (now, now)).fetchone() is not None
 
 
 def lapse(db: sqlite3.Connection, now: float) -> None:
@@ -184,7 +184,7 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
         (int(State.RELEASED), now),
     )
     db.execute("DELETE FROM lease WHERE until <= ?", (now,))
-    db.execute("UPDATE lease SET until = ?1 + seconds WHERE until > ?1 + seconds", (now,))
+    db.execute("UPDATE lease SET until = ? + seconds WHERE until > ? + seconds", (now, now))
 
 
 def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
