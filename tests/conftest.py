@@ -58,6 +58,7 @@ SLOWEST = (
     "tests/test_wheel.py",
     "tests/index/test_cluster.py",
     "tests/index/test_sentinel.py",
+    "tests/operation/test_containers.py",
     "tests/test_cache_trust.py",
     "tests/test_warm.py",
     "tests/methods/test_crawl.py",

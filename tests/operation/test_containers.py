@@ -32,6 +32,8 @@ MANIFEST: dict[str, Any] = yaml.safe_load((FOLDER / "kubernetes.yml").read_text(
 POD: dict[str, Any] = MANIFEST["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 COMPILING = "are compiled for this processor"
+# Making the image compiles all kernels.
+pytestmark = pytest.mark.services
 
 
 @attrs.define
