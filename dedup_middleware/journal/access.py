@@ -105,7 +105,7 @@ class Journal:
 
         :param texts: fill ``body`` with the text and the item of each; else it is None
         """
-        query = _query(filters, DROPS)
+        query = query_of(filters, DROPS)
         return Reading(lambda: self.open().drops(query, bodies=texts))
 
     def near_misses(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
@@ -113,7 +113,7 @@ class Journal:
 
         :param texts: fill ``body`` with the text of each; else it is None
         """
-        query = _query(filters, frozenset({NEW}))
+        query = query_of(filters, frozenset({NEW}))
         return Reading(lambda: filter(is_near_miss, self.open().drops(query, bodies=texts)))
 
     def clusters(self, *, near: bool = False, **filters: Unpack[Filters]) -> Reading[Cluster]:
@@ -123,7 +123,7 @@ class Journal:
 
         :param near: with near misses
         """
-        query = _query(filters, frozenset())
+        query = query_of(filters, frozenset())
         return Reading(lambda: collect_clusters(self.open(), query, near=near))
 
     def changes(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
@@ -132,7 +132,7 @@ class Journal:
         :param texts: fill ``body`` with the new text of each, and with the ``change`` if the
             journal still had the last version
         """
-        query = _query(filters, frozenset({NEW}))
+        query = query_of(filters, frozenset({NEW}))
         return Reading(lambda: filter(is_change, self.open().drops(query, bodies=texts)))
 
     def stored(self, drop: Drop) -> Kept | None:
@@ -164,7 +164,11 @@ class Journal:
         await asyncio.to_thread(self.close)
 
 
-def _query(filters: Filters, outcomes: frozenset[str]) -> Query:
+def query_of(filters: Filters, outcomes: frozenset[str]) -> Query:
+    """The query for filters and outcomes.
+
+    :raises TypeError: there is no filter of a name
+    """
     unknown = filters.keys() - Filters.__annotations__.keys()
     if unknown:
         known = ", ".join(Filters.__annotations__)

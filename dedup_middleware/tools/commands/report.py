@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,41 +57,28 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        from dedup_middleware.tools.report.contents import Limits, collect
+        from dedup_middleware.tools.report.contents import Limits
+        from dedup_middleware.tools.report.htmlreport import contents_of
         from dedup_middleware.tools.report.page import write
 
         if arguments.decisions < 1:
             raise CommandError(f"--decisions {arguments.decisions}: give 1 or more")
         if arguments.texts < 0:
             raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
-        from dedup_middleware.methods.choose import choose_method
-        from dedup_middleware.tools.report.contents import line_of
-
         options = context.options
-        method = choose_method(options)
-        threshold = method.threshold
-        query = to_query(arguments)
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
         with (
             open_journal(options) as journal,
             _other(arguments.against, options) as other,
             context.progress("decisions") as progress,
         ):
-            contents = collect(
+            contents = contents_of(
                 journal,
-                query=query,
-                threshold=threshold,
-                about={
-                    "DEDUP_JOURNAL": journal.where,
-                    "DEDUP_NAMESPACE": options.namespace,
-                    "DEDUP_METHOD": options.method,
-                    "DEDUP_THRESHOLD": f"{threshold:g}",
-                    **_choice(arguments),
-                },
-                now=time.time(),
+                options,
+                to_query(arguments),
                 limits=limits,
-                line=line_of(method),
                 other=other,
+                chosen=_choice(arguments),
                 given=_given(context),
                 progress=progress,
             )
