@@ -1,0 +1,737 @@
+"""An executable model of the protocol that spreads one index over many masters.
+
+No script spans two shards, so a page is entered by messages to single shards, each of which they
+carry out atomically:
+
+* ``READ``: the records of a bucket; ``LOOK``: the state of a page on its home shard
+* ``CREATE``: announce the page on its home shard; refused if somebody has settled its id before
+* ``APPEND``: its record into a bucket; the answer is what stood there before
+* ``CHALLENGE``: state of another page; one that is announced and younger is wounded by it, and one
+  that has no row yet gets a row that says it is gone, so that its ``CREATE`` comes too late
+* ``CLAIM``: announced to pending, if nobody has wounded it; ``COMMIT`` and ``WITHDRAW``
+
+Messages that a client sends together arrive in any order, and others' in between. Processes die and
+leases lapse between any two messages. :func:`explore` visits every state that a few pages can
+reach; :func:`walk` goes one random way, and lets masters fail that lose their last writes.
+
+``python -m tests.index.cluster_model 1000000`` goes a million random ways;
+``python -m tests.index.cluster_model all`` visits all states of the crawls that take minutes.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+import attrs
+
+ATTEMPTS = 16  # ids that a page may use; one that needs more is said never to end
+
+MISSING, ANNOUNCED, PENDING, COMMITTED, GONE = range(5)  # states of an id on its home shard
+
+
+class Kind(IntEnum):
+    """What a message does."""
+
+    READ = 0
+    LOOK = 1
+    CREATE = 2
+    APPEND = 3
+    CHALLENGE = 4
+    CLAIM = 5
+    STORE = 6  # to the storage, not to a shard
+    COMMIT = 7
+    WITHDRAW = 8
+    REMOVE = 9  # of the sweeper: every record of ids that are gone, out of one bucket
+
+
+class Phase(IntEnum):
+    """What a client waits for, or how it ended."""
+
+    READING = 0
+    LOOKING = 1
+    ANNOUNCING = 2
+    CHECKING = 3
+    WITHDRAWING = 4
+    CLAIMING = 5
+    STORING = 6
+    COMMITTING = 7
+    WAITING = 8
+    STORED = 9
+    DROPPED = 10
+    FAILED = 11  # the lease had lapsed when it committed, or its item was not stored after all
+    DEAD = 12
+    SWEEPING = 13  # reads a bucket
+    PROBING = 14  # asks which of its records belong to pages that are gone
+    REMOVING = 15
+    SWEPT = 16
+
+
+ENDS = frozenset({Phase.STORED, Phase.DROPPED, Phase.FAILED, Phase.DEAD, Phase.SWEPT})
+
+
+class Message(NamedTuple):
+    """``target`` is a bucket or an id, ``mask`` the ids that a ``REMOVE`` takes out."""
+
+    kind: Kind
+    target: int
+    mask: int = 0
+
+
+class Client(NamedTuple):
+    """One page on its way, or the sweeper. Sets of ids and pages are bit masks."""
+
+    phase: Phase
+    attempt: int = 0
+    unanswered: tuple[Message, ...] = ()
+    seen: int = 0  # ids in the buckets
+    held: int = 0  # of these, alive and not stored
+    stored: int = 0  # of these, stored
+    known: int = 0  # judged to be unlike
+    waits: int = 0
+    refused: bool = False
+    bucket: int = 0  # of the sweeper: the next one
+
+
+class State(NamedTuple):
+    """Everything at one moment. ``buckets`` are masks of ids, ``homes`` states by id."""
+
+    buckets: tuple[int, ...]
+    homes: tuple[int, ...]
+    clients: tuple[Client, ...]
+    stored: int = 0  # pages
+    stalled: int = 0  # pages whose lease lapsed after they had claimed
+    lost: bool = False  # whether a master has lost writes
+    crashes: int = 0  # that may still happen
+    lapses: int = 0  # of leases of living clients
+    failures: int = 0  # of items that are not stored after all
+
+
+_IN_BUCKETS = frozenset({Kind.READ, Kind.APPEND, Kind.REMOVE})
+# Of each message to a home shard the state that it needs, and the state that it leaves.
+_STEPS = {
+    Kind.CREATE: (MISSING, ANNOUNCED),
+    Kind.CLAIM: (ANNOUNCED, PENDING),
+    Kind.COMMIT: (PENDING, COMMITTED),
+}
+
+
+class BrokenError(AssertionError):
+    """The protocol broke a promise."""
+
+
+@attrs.frozen
+class Rules:
+    """The protocol; each False is a mutant that must be caught."""
+
+    checks_what_stood_before: bool = True
+    wounds: bool = True
+    younger_yields: bool = True
+    claims_by_compare: bool = True
+    spares_claimed: bool = True
+    settles_missing: bool = True
+    sweeper_settles_missing: bool = True
+    keeps_age: bool = True
+
+
+PROTOCOL = Rules()
+
+
+@attrs.frozen
+class Crawl:
+    """Pages, the buckets of each, and who is like whom.
+
+    A page is older than all after it.
+
+    :param places: of each page its buckets
+    :param groups: of each page its group; pages of one group are like
+    :param shards: of each bucket its shard; home shards are ``page % number of shards``
+    :param sweeps: whether a sweeper goes through all buckets meanwhile
+    """
+
+    places: tuple[tuple[int, ...], ...]
+    groups: tuple[int, ...]
+    shards: tuple[int, ...]
+    sweeps: bool = False
+    rules: Rules = PROTOCOL
+
+    @property
+    def pages(self) -> int:
+        """Number of pages."""
+        return len(self.places)
+
+    def start(self, *, crashes: int = 0, lapses: int = 0, failures: int = 0) -> State:
+        """Nothing has happened yet, and so many faults may."""
+        clients = [self._reading(page, 0) for page in range(self.pages)]
+        if self.sweeps:
+            clients.append(Client(Phase.SWEEPING, 0, (Message(Kind.READ, 0),)))
+        return State(
+            (0,) * len(self.shards),
+            (MISSING,) * (self.pages * ATTEMPTS),
+            tuple(clients),
+            crashes=crashes,
+            lapses=lapses,
+            failures=failures,
+        )
+
+    def age(self, number: int) -> tuple[int, ...]:
+        """What orders ids that meet, the oldest first."""
+        page, attempt = divmod(number, ATTEMPTS)
+        return (page,) if self.rules.keeps_age else (attempt, page)
+
+    # What shards do.
+
+    def deliver(self, state: State, at: int, message: Message) -> State:
+        """A message of client ``at`` is carried out, and its answer received."""
+        client = state.clients[at]
+        place = client.unanswered.index(message)
+        rest = client.unanswered[:place] + client.unanswered[place + 1 :]
+        client = client._replace(unanswered=rest)
+        if message.kind == Kind.STORE:
+            self._check_store(state, at)
+            state = state._replace(stored=state.stored | 1 << at)
+        elif message.kind in _IN_BUCKETS:
+            state, client = self._in_bucket(state, client, at, message)
+        else:
+            state, client = self._at_home(state, client, at, message)
+        if not rest:
+            client = self._next(state, at, client)
+        return state._replace(clients=_put(state.clients, at, client))
+
+    def _in_bucket(
+        self, state: State, client: Client, at: int, message: Message
+    ) -> tuple[State, Client]:
+        kind, target = message.kind, message.target
+        found = now = state.buckets[target]
+        if kind == Kind.APPEND:
+            now |= 1 << (at * ATTEMPTS + client.attempt)
+        elif kind == Kind.REMOVE:
+            now &= ~message.mask
+        if kind == Kind.READ or (kind == Kind.APPEND and self.rules.checks_what_stood_before):
+            client = client._replace(seen=client.seen | found)
+        return state._replace(buckets=_put(state.buckets, target, now)), client
+
+    def _at_home(
+        self, state: State, client: Client, at: int, message: Message
+    ) -> tuple[State, Client]:
+        kind, target = message.kind, message.target
+        was = now = state.homes[target]
+        if kind in (Kind.LOOK, Kind.CHALLENGE):
+            if kind == Kind.CHALLENGE:
+                now = self._challenged(was, at * ATTEMPTS + client.attempt, target, at)
+            held = client.held | (now in (ANNOUNCED, PENDING)) << target
+            stored = client.stored | (now == COMMITTED) << target
+            client = client._replace(held=held, stored=stored)
+        elif kind == Kind.WITHDRAW:
+            now = was if was == COMMITTED else GONE
+        else:
+            # Sent again after its answer was lost, a message finds what it did itself.
+            before, after = _STEPS[kind]
+            refused = was not in (before, after)
+            if kind == Kind.CLAIM and not self.rules.claims_by_compare:
+                refused = False
+            now = was if refused else after
+            client = client._replace(refused=refused)
+        return state._replace(homes=_put(state.homes, target, now)), client
+
+    def _challenged(self, was: int, own: int, other: int, at: int) -> int:
+        """What becomes of an id that another page, or the sweeper, has found in a bucket."""
+        rules = self.rules
+        if at == self.pages:
+            return GONE if was == MISSING and rules.sweeper_settles_missing else was
+        if was == MISSING and rules.settles_missing:
+            return GONE
+        is_younger = self.age(other) > self.age(own)
+        if is_younger and rules.wounds and was == ANNOUNCED:
+            return GONE
+        if is_younger and was == PENDING and not rules.spares_claimed:
+            return GONE
+        return was
+
+    # What a client does when all its messages are answered.
+
+    def _next(self, state: State, at: int, client: Client) -> Client:
+        if at == self.pages:
+            return self._sweep(client)
+        follow = {
+            Phase.READING: self._has_read,
+            Phase.LOOKING: self._judge,
+            Phase.ANNOUNCING: self._has_announced,
+            Phase.CHECKING: self._has_checked,
+            Phase.WITHDRAWING: self._has_withdrawn,
+            Phase.CLAIMING: self._has_claimed,
+            Phase.STORING: self._has_stored,
+            Phase.COMMITTING: self._has_committed,
+        }
+        return follow[client.phase](state, at, client)
+
+    def _has_read(self, _: State, at: int, client: Client) -> Client:
+        others = self._others(at, client)
+        if not others:
+            return self._announcing(at, client)
+        return _sending(client, Phase.LOOKING, Kind.LOOK, others)
+
+    def _has_announced(self, _: State, at: int, client: Client) -> Client:
+        if client.refused:
+            return self._again(at, client)
+        others = self._others(at, client)
+        if others:
+            return _sending(client, Phase.CHECKING, Kind.CHALLENGE, others)
+        return self._claiming(at, client)
+
+    def _has_checked(self, state: State, at: int, client: Client) -> Client:
+        own = at * ATTEMPTS + client.attempt
+        if not self._yields_to(state, own, client):
+            return self._claiming(at, client)
+        sent = _sending(client, Phase.WITHDRAWING, Kind.WITHDRAW, 1 << own)
+        return sent._replace(held=client.held, stored=client.stored)
+
+    def _has_withdrawn(self, state: State, at: int, client: Client) -> Client:
+        return self._judge(state, at, client._replace(attempt=client.attempt + 1))
+
+    def _claiming(self, at: int, client: Client) -> Client:
+        own = at * ATTEMPTS + client.attempt
+        return _sending(client, Phase.CLAIMING, Kind.CLAIM, 1 << own)
+
+    def _has_claimed(self, _: State, at: int, client: Client) -> Client:
+        if client.refused:
+            return self._again(at, client)
+        return _sending(client, Phase.STORING, Kind.STORE, 1 << at)
+
+    def _has_stored(self, _: State, at: int, client: Client) -> Client:
+        own = at * ATTEMPTS + client.attempt
+        return _sending(client, Phase.COMMITTING, Kind.COMMIT, 1 << own)
+
+    def _has_committed(self, _: State, __: int, client: Client) -> Client:
+        return Client(Phase.FAILED if client.refused else Phase.STORED)
+
+    def _others(self, at: int, client: Client) -> int:
+        """Ids of other pages that it has met and does not know."""
+        return client.seen & ~client.known & ~(((1 << ATTEMPTS) - 1) << (at * ATTEMPTS))
+
+    def _yields_to(self, state: State, own: int, client: Client) -> int:
+        """Ids that keep a page from claiming."""
+        blocking = client.held | client.stored
+        if not self.rules.wounds:  # the mutant ignores younger announcements
+            for other in _ids(client.held):
+                if self.age(other) > self.age(own) and state.homes[other] == ANNOUNCED:
+                    blocking &= ~(1 << other)
+        if not self.rules.younger_yields:
+            for other in _ids(client.held):
+                if self.age(other) < self.age(own) and state.homes[other] == ANNOUNCED:
+                    blocking &= ~(1 << other)
+        return blocking
+
+    def _judge(self, state: State, at: int, client: Client) -> Client:
+        """Drop the page, wait, or go on with what it has met as known."""
+        like = 0
+        for other in _ids(client.held | client.stored):
+            like |= (self.groups[other // ATTEMPTS] == self.groups[at]) << other
+        if client.stored & like:
+            self._check_drop(state, at, client.stored & like)
+            return Client(Phase.DROPPED)
+        known = client.known | (client.held | client.stored) & ~like
+        if client.held & like:
+            waiting = Client(Phase.WAITING, client.attempt, known=known)
+            return waiting._replace(waits=client.held & like)
+        return self._announcing(at, client._replace(known=known))
+
+    def _reading(self, page: int, attempt: int, known: int = 0) -> Client:
+        self._check_attempts(page, attempt)
+        messages = tuple(Message(Kind.READ, bucket) for bucket in self.places[page])
+        return Client(Phase.READING, attempt, messages, known=known)
+
+    def _announcing(self, page: int, client: Client) -> Client:
+        own = page * ATTEMPTS + client.attempt
+        self._check_attempts(page, client.attempt)
+        messages = [Message(Kind.CREATE, own)]
+        messages += [Message(Kind.APPEND, bucket) for bucket in self.places[page]]
+        return Client(Phase.ANNOUNCING, client.attempt, tuple(messages), known=client.known)
+
+    def _again(self, page: int, client: Client) -> Client:
+        """The id was settled by others: begin anew with the next one."""
+        return self._reading(page, client.attempt + 1, client.known)
+
+    def _sweep(self, client: Client) -> Client:
+        if client.phase == Phase.SWEEPING and client.seen:
+            return _sending(client, Phase.PROBING, Kind.CHALLENGE, client.seen)
+        if client.phase == Phase.PROBING:
+            gone = client.seen & ~client.held & ~client.stored
+            if gone:
+                remove = Message(Kind.REMOVE, client.bucket, gone)
+                return client._replace(phase=Phase.REMOVING, unanswered=(remove,))
+        bucket = client.bucket + 1
+        if bucket == len(self.shards):
+            return Client(Phase.SWEPT)
+        return Client(Phase.SWEEPING, 0, (Message(Kind.READ, bucket),), bucket=bucket)
+
+    # What else happens.
+
+    def may_go_on(self, state: State, client: Client) -> bool:
+        """Whether a waiting client may look again."""
+        return client.phase == Phase.WAITING and any(
+            state.homes[other] not in (ANNOUNCED, PENDING) for other in _ids(client.waits)
+        )
+
+    def go_on(self, state: State, at: int) -> State:
+        """It reads its buckets again."""
+        client = state.clients[at]
+        reading = self._reading(at, client.attempt, client.known)
+        return state._replace(clients=_put(state.clients, at, reading))
+
+    def crash(self, state: State, at: int) -> State:
+        """A client dies; what it has sent and what has not arrived is lost."""
+        clients = _put(state.clients, at, Client(Phase.DEAD))
+        return state._replace(clients=clients, crashes=state.crashes - 1)
+
+    def fail(self, state: State, at: int) -> State:
+        """The item of a claimed page is not stored after all: its claim is released."""
+        client = state.clients[at]
+        own = at * ATTEMPTS + client.attempt
+        state = state._replace(
+            clients=_put(state.clients, at, Client(Phase.FAILED)), failures=state.failures - 1
+        )
+        return state._replace(homes=_put(state.homes, own, GONE))
+
+    def is_abandoned(self, state: State, number: int) -> bool:
+        """Whether nobody will settle an id but the end of its lease."""
+        page, attempt = divmod(number, ATTEMPTS)
+        client = state.clients[page]
+        return client.phase in ENDS or client.attempt != attempt
+
+    def lapse(self, state: State, number: int) -> State:
+        """The lease of an announced or claimed page runs out."""
+        if not self.is_abandoned(state, number):
+            state = state._replace(lapses=state.lapses - 1)
+        if state.homes[number] == PENDING:
+            state = state._replace(stalled=state.stalled | 1 << number // ATTEMPTS)
+        return state._replace(homes=_put(state.homes, number, GONE))
+
+    def successors(self, state: State) -> Iterator[State]:
+        """Every state that the next event can lead to."""
+        for at, client in enumerate(state.clients):
+            for message in client.unanswered:
+                yield self.deliver(state, at, message)
+            if self.may_go_on(state, client):
+                yield self.go_on(state, at)
+            if client.phase not in ENDS and at < self.pages and state.crashes:
+                yield self.crash(state, at)
+            if client.phase == Phase.STORING and state.failures:
+                yield self.fail(state, at)
+        for number, home in enumerate(state.homes):
+            if home in (ANNOUNCED, PENDING) and (state.lapses or self.is_abandoned(state, number)):
+                yield self.lapse(state, number)
+
+    def tidied(self, state: State) -> State:
+        """The same state for every promise, in a form that fewer states have.
+
+        An id that is gone stays so, and an answer about one that is gone or stored can't change:
+        it is received at once, and the records of ids that are gone count as swept. This holds
+        while no master loses writes.
+        """
+        is_settled = True
+        while is_settled:
+            is_settled = False
+            for at, client in enumerate(state.clients):
+                for message in client.unanswered:
+                    is_question = message.kind in (Kind.LOOK, Kind.CHALLENGE)
+                    if is_question and state.homes[message.target] in (GONE, COMMITTED):
+                        state = self.deliver(state, at, message)
+                        is_settled = True
+        gone = sum(1 << number for number, home in enumerate(state.homes) if home == GONE)
+        clients = tuple(
+            client._replace(seen=client.seen & ~gone, known=client.known & ~gone)
+            for client in state.clients
+        )
+        buckets = tuple(bucket & ~gone for bucket in state.buckets)
+        return state._replace(buckets=buckets, clients=clients)
+
+    # What is promised.
+
+    def _check_store(self, state: State, at: int) -> None:
+        for other in _ids(state.stored):
+            is_excused = state.lost or state.stalled & (1 << other | 1 << at)
+            if self.groups[other] == self.groups[at] and not is_excused:
+                raise BrokenError(f"pages {other} and {at} are like and both stored")
+
+    def _check_drop(self, state: State, at: int, matches: int) -> None:
+        if not any(state.stored >> other // ATTEMPTS & 1 for other in _ids(matches)):
+            raise BrokenError(f"page {at} is dropped for one that is not stored")
+
+    def _check_attempts(self, page: int, attempt: int) -> None:
+        if attempt >= ATTEMPTS:
+            raise BrokenError(f"page {page} began {ATTEMPTS} times and got nowhere")
+
+    def check_end(self, state: State) -> None:
+        """Nothing can happen any more: is all as it should be?
+
+        :raises BrokenError: it is not; says what
+        """
+        for at, client in enumerate(state.clients):
+            if client.phase not in ENDS:
+                raise BrokenError(f"page {at} waits for ever: {client}")
+        if any(home in (ANNOUNCED, PENDING) for home in state.homes):
+            raise BrokenError("an announcement is not settled")
+        for group in set(self.groups):
+            members = [page for page in range(self.pages) if self.groups[page] == group]
+            ends = {state.clients[page].phase for page in members}
+            is_stored = any(state.stored >> page & 1 for page in members)
+            is_excused = state.lost or ends & {Phase.DEAD, Phase.FAILED}
+            if not is_stored and (Phase.DROPPED in ends or not is_excused):
+                raise BrokenError(f"nothing of group {group} is stored")
+        if not state.lost:
+            self._check_records(state)
+
+    def _check_records(self, state: State) -> None:
+        """A stored page is found in all its buckets."""
+        for number, home in enumerate(state.homes):
+            if home == COMMITTED:
+                for bucket in self.places[number // ATTEMPTS]:
+                    if not state.buckets[bucket] >> number & 1:
+                        raise BrokenError(f"the record of id {number} is gone from bucket {bucket}")
+
+
+def _put(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def _ids(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _sending(client: Client, phase: Phase, kind: Kind, targets: int) -> Client:
+    """The client sends the same message to some ids, and gathers the answers anew."""
+    messages = tuple(Message(kind, target) for target in _ids(targets))
+    return client._replace(phase=phase, unanswered=messages, held=0, stored=0, refused=False)
+
+
+@attrs.frozen
+class Explored:
+    """``states`` that were reached and ``ends`` among them."""
+
+    states: int
+    ends: int
+
+
+def explore(crawl: Crawl, start: State, most: int = 20_000_000) -> Explored:
+    """Visit every state that can be reached, each once.
+
+    :raises BrokenError: a promise was broken
+    :raises MemoryError: more states than ``most``
+    """
+    seen = {hash(start)}
+    stack = [start]
+    ends = 0
+    while stack:
+        state = stack.pop()
+        is_end = True
+        for following in crawl.successors(state):
+            is_end = False
+            tidy = crawl.tidied(following)
+            mark = hash(tidy)
+            if mark not in seen:
+                seen.add(mark)
+                stack.append(tidy)
+        if is_end:
+            ends += 1
+            crawl.check_end(state)
+        if len(seen) > most:
+            raise MemoryError(f"more than {most} states")
+    return Explored(len(seen), ends)
+
+
+@attrs.frozen
+class Faults:
+    """Chances, before each event, of what goes wrong in a random interleaving."""
+
+    crash: float = 0.003
+    lapse: float = 0.003  # of the lease of a living client
+    failure: float = 0.05  # of an item that has its claim
+    lost_answer: float = 0.02  # the message is carried out, and sent again
+    failover: float = 0.001  # a master loses what it did since its last copy
+    copy: float = 0.02
+
+
+NO_FAULTS = Faults(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+class Walk:
+    """One random interleaving.
+
+    :param faults: chances of faults; a dead client's messages may still arrive later
+    """
+
+    def __init__(self, crawl: Crawl, chance: random.Random, faults: Faults = NO_FAULTS) -> None:
+        self._crawl = crawl
+        self._chance = chance
+        self._faults = faults
+        self._late: list[tuple[int, Client, Message]] = []  # of the dead
+        # A walk is not counted in faults; these bound nothing.
+        self.state = crawl.start(crashes=1 << 30, lapses=1 << 30, failures=1 << 30)
+        self._copy = self.state
+
+    def run(self) -> State:
+        """Go on until nothing can happen any more.
+
+        :raises BrokenError: a promise was broken
+        """
+        while self._step():
+            pass
+        self._crawl.check_end(self.state)
+        return self.state
+
+    def _step(self) -> bool:
+        crawl, chance, faults = self._crawl, self._chance, self._faults
+        clients = self.state.clients
+        ready = [
+            at
+            for at, client in enumerate(clients)
+            if client.unanswered or crawl.may_go_on(self.state, client)
+        ]
+        if self._late and (not ready or chance.random() < 0.1):
+            self._arrive_late()
+            return True
+        if not ready:
+            return self._lapse_one(abandoned=True)
+        draw = chance.random()
+        if draw < faults.crash:
+            self._crash(chance.choice(ready))
+        elif (draw := draw - faults.crash) < faults.lapse:
+            self._lapse_one(abandoned=False)
+        elif (draw := draw - faults.lapse) < faults.failover:
+            self._fail_over(chance.choice(crawl.shards))
+        elif draw - faults.failover < faults.copy:
+            self._copy = self.state
+        else:
+            self._deliver(chance.choice(ready))
+        return True
+
+    def _deliver(self, at: int) -> None:
+        crawl, state = self._crawl, self.state
+        client = state.clients[at]
+        if not client.unanswered:
+            self.state = crawl.go_on(state, at)
+            return
+        message = self._chance.choice(client.unanswered)
+        if message.kind == Kind.STORE and self._chance.random() < self._faults.failure:
+            self.state = crawl.fail(state, at)
+            return
+        self.state = crawl.deliver(state, at, message)
+        if message.kind != Kind.STORE and self._chance.random() < self._faults.lost_answer:
+            self.state = self.state._replace(clients=state.clients)
+
+    def _crash(self, at: int) -> None:
+        client = self.state.clients[at]
+        if at < self._crawl.pages:
+            for message in client.unanswered:
+                if message.kind != Kind.STORE and self._chance.random() < 0.5:
+                    self._late.append((at, client, message))
+            self.state = self._crawl.crash(self.state, at)
+
+    def _arrive_late(self) -> None:
+        at, client, message = self._late.pop(self._chance.randrange(len(self._late)))
+        alone = client._replace(unanswered=(message, message))  # so that nothing follows from it
+        clients = self.state.clients
+        before = self.state._replace(clients=_put(clients, at, alone))
+        self.state = self._crawl.deliver(before, at, message)._replace(clients=clients)
+
+    def _lapse_one(self, *, abandoned: bool) -> bool:
+        state = self.state
+        alive = [
+            number
+            for number, home in enumerate(state.homes)
+            if home in (ANNOUNCED, PENDING)
+            and (not abandoned or self._crawl.is_abandoned(state, number))
+        ]
+        if alive:
+            self.state = self._crawl.lapse(state, self._chance.choice(alive))
+        return bool(alive)
+
+    def _fail_over(self, shard: int) -> None:
+        """A shard goes back to its last copy."""
+        state, copy, shards = self.state, self._copy, self._crawl.shards
+        count = max(shards) + 1
+        self.state = state._replace(
+            buckets=tuple(
+                (copy if one == shard else state).buckets[bucket]
+                for bucket, one in enumerate(shards)
+            ),
+            homes=tuple(
+                (copy if number // ATTEMPTS % count == shard else state).homes[number]
+                for number in range(len(state.homes))
+            ),
+            lost=True,
+        )
+
+
+SHARDS = 4
+
+
+def random_crawl(chance: random.Random, rules: Rules = PROTOCOL) -> Crawl:
+    """Up to 6 pages over 4 shards; like pages share a bucket at least, others may."""
+    pages = chance.randint(2, 6)
+    buckets = chance.randint(1, 6)
+    groups = tuple(chance.randrange(chance.randint(1, 3)) for _ in range(pages))
+    places = tuple(
+        tuple(sorted({group % buckets, *chance.choices(range(buckets), k=chance.randint(0, 3))}))
+        for group in groups
+    )
+    shards = tuple(chance.randrange(SHARDS) for _ in range(buckets))
+    return Crawl(places, groups, shards, chance.random() < 0.3, rules)
+
+
+def walk(seed: int, rules: Rules = PROTOCOL) -> State:
+    """One random interleaving of a random crawl; half of them without any fault.
+
+    :raises BrokenError: a promise was broken
+    """
+    chance = random.Random(seed)
+    crawl = random_crawl(chance, rules)
+    return Walk(crawl, chance, Faults() if seed % 2 else NO_FAULTS).run()
+
+
+def main(count: int, first: int = 0) -> None:
+    """Go ``count`` random ways and say how long it took."""
+    began = time.monotonic()
+    stored = dropped = lost = 0
+    for seed in range(first, first + count):
+        try:
+            state = walk(seed)
+        except BrokenError as error:
+            raise SystemExit(f"seed {seed}: {error}") from error
+        ends = [client.phase for client in state.clients]
+        stored += ends.count(Phase.STORED)
+        dropped += ends.count(Phase.DROPPED)
+        lost += state.lost
+    seconds = time.monotonic() - began
+    print(
+        f"{count} interleavings in {seconds:.0f} s: {stored} pages stored, {dropped} dropped, "
+        f"{lost} with lost writes; no promise broken"
+    )
+
+
+def main_all() -> None:
+    """Visit all states of three pages over two buckets, with stalls and with unlike pages."""
+    shared = ((0, 1),) * 3
+    for name, groups, lapses in (("like", (0, 0, 0), 1), ("unlike", (0, 1, 2), 0)):
+        crawl = Crawl(shared, groups, (0, 1))
+        began = time.monotonic()
+        found = explore(crawl, crawl.start(lapses=lapses))
+        print(
+            f"three {name} pages, {lapses} stalls: {found.states} states, {found.ends} ends, "
+            f"{time.monotonic() - began:.0f} s; no promise broken"
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["all"]:
+        main_all()
+    else:
+        main(*map(int, sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""The protocol over many masters, in every interleaving of few pages and random ones of more."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tests.index.cluster_model import (
+    PROTOCOL,
+    BrokenError,
+    Crawl,
+    Phase,
+    Rules,
+    explore,
+    walk,
+)
+
+BOTH = (0, 1)  # the two buckets that all pages share
+LIKE_PAIR = Crawl((BOTH,) * 2, (0, 0), (0, 1))
+LIKE_THREE = Crawl((BOTH,) * 3, (0, 0, 0), (0, 1))
+
+
+def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving() -> None:
+    """Of two like pages one is stored, whichever way their messages cross."""
+    found = explore(LIKE_PAIR, LIKE_PAIR.start())
+    assert found.states > 100
+    assert found.ends >= 2
+
+
+def test_deaths_stalls_and_failed_items_of_a_pair() -> None:
+    """Between any two messages clients die and leases lapse: what is left over is settled."""
+    found = explore(LIKE_PAIR, LIKE_PAIR.start(crashes=2, lapses=2, failures=1))
+    assert found.states > 10_000
+
+
+def test_a_sweeper_beside_a_pair() -> None:
+    """A sweeper takes no record of a page that is still on its way."""
+    crawl = attrs.evolve(LIKE_PAIR, sweeps=True)
+    assert explore(crawl, crawl.start()).states > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", [{}, {"crashes": 1}, {"failures": 1}], ids=str)
+def test_three_like_pages_over_two_shared_buckets(faults: dict[str, int]) -> None:
+    """Every interleaving of three like pages, with a death between any two messages."""
+    assert explore(LIKE_THREE, LIKE_THREE.start(**faults)).states > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "crawl",
+    [
+        Crawl(((0, 1), (1, 2), (0, 2)), (0, 0, 0), (0, 1, 2)),
+        Crawl((BOTH,) * 3, (0, 0, 1), (0, 1)),
+    ],
+    ids=["ring", "one is unlike"],
+)
+def test_three_pages_that_meet_otherwise(crawl: Crawl) -> None:
+    """Three that share a bucket pair by pair; three of which some are unlike the others."""
+    assert explore(crawl, crawl.start()).states > 10_000
+
+
+def test_random_interleavings_of_six_pages() -> None:
+    """Six pages over four shards, half of the ways with faults of every kind."""
+    lost = 0
+    stored = 0
+    for seed in range(3_000):
+        state = walk(seed)
+        lost += state.lost
+        stored += sum(client.phase == Phase.STORED for client in state.clients)
+    assert lost > 10
+    assert stored > 3_000
+
+
+def _is_caught(rules: Rules) -> bool:
+    """Whether a search that the protocol itself passes finds fault with a mutant of it."""
+    for crawl in (LIKE_PAIR, attrs.evolve(LIKE_PAIR, sweeps=True)):
+        try:
+            explore(attrs.evolve(crawl, rules=rules), crawl.start())
+        except BrokenError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "rule", [field.name for field in attrs.fields(Rules) if field.name != "keeps_age"]
+)
+def test_no_rule_can_be_left_out(rule: str) -> None:
+    """A protocol without one of its rules breaks a promise for two like pages already."""
+    assert not _is_caught(PROTOCOL)
+    assert _is_caught(attrs.evolve(PROTOCOL, **{rule: False}))
+
+
+@pytest.mark.slow
+def test_pages_that_grow_young_again_starve() -> None:
+    """If a page took a new age with each attempt, others could wound it again and again."""
+    crawl = Crawl((BOTH,) * 3, (0, 1, 0), (0, 1), rules=Rules(keeps_age=False))
+    with pytest.raises(BrokenError, match="got nowhere"):
+        explore(crawl, crawl.start())
+
+
+@pytest.mark.parametrize("rule", ["checks_what_stood_before", "wounds", "claims_by_compare"])
+def test_random_interleavings_find_the_same_faults(rule: str) -> None:
+    """The random search has teeth as well: a few hundred ways are enough."""
+    rules = attrs.evolve(PROTOCOL, **{rule: False})
+    assert any(_breaks(seed, rules) for seed in range(0, 2_000, 2))
+    assert not any(_breaks(seed, PROTOCOL) for seed in range(0, 2_000, 2))
+
+
+def _breaks(seed: int, rules: Rules) -> bool:
+    try:
+        walk(seed, rules)
+    except BrokenError:
+        return True
+    return False
