@@ -44,6 +44,7 @@ class Gathered:
         self.near: Neighbours = NO_NEIGHBOURS
         self.records: PageRecords = NO_PAGES
         self.addresses: dict[int, str | None] = {}
+        self.payloads: dict[int, bytes] = {}
         self.full = 0  # full buckets among those of the page
         self.is_cut = False  # whether there were more candidates than are judged
         self._most = most
@@ -75,7 +76,6 @@ class Gathered:
         :param before: only pages with smaller ids; pages claimed later yield to this claim
         """
         self.full = max(self.full, found.near.full)
-        self.addresses.update(found.addresses)
         near, records = found.near, found.pages
         if before is not None or len(self._own):
             keep = ~np.isin(near.page_ids, self._own.page_ids)
@@ -86,6 +86,8 @@ class Gathered:
         if len(near):
             self.near = _united(self.near, near) if len(self.near) else near
         self.update(records)
+        self.addresses.update(found.addresses)
+        self.payloads.update(found.payloads)
         if len(self.near) > self._most:
             self._cut()
 
@@ -94,6 +96,7 @@ class Gathered:
         if not len(records):
             return
         if len(self.records):
+            self._forget_replaced(records)
             rest = chosen(self.records, ~np.isin(self.records.page_ids, records.page_ids))
             page_ids = np.concatenate([rest.page_ids, records.page_ids])
             order = np.argsort(page_ids)
@@ -104,6 +107,25 @@ class Gathered:
                 np.concatenate([rest.times, records.times])[order],
             )
         self.records = records
+
+    def _forget_replaced(self, records: PageRecords) -> None:
+        """Forget address and payload of ids that now belong to another page.
+
+        A server that comes back in an older state gives ids again.
+        """
+        held = {page_id: row for row, page_id in enumerate(self.records.page_ids.tolist())}
+        for row, page_id in enumerate(records.page_ids.tolist()):
+            at = held.get(page_id)
+            if at is None:
+                continue
+            if self.records.content[at].tobytes() != records.content[row].tobytes():
+                self.addresses.pop(page_id, None)
+                self.payloads.pop(page_id, None)
+
+    def without_payload(self, page_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Those of some candidates whose payload was not fetched yet."""
+        lacking = [page_id for page_id in page_ids.tolist() if page_id not in self.payloads]
+        return np.array(lacking, np.uint64)
 
     def described(self) -> Neighbours:
         """Those candidates that have a page record, in the order of :attr:`records`."""
@@ -224,7 +246,6 @@ class _Decision:
         self._entry = entry
         self._probes = driver.method.probes(page)
         self._found = Gathered(MOST_JUDGED)
-        self._payloads: dict[int, bytes] = {}
         self._deadline = 0.0
         self._poll = _FIRST_POLL
         self._rang = False
@@ -248,7 +269,8 @@ class _Decision:
                 if known:
                     driver.count("claim/retry", 1)
                 await self._take(made)
-                lacking = driver.method.keeps_payload and len(self._without_payload(found.records))
+                keeps = driver.method.keeps_payload
+                lacking = keeps and len(found.without_payload(found.records.page_ids))
                 ruling = await self._judge_all() if lacking else self._judge()
                 if len(found.missing) and (ruling.match is not None or ruling.pending):
                     ruling = await self._judge_all()
@@ -289,7 +311,6 @@ class _Decision:
             made = await driver.index.candidates(bucket_keys, distance, MOST_JUDGED)
         total = len(made.near)
         found.add(made, before)
-        self._payloads.update(made.payloads)
         if found.is_cut:
             if not self._rang:
                 driver.count("candidates/cut", 1)
@@ -306,24 +327,15 @@ class _Decision:
     async def _judge_all(self) -> Ruling:
         """Judge all candidates; the page records that are missing are fetched."""
         driver, found = self._driver, self._found
-        missing = found.missing
-        if not driver.method.keeps_payload:
-            if len(missing):
-                found.update(await driver.index.fetch(missing))
-            return self._judge()
-        wanted = [*missing.tolist(), *self._without_payload(found.records)]
-        if wanted:
-            # At the same time, so that both take one round trip.
-            records, payloads = await asyncio.gather(
-                driver.index.fetch(missing), driver.index.payloads(wanted)
-            )
-            found.update(records)
-            self._payloads.update(zip(wanted, payloads, strict=True))
+        if driver.method.keeps_payload:
+            wanted = found.without_payload(found.near.page_ids)
+            if len(wanted):
+                records, payloads = await driver.index.fetch_with_payloads(wanted)
+                found.update(records)
+                found.payloads.update(zip(wanted.tolist(), payloads, strict=True))
+        elif len(found.missing):
+            found.update(await driver.index.fetch(found.missing))
         return self._judge()
-
-    def _without_payload(self, records: PageRecords) -> list[int]:
-        """Ids of pages whose payload was not fetched yet."""
-        return [page_id for page_id in records.page_ids.tolist() if page_id not in self._payloads]
 
     def _judge(self) -> Ruling:
         """Judge the candidates whose page record is there."""
@@ -334,7 +346,7 @@ class _Decision:
         driver.count("candidates", len(near))
         payloads: Sequence[bytes] = ()
         if driver.method.keeps_payload:
-            payloads = [self._payloads[page_id] for page_id in near.page_ids.tolist()]
+            payloads = [found.payloads[page_id] for page_id in near.page_ids.tolist()]
         return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
 
     async def _wait(self, ruling: Ruling) -> bool:

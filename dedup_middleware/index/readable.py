@@ -54,8 +54,19 @@ class ReadableIndex(ABC):
         """Addresses of pages, None where none is kept."""
 
     @abstractmethod
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages, b"" where there is none.
+
+        Record and payload of a page are read at one moment: a server that comes back in an older
+        state gives the same page id to another page, and the payload of one must never be judged
+        with the state of the other.
+        """
+
     async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
+        return (await self.fetch_with_payloads(np.array(page_ids, np.uint64)))[1]
 
     @abstractmethod
     async def count(self) -> int:

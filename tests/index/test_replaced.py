@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
@@ -18,7 +21,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED
-from dedup_middleware.model.records import State
+from dedup_middleware.model.records import PageRecords, State
 from tests.index.harness import RedisHarness, SQLiteHarness, bucket_keys_of, entry
 from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
 from tests.servers import RedisServer, running_redis
@@ -337,3 +340,42 @@ async def test_setting_up_that_was_broken_off(own_server: RedisServer) -> None:
         await index.close()
         admin.delete("{dedup}schema")
         assert "it has no schema" in await refusal(own_server.url)
+
+
+async def test_an_id_that_is_given_again_is_judged_by_its_own_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page waits for a similar one; meanwhile the server comes back in an older state and gives
+    the id of that one to another page, which is stored. The page that waited is new, no copy."""
+    (tmp_path / "server").mkdir()
+    with running_redis(tmp_path / "server", "--save", "") as server:
+        async with contextlib.AsyncExitStack() as stack:
+            first, second, third = [
+                await stack.enter_async_context(Deduplicator(Options(index_url=server.url)))
+                for _ in range(3)
+            ]
+            with server.client() as admin:
+                admin.save()
+            held = await first.decide(page("one.example/1", 1))
+            assert held.claim is not None
+            waits, goes_on = asyncio.Event(), asyncio.Event()
+            fetch = second._index.fetch
+
+            async def late_fetch(page_ids: NDArray[np.uint64]) -> PageRecords:
+                waits.set()
+                await goes_on.wait()
+                return await fetch(page_ids)
+
+            monkeypatch.setattr(second._index, "fetch", late_fetch)
+            copy = asyncio.ensure_future(second.decide(page("two.example/1", 1)))
+            await asyncio.wait_for(waits.wait(), 30)
+            server.kill()
+            server.start()
+            other = await third.decide(page("three.example/2", 2))
+            assert other.claim is not None
+            assert other.claim.page_id == held.claim.page_id
+            assert await third.commit(other)
+            goes_on.set()
+            verdict = await copy
+            assert (verdict.outcome, verdict.match) == (NEW, None)
+            assert await second.commit(verdict)

@@ -207,10 +207,12 @@ class MemoryIndex(Index):
         found = [self._addresses.get(int(page_id)) for page_id in page_ids]
         return [None if raw is None else raw.decode() for raw in found]
 
-    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
-        """Payloads of pages, b"" where there is none."""
-        self._turn()
-        return [self._payloads.get(int(page_id), b"") for page_id in page_ids]
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
+        records = await self.fetch(page_ids)
+        return records, [self._payloads.get(page_id, b"") for page_id in page_ids.tolist()]
 
     async def propose(
         self,

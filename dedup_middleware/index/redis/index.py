@@ -121,7 +121,17 @@ class RedisIndex(RedisNamespace):
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
         wanted = np.asarray(page_ids, np.uint64)
-        raw = await self._of_pages("fetch", wanted.tolist())
+        return self._records(wanted, await self._of_pages("fetch", wanted.tolist()))
+
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
+        raw = await self._of_pages("payloads", page_ids.tolist(), _PAYLOADS)
+        return self._records(page_ids, raw[::2]), raw[1::2]
+
+    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
+        """Page records of stored rows; a damaged one is counted and has state FREE."""
         layout, row_type = self.layout, self.layout.row
         missing = bytes(row_type.itemsize)
         for i, row in enumerate(raw):
@@ -133,21 +143,17 @@ class RedisIndex(RedisNamespace):
         if strange.any():
             self.corrupt += int(strange.sum())
             rows[strange] = np.zeros((), row_type)
-        return PageRecords(wanted, layout.content(rows), *split_stamps(rows["stamp"]))
+        return PageRecords(page_ids, layout.content(rows), *split_stamps(rows["stamp"]))
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
         found = await self._of_pages("addresses", list(map(int, page_ids)))
         return [raw.decode("utf-8", "replace") if raw else None for raw in found]
 
-    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
-        """Payloads of pages, b"" where there is none."""
-        return await self._of_pages("payloads", list(map(int, page_ids)), _PAYLOADS)
-
     async def _of_pages(
         self, name: str, page_ids: Sequence[int], size: int = _FETCH
     ) -> list[bytes]:
-        """One reply of a script for each page, asked for ``size`` pages at a time."""
+        """Replies of a script that is called for ``size`` pages at a time."""
         parts = [page_ids[i : i + size] for i in range(0, len(page_ids), size)]
         calls = [
             self._link.submit(

@@ -68,9 +68,17 @@ class SQLiteIndex(SQLiteFile):
         """Addresses of pages, None where none is kept."""
         return await self._do(lambda db, _: tables.addresses(db, page_ids))
 
-    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
-        """Payloads of pages, b"" where there is none."""
-        return await self._do(lambda db, _: tables.payloads(db, page_ids))
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
+
+        def act(db: sqlite3.Connection, at: Moment) -> tuple[PageRecords, list[bytes]]:
+            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+            self.corrupt += corrupt
+            return found, tables.payloads(db, page_ids.tolist())
+
+        return await self._do(act, needs_leases=True)
 
     async def propose(
         self,
