@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -140,6 +141,43 @@ class Uses:
 def _names(code: CodeType) -> set[str]:
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
     return {*code.co_names, *code.co_freevars}.union(*map(_names, inner))
+
+
+class HashKeys:
+    """Draws the hash keys of new indexes in place of `secrets`: the same ones in every test.
+
+    What is found of pages near a limit depends on the key; a test shall not pass by its luck.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """The next key is the first one again."""
+        self._random = random.Random(0)
+
+    def token_hex(self, size: int) -> str:
+        """So many bytes in hexadecimal digits."""
+        return self._random.randbytes(size).hex()
+
+
+HASH_KEYS = HashKeys()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Before the fixtures of a test, so that those of a module begin with the first key too."""
+    HASH_KEYS.restart()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def repeatable_hash_keys() -> Iterator[None]:
+    """An index that is made in this process has the same hash key in each run."""
+    from dedup_middleware.index import parameters
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameters, "secrets", HASH_KEYS)
+        yield
 
 
 @pytest.fixture

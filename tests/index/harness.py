@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import redis
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
@@ -180,10 +181,7 @@ class RedisHarness(BytesHarness):
         return RedisIndex(self.options, window=self.window)
 
     def advance(self, seconds: float) -> None:
-        leases = self.prefix + b"leases"
-        for page, lease in self.admin.hgetall(leases).items():
-            till = int.from_bytes(lease[8:], "little") - round(seconds * 1000)
-            self.admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+        shorten_leases(self.admin, self.prefix, seconds)
 
     async def pass_time(self, seconds: float) -> None:
         self.slept += seconds
@@ -211,6 +209,14 @@ class RedisHarness(BytesHarness):
     async def close(self) -> None:
         await super().close()
         self.admin.close()
+
+
+def shorten_leases(admin: redis.Redis, prefix: bytes, seconds: float) -> None:
+    """Let all leases of a namespace end so much sooner."""
+    leases = prefix + b"leases"
+    for page, lease in admin.hgetall(leases).items():
+        till = max(0, int.from_bytes(lease[8:], "little") - round(seconds * 1000))
+        admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
 
 
 def bucket_keys_of(

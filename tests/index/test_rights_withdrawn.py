@@ -19,6 +19,7 @@ from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Verdict
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.docblocks import ROOT
+from tests.index.harness import shorten_leases
 from tests.index.redis_use import RIGHTS
 from tests.servers import RedisServer
 from tests.test_deduplicator import Counts
@@ -86,7 +87,7 @@ async def test_right_withdrawn(
         forget_how_to_check(monkeypatch)
     allow(own_server, "reset", "on", ">pw", "~{dedup}*", *RIGHTS.split())
     url = f"redis://crawler:pw@127.0.0.1:{own_server.port}/0"
-    options = Options(index_url=url, retries=0, pending_wait=0.5, lease=2.0)
+    options = Options(index_url=url, retries=0, pending_wait=0.2, lease=60.0)
     counts = Counts()
     dedup = Deduplicator(options, count=counts)
     async with dedup:
@@ -120,7 +121,8 @@ async def test_right_withdrawn(
             dedup._breaker.worked()
             await dedup.commit(verdict)
         allow(own_server, f"+{command}")
-        await asyncio.sleep(2.2)  # leases that could not be given back run out
+        with own_server.client() as admin:
+            shorten_leases(admin, b"{dedup}", 60)  # those that could not be given back run out
         dedup._breaker.worked()
         await dedup._catch_up.run()
         stored = (*STORED, *LATER, *range(30, 42))
