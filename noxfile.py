@@ -55,7 +55,7 @@ def old_pip(session: nox.Session) -> None:
     session.run("scrapy", "dedup", "--help", silent=True)
 
 
-@nox.session(python="3.12", default=False)
+@nox.session(default=False)
 def operation(session: nox.Session) -> None:
     """What docs/ shows of other products, with these products.
 

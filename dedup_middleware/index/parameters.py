@@ -72,8 +72,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             + "\nRestore these settings (what is none of them belongs to the version of "
             "dedup-middleware that made the index), or use another index (DEDUP_NAMESPACE or "
             "DEDUP_INDEX_URL), or remove the index. `scrapy dedup rebuild` makes another one of "
-            "the pages that are stored; where the window alone differs, `scrapy dedup export` and "
-            "`import` carry all pages over."
+            "the pages that are stored; where the window alone differs, `scrapy dedup import "
+            "ADDRESS`, with the address of this one, carries all pages over to another one."
         )
     return dict(stored)
 

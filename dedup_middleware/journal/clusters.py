@@ -60,6 +60,38 @@ class _Found:
     near: dict[str, Mirror] = attrs.field(factory=dict)
 
 
+class Clusters:
+    """Gathers decisions by their stored page.
+
+    :param near: with near misses
+    """
+
+    def __init__(self, *, near: bool) -> None:
+        self.near = near
+        self._found: dict[str, _Found] = {}
+
+    def takes(self, drop: Drop) -> bool:
+        """Whether a decision belongs to a cluster."""
+        if drop.number is None:
+            return False
+        return drop.outcome == DUPLICATE or (self.near and is_near_miss(drop))
+
+    def add(self, drop: Drop, stored: str) -> None:
+        """Add a decision to the cluster of a stored page.
+
+        :param stored: its key, or its name without one (:func:`.kept_name`)
+        """
+        cluster = self._found.setdefault(stored, _Found())
+        pages = cluster.near if drop.outcome == NEW else cluster.mirrors
+        before = pages.get(drop.key)
+        pages[drop.key] = _mirror(drop, 1 if before is None else before.seen + 1)
+
+    def all(self) -> Iterator[Cluster]:
+        """The clusters, in the order of their first decisions."""
+        for stored, one in self._found.items():
+            yield Cluster(stored=stored, mirrors=_sorted(one.mirrors), near=_sorted(one.near))
+
+
 def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iterator[Cluster]:
     """The clusters of the pages that a query chooses, by the time of their first page.
 
@@ -67,11 +99,11 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
     :param near: with near misses
     :raises JournalError: the journal can't be read
     """
-    found: dict[str, _Found] = {}
+    clusters = Clusters(near=near)
     addresses: dict[int, str] = {}
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
     for drop in journal.drops(attrs.evolve(query, outcomes=outcomes)):
-        if drop.number is None or (drop.outcome == NEW and not is_near_miss(drop)):
+        if drop.number is None or not clusters.takes(drop):
             continue
         stored = drop.match
         if stored is None:
@@ -81,12 +113,8 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
                 name = kept_name(None, drop.number) if kept is None else kept.key
                 addresses[drop.number] = name
             stored = addresses[drop.number]
-        cluster = found.setdefault(stored, _Found())
-        pages = cluster.near if drop.outcome == NEW else cluster.mirrors
-        before = pages.get(drop.key)
-        pages[drop.key] = _mirror(drop, 1 if before is None else before.seen + 1)
-    for stored, one in found.items():
-        yield Cluster(stored=stored, mirrors=_sorted(one.mirrors), near=_sorted(one.near))
+        clusters.add(drop, stored)
+    yield from clusters.all()
 
 
 def _mirror(drop: Drop, seen: int) -> Mirror:

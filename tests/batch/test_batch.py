@@ -191,6 +191,53 @@ def test_warc(tmp_path: Path, name: str) -> None:
     assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
 
 
+def test_clusters(tmp_path: Path) -> None:
+    """As those of the journal of the same run, near misses on request; in all three formats."""
+    items = [*rows(12), {"url": "https://n.example/1", "text": article(4) + article(40)}]
+    source = write(tmp_path / "in.jsonl", items)
+    found = []
+    for number, more in enumerate(([], ["--near"])):
+        journal, clusters = tmp_path / f"{number}.db", tmp_path / f"{number}.jsonl"
+        done = batch(
+            source, "-o", tmp_path / f"kept-{number}.jsonl", "--journal", journal,
+            "--clusters", clusters, *more,
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        read = dedup("clusters", "-o", "-", *more, DEDUP_JOURNAL=str(journal))
+        found.append(lines(clusters))
+        assert found[-1] == [json.loads(line) for line in read.out.splitlines()]
+    assert [one["stored"] for one in found[0]] == [
+        f"https://h{n % 5}.example/{n}" for n in (1, 4, 7, 10)
+    ]
+    assert all(len(one["mirrors"]) == 1 and "near" not in one for one in found[0])
+    near = [one for one in found[1] if "near" in one]
+    assert [page["key"] for one in near for page in one["near"]] == ["https://n.example/1"]
+    for name in ("pages.csv", "pages.parquet"):
+        kept = tmp_path / f"{name}.jsonl"
+        assert batch(source, "-o", kept, "--clusters", tmp_path / name).code == 0
+    with (tmp_path / "pages.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["key"] for row in csv.DictReader(file)] == [
+            one["mirrors"][0]["key"] for one in found[0]
+        ]
+    assert pyarrow.parquet.read_table(tmp_path / "pages.parquet").num_rows == 4
+
+
+def test_clusters_that_can_not_be_written(tmp_path: Path) -> None:
+    """Another format, a file that exists, near misses of no file; nothing else is written."""
+    source = write(tmp_path / "in.jsonl", rows(3))
+    kept = tmp_path / "kept.jsonl"
+    (tmp_path / "there.csv").touch()
+    for arguments, message in (
+        (["--clusters", tmp_path / "c.xml"], "name a file that ends in"),
+        (["--clusters", tmp_path / "there.csv"], "exists: name another file"),
+        (["--clusters", kept], "is named twice"),
+        (["--near"], "name their file by --clusters"),
+    ):
+        done = batch(source, "-o", kept, *arguments)
+        assert (done.code, message in done.err) == (1, True), done.err
+        assert not kept.exists()
+
+
 BAD = [
     (b"{not json", "it is no JSON"),
     (b"[1, 2]", "it is no JSON object"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,21 @@ def test_other_settings(tmp_path: Path, new_index: dict[str, Any]) -> None:
     assert stats.json["committed"] == 4
 
 
+def test_times_are_those_of_the_old_index(tmp_path: Path, new_index: dict[str, Any]) -> None:
+    """With --old, so that pages are forgotten by the time at which they were stored."""
+    old = settings_for(tmp_path)
+    crawl(old, item("one.example", 0), item("one.example", 1))
+    with closing(sqlite3.connect(tmp_path / "index.db")) as file, file:
+        first = "(SELECT min(number) FROM page)"
+        file.execute(f"UPDATE page SET stamp = 1700000000 WHERE number = {first}")
+    rows = written(tmp_path / "a.jsonl", 0, 1, 2)
+    done = dedup("rebuild", rows, "--old", old["DEDUP_INDEX_URL"], **new_index)
+    assert (done.code, done.err) == (0, "")
+    done = dedup("forget", "--until", "2024-01-01", "--yes", "--json", **new_index)
+    assert done.json["forgotten"] == 1
+    assert outcome(new_index, "https://two.example/2", article(2))[0] == "duplicate"
+
+
 def test_all_texts_of_a_key_are_entered(tmp_path: Path, new_index: dict[str, Any]) -> None:
     """A storage that keeps versions has all of them, so a copy of each is a copy."""
     path = tmp_path / "versions.jsonl"
@@ -90,18 +107,47 @@ def test_addresses_that_can_not_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("windows", [(0, 3600), (3600, 0), (3600, 86_400)])
-def test_the_window_changes_by_export_and_import(tmp_path: Path, windows: tuple[int, int]) -> None:
-    """A window is set, removed or changed by carrying the pages over; a crawl with the other window
-    is refused by the old index, with the way out."""
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_the_window_changes_by_one_command(
+    tmp_path: Path, kind: str, windows: tuple[int, int], request: pytest.FixtureRequest
+) -> None:
+    """A window is set, removed or changed by carrying the pages over; the old index refuses the
+    other window, with the way out, and serves as before. A repetition enters what came since."""
+    names: list[dict[str, Any]]
+    if kind == "sqlite":
+        names = [{"DEDUP_INDEX_URL": f"sqlite:{tmp_path / name}.db"} for name in ("old", "new")]
+        source = (names[0]["DEDUP_INDEX_URL"],)
+    else:
+        url = request.getfixturevalue("redis_url")
+        names = [{"DEDUP_INDEX_URL": url, "DEDUP_NAMESPACE": name} for name in ("old", "new")]
+        source = (url, "--namespace", "old")
     before, after = (
-        {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / name}.db", "DEDUP_WINDOW": window}
-        for name, window in zip(("old", "new"), windows, strict=True)
+        {**name, "DEDUP_WINDOW": window} for name, window in zip(names, windows, strict=True)
     )
-    crawl(before, item("one.example", 1))
-    file = tmp_path / "pages.parquet"
-    assert dedup("export", str(file), **before).code == 0
-    assert dedup("import", str(file), **after).code == 0
-    assert outcome(after, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    crawl(before, item("one.example", 1), item("one.example", 2))
     done = dedup("check", "-", stdin=b"text", **{**before, "DEDUP_WINDOW": windows[1]})
     assert done.code == 1
-    assert "`scrapy dedup export` and `import`" in done.err
+    assert "`scrapy dedup import ADDRESS`" in done.err
+    done = dedup("import", *source, **after)
+    assert (done.code, done.err) == (0, "")
+    assert "2 pages are new to the index, 0 were known" in done.out
+    assert outcome(after, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+    assert dedup("verify", **after).code == 0
+    crawl(before, item("one.example", 3))
+    done = dedup("import", *source, "--json", **after)
+    assert done.json == {"pages": 1, "known": 2}
+    assert outcome(before, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
+
+
+def test_index_that_can_not_be_copied(tmp_path: Path) -> None:
+    """One that is missing, one with other settings, something that is neither file nor address."""
+    old, new = settings_for(tmp_path), {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'new.db'}"}
+    done = dedup("import", old["DEDUP_INDEX_URL"], **new)
+    assert (done.code, "there is no index at" in done.err) == (1, True)
+    crawl(old, item("one.example", 1))
+    crawl({**new, "DEDUP_SHINGLE_WIDTH": 4}, item("one.example", 1))
+    done = dedup("import", old["DEDUP_INDEX_URL"], **new)
+    assert done.code == 1
+    assert "the index copied has" in done.err
+    done = dedup("import", str(tmp_path / "none.parquet"), **new)
+    assert (done.code, "no file, and no address" in done.err) == (1, True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import attrs
 import numpy as np
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.judge import names_of, same_keys
 from dedup_middleware.core.ranking import FIRST, rank
@@ -116,6 +117,15 @@ class Reader:
         return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
 
 
+def hash_key_of(parameters: Mapping[str, str], where: str) -> int:
+    """The key of an index's hashes.
+
+    :raises DedupError: the index has none; names ``where``
+    """
+    check_hash_key(parameters, where)
+    return int(parameters[HASH_KEY], 16) & _MASK64
+
+
 @contextlib.asynccontextmanager
 async def reading_index(options: Options) -> AsyncIterator[Reader]:
     """Open an index that exists, as it is.
@@ -127,10 +137,37 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         # The parameters do not depend on the key, which is the index's own.
         plain = Fingerprinter(options, 0).parameters
         wanted = {**plain, **window_parameter(options.window)}
-        check_hash_key(stored, options.safe_index_url)
-        fingerprinter = Fingerprinter(options, int(stored[HASH_KEY], 16) & _MASK64)
+        fingerprinter = Fingerprinter(options, hash_key_of(stored, options.safe_index_url))
         # An index has parameters of its own in addition to those of fingerprints and window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)
         yield Reader(index, choose_method(options), fingerprinter)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of an index that stays, instead of a file.
+
+    >>> is_address("sqlite:index.db"), is_address("pages.parquet")
+    (True, False)
+    """
+    return text.startswith(tuple(scheme for scheme in SCHEMES if scheme != "memory:"))
+
+
+@contextlib.asynccontextmanager
+async def other_index(
+    address: str, namespace: str | None, options: Options
+) -> AsyncIterator[Index]:
+    """Attach to another index than that of the settings, with the window it was made with.
+
+    :param namespace: of an index in Redis; None: that of the settings
+    :raises DedupError: there is none, or it can't be read
+    """
+    if namespace is None:
+        namespace = Options().namespace if address.startswith("sqlite:") else options.namespace
+    source = attrs.evolve(options, index_url=address, namespace=namespace, window=0.0)
+    async with open_index(source) as index:
+        window = float((await index.attach()).get("window", 0))
+    async with open_index(attrs.evolve(source, window=window)) as index:
+        await index.attach()
+        yield index

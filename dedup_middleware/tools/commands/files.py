@@ -53,6 +53,11 @@ class Command(Subcommand):
         parser.add_argument(
             "--journal", metavar="FILE", type=Path, help="a journal, as of a crawl, for the report"
         )
+        parser.add_argument(
+            "--clusters", metavar="FILE", type=Path,
+            help="stored pages with their duplicates (.jsonl, .csv, .parquet)",
+        )  # fmt: skip
+        parser.add_argument("--near", action="store_true", help="near misses in the clusters, too")
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
         parser.add_argument(
             "--workers", type=_workers, default=os.cpu_count() or 1, metavar="N",
@@ -71,14 +76,20 @@ class Command(Subcommand):
             dropped=arguments.dropped,
             rejected=arguments.rejected or kept.with_name(kept.name + ".rejected"),
             journal=arguments.journal,
+            clusters=arguments.clusters,
+            near=arguments.near,
             file_format=arguments.format,
             workers=arguments.workers,
         )
-        for path in (plan.kept, plan.dropped, plan.rejected):
+        rows = [plan.kept, plan.dropped, plan.rejected]
+        for path in rows:
             _check_format(path)
-        _check_names(plan.inputs, [plan.kept, plan.dropped, plan.rejected, plan.journal])
+        outputs = [*rows, plan.journal, plan.clusters]
+        _check_names(plan.inputs, outputs)
+        if plan.near and plan.clusters is None:
+            raise CommandError("--near adds to the clusters: name their file by --clusters")
         if not arguments.overwrite:
-            for path in (plan.kept, plan.dropped, plan.rejected, plan.journal):
+            for path in outputs:
                 if path is not None and path.exists():
                     raise CommandError(f"{path} exists: name another file, or add --overwrite")
         total = sum(path.stat().st_size for path in plan.inputs if path.is_file())

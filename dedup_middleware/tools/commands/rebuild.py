@@ -10,14 +10,20 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.methods.base import Method, content_record
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
-from dedup_middleware.tools.commands.asking import Reader, reading_index
+from dedup_middleware.tools.commands.asking import (
+    Reader,
+    hash_key_of,
+    other_index,
+    reading_index,
+)
 from dedup_middleware.tools.commands.context import FOUND, OK, CommandError, Context, Subcommand
 from dedup_middleware.tools.files.rows import FORMATS, BatchError, format_of, read_rows
 from dedup_middleware.tools.files.signing import Signer
@@ -47,16 +53,22 @@ class Command(Subcommand):
     description = (
         "Enters every page of the files as stored, without judging it, into the index at\n"
         "DEDUP_INDEX_URL, which is made with the settings of now if it does not exist. The old\n"
-        "index is not read, and goes on serving. Pages that are there already (the same key with\n"
-        "the same text) are passed over, so that it may be repeated. The index is verified at the\n"
-        "end. Exit codes: 0; 1: a file or the index can't be read, or all rows were rejected;\n"
-        "3: the index is damaged."
+        "index goes on serving, and is read only for the times of storing (--old). Pages that are\n"
+        "there already (the same key with the same text) are passed over, so that it may be\n"
+        "repeated. The index is verified at the end. Exit codes: 0; 1: a file or the index can't\n"
+        "be read, or all rows were rejected; 3: the index is damaged."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of the command."""
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
+        parser.add_argument(
+            "--old", metavar="ADDRESS", help="the old index, from which pages keep their times"
+        )
+        parser.add_argument(
+            "--namespace", help="of the old index, if it is in Redis (default: DEDUP_NAMESPACE)"
+        )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
@@ -75,9 +87,10 @@ class Command(Subcommand):
         finally:
             await dedup.close()
         rebuilt = Rebuilt()
+        times = await _times(arguments.old, arguments.namespace, options)
         async with reading_index(options) as reader:
             with context.progress("rows") as done:
-                entering = Entering(reader, options, rebuilt, await _known(reader))
+                entering = Entering(reader, options, rebuilt, await _known(reader), times)
                 for path, file_format in zip(arguments.files, formats, strict=True):
                     for row in read_rows(path, file_format):
                         await entering.take(entering.sign(row), f"{path}, row {row.number}")
@@ -97,10 +110,16 @@ class Entering:
     """Enters rows as stored pages, many at a time.
 
     :param known: key and text of each page that the index holds; those that are entered are added
+    :param times: when the pages of the old index were stored
     """
 
     def __init__(
-        self, reader: Reader, options: Options, rebuilt: Rebuilt, known: set[tuple[int, int]]
+        self,
+        reader: Reader,
+        options: Options,
+        rebuilt: Rebuilt,
+        known: set[tuple[int, int]],
+        times: Times,
     ) -> None:
         self.sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
         self._index = reader.index
@@ -108,7 +127,9 @@ class Entering:
         self._keeps_address = options.keep_address
         self._rebuilt = rebuilt
         self._known = known
+        self._times = times
         self._waiting: list[Entry] = []
+        self._stored: list[int] = []  # time of each, 0: now
 
     async def take(self, signed: Any, place: str) -> None:
         """Count a row, and enter its page soon.
@@ -129,14 +150,43 @@ class Entering:
         else:
             self._known.add((page.key_hash, page.exact))
             self._waiting.append(_entry(page, self._method, keeps_address=self._keeps_address))
+            self._stored.append(self._times.of(page.key))
             if len(self._waiting) >= _BLOCK:
                 await self.flush()
 
     async def flush(self) -> None:
         """Enter the pages that wait."""
         waiting, self._waiting = self._waiting, []
+        stored, self._stored = self._stored, []
         if waiting:
-            self._rebuilt.entered += await self._index.load(pages_of(waiting))
+            self._rebuilt.entered += await self._index.load(pages_of(waiting, stored))
+
+
+@attrs.frozen
+class Times:
+    """When pages of an index were stored: seconds since 1970, by the hash of the key."""
+
+    hash_key: int = 0
+    seconds: dict[int, int] = attrs.field(factory=dict)
+
+    def of(self, key: str) -> int:
+        """The time of a page, of several of this key that of the newest; 0 if there is none."""
+        return self.seconds.get(keyed_hash(key, self.hash_key), 0) if self.seconds else 0
+
+
+async def _times(address: str | None, namespace: str | None, options: Options) -> Times:
+    """The times of the old index, none without an address."""
+    if address is None:
+        return Times()
+    seconds: dict[int, int] = {}
+    async with other_index(address, namespace, options) as index:
+        hash_key = hash_key_of(await index.attach(), hide_password(address))
+        async for pages in index.pages():
+            stored = pages.states == State.COMMITTED
+            keys, times = pages.content["key"][stored].tolist(), pages.times[stored].tolist()
+            for key, time in zip(keys, times, strict=True):
+                seconds[key] = max(time, seconds.get(key, 0))
+    return Times(hash_key, seconds)
 
 
 def _entry(page: Fingerprint, method: Method, *, keeps_address: bool) -> Entry:

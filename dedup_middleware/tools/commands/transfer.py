@@ -1,4 +1,4 @@
-"""``scrapy dedup export`` and ``import``: an index as one file, between all back ends."""
+"""``scrapy dedup export`` and ``import``: the pages of an index in a file, or in another index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import attrs
 
+from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.tools.commands.asking import is_address, other_index
 from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
 
 
@@ -49,26 +51,44 @@ class Import(Subcommand):
     """``scrapy dedup import``."""
 
     name = "import"
-    summary = "Enter the pages of an exported file into an index"
+    summary = "Enter the pages of an exported file, or of another index, into an index"
     description = (
-        "An index that does not exist is made with the parameters of the file. Pages that are\n"
-        "there already are passed over, so that it may be repeated.\n"
-        "Exit codes: 0; 1: the file is damaged, or was made with other parameters than the index."
+        "An index that does not exist is made with the parameters of the source, and with\n"
+        "DEDUP_WINDOW as it is set now. Pages that are there already are passed over, so that it\n"
+        "may be repeated. The source is not changed.\n"
+        "Exit codes: 0; 1: the source is damaged, or was made with other parameters than the index."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of the command."""
-        parser.add_argument("file", metavar="FILE", type=Path)
+        parser.add_argument(
+            "source", metavar="FILE|ADDRESS", help="an exported file, or an address as in "
+            "DEDUP_INDEX_URL",
+        )  # fmt: skip
+        parser.add_argument(
+            "--namespace", help="of the source, if it is in Redis (default: DEDUP_NAMESPACE)"
+        )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        from dedup_middleware.tools.portable.portable import import_index
+        from dedup_middleware.tools.portable.portable import copy_index, import_index
 
-        if not arguments.file.is_file():
-            raise CommandError(f"{arguments.file} is no file")
-        async with open_index(context.options) as index:
-            with context.progress("pages") as done:
-                imported = await import_index(index, arguments.file, lambda pages, _: done(pages))
+        with context.progress("pages") as bar:
+
+            def done(pages: int, _: int) -> None:
+                bar(pages)
+
+            async with open_index(context.options) as index:
+                if is_address(arguments.source):
+                    where = hide_password(arguments.source)
+                    async with other_index(
+                        arguments.source, arguments.namespace, context.options
+                    ) as source:
+                        imported = await copy_index(source, index, where, done)
+                elif Path(arguments.source).is_file():
+                    imported = await import_index(index, arguments.source, done)
+                else:
+                    raise CommandError(f"{arguments.source} is no file, and no address of an index")
         context.say(
             attrs.asdict(imported),
             lambda: (

@@ -1,4 +1,4 @@
-"""What a run writes: kept rows, dropped rows, rejected rows, a journal; all or nothing."""
+"""What a run writes: kept, dropped and rejected rows, a journal, clusters; all or nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import attrs
+
 from dedup_middleware.base.newfiles import make_anew
 from dedup_middleware.base.options import Options
+from dedup_middleware.index.readable import ReadableIndex
+from dedup_middleware.journal.base import kept_name
+from dedup_middleware.journal.clusterfiles import encoder, write_clusters
+from dedup_middleware.journal.clusters import Clusters
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -21,7 +27,7 @@ from dedup_middleware.journal.entries import (
 )
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import make_drop, make_kept, make_notes
-from dedup_middleware.model.documents import Document, Verdict, as_dict
+from dedup_middleware.model.documents import DUPLICATE, Document, Verdict, as_dict
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
 
@@ -126,6 +132,41 @@ class JournalOutput:
     def close(self) -> None:
         """Close the file, complete or not."""
         self._journal.close()
+
+
+class ClusterOutput:
+    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``.
+
+    :param near: with near misses
+    :raises ClusterFileError: there is no format for the name of the file
+    """
+
+    def __init__(self, path: Path, options: Options, *, near: bool) -> None:
+        encoder(path)
+        self._path = path
+        self._options = attrs.evolve(options, journal_keep_texts=False)
+        self._clusters = Clusters(near=near)
+        self._unnamed: list[Drop] = []  # the verdict has the page id of the stored page alone
+
+    def decided(self, signed: Signed, verdict: Verdict, time: float) -> None:
+        """A row was kept or dropped."""
+        document = Document(signed.key, title=signed.title, text="")
+        entries = make_notes(verdict, document, self._options, time)
+        if verdict.outcome == DUPLICATE:
+            entries.append(make_drop(verdict, document, None, None, time))
+        for entry in filter(self._clusters.takes, entries):
+            if entry.match is None:
+                self._unnamed.append(entry)
+            else:
+                self._clusters.add(entry, entry.match)
+
+    async def finish(self, index: ReadableIndex) -> None:
+        """Write the file."""
+        numbers = [entry.number for entry in self._unnamed if entry.number is not None]
+        names = await index.addresses(numbers)
+        for entry, name in zip(self._unnamed, names, strict=True):
+            self._clusters.add(entry, kept_name(name, entry.number))
+        write_clusters(self._clusters.all(), self._path, replace=True)
 
 
 def _document(signed: Signed) -> Document:

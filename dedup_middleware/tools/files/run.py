@@ -18,8 +18,11 @@ import attrs
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.ranking import is_dropped
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.files.results import (
+    ClusterOutput,
     JournalOutput,
     Output,
     dropped_line,
@@ -57,6 +60,7 @@ Progress = Callable[[float], None]
 class Plan:
     """What a run reads and writes.
 
+    :ivar near: near misses are part of the clusters
     :ivar workers: processes that make fingerprints; 0: this one
     """
 
@@ -65,6 +69,8 @@ class Plan:
     dropped: Path | None
     rejected: Path
     journal: Path | None = None
+    clusters: Path | None = None
+    near: bool = False
     file_format: str | None = None
     workers: int = 1
 
@@ -98,14 +104,15 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     started = time.perf_counter()
     outputs = Outputs(plan, options)
     try:
-        async with Deduplicator(options) as dedup:
+        index = open_index(options)
+        async with Deduplicator(options, index=index) as dedup:
             with _executor(plan.workers) as executor:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
                     for row, one in zip(rows, signed, strict=True):
                         await outputs.take(path, row, one, dedup)
                     progress(done)
-        outputs.finish()
+            await outputs.finish(index)
     except BrokenProcessPool as error:
         raise BatchError(
             "a worker process was ended, as by too little memory: use fewer --workers"
@@ -120,6 +127,10 @@ class Outputs:
 
     def __init__(self, plan: Plan, options: Options) -> None:
         self._options = options
+        # First, because it may refuse its file when no other is open.
+        self._clusters = (
+            None if plan.clusters is None else ClusterOutput(plan.clusters, options, near=plan.near)
+        )
         self._kept = Output(plan.kept)
         self._dropped = None if plan.dropped is None else Output(plan.dropped)
         self._rejected = Output(plan.rejected)
@@ -138,6 +149,8 @@ class Outputs:
         verdict = attrs.evolve(verdict, document=document)
         self._reasons[verdict.reason] += 1
         now = time.time()
+        if self._clusters is not None:
+            self._clusters.decided(signed, verdict, now)
         if not is_dropped(verdict.outcome, self._options):
             self._kept.write(kept_line(row, signed, self._options))
             if self._journal is not None:
@@ -149,8 +162,13 @@ class Outputs:
         if self._journal is not None:
             self._journal.dropped(row, signed, verdict, now)
 
-    def finish(self) -> None:
-        """Give all files their names."""
+    async def finish(self, index: Index) -> None:
+        """Give all files their names.
+
+        :param index: that of the run
+        """
+        if self._clusters is not None:
+            await self._clusters.finish(index)
         if self._journal is not None:
             self._journal.finish()
         self._rejected.finish(keep_empty=False)

@@ -1,4 +1,4 @@
-"""Export to and import from one portable file, between all back ends.
+"""The pages of an index in another one: through a portable file, or directly.
 
 See :mod:`.format` for what is in the file.
 """
@@ -6,7 +6,8 @@ See :mod:`.format` for what is in the file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.record_layout import RecordLayout, layout_of, record_parameter
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.records import PageRecords, State, chosen
-from dedup_middleware.tools.portable.file_reader import Portable, read_portable
+from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, PortableWriter
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
@@ -46,7 +47,7 @@ class Exported:
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """What was imported: pages entered, and pages of the file that were there already."""
+    """What was imported: pages entered, and pages that were there already."""
 
     pages: int
     known: int
@@ -70,38 +71,63 @@ async def export_index(
         opened with another window than it was made with
     """
     parameters = await index.attach()
+    left_out = 0
+
+    def skipped(pages: int) -> None:
+        nonlocal left_out
+        left_out += pages
+
+    with PortableWriter(path, parameters) as writer:
+        async for pages in _stored(index, parameters, writer.folder, progress, skipped):
+            await asyncio.to_thread(writer.write, pages)
+        written = await asyncio.to_thread(writer.finish)
+    return Exported(
+        pages=written.pages, left_out=left_out, bytes=written.bytes, checksum=written.checksum
+    )
+
+
+async def _stored(
+    index: Index,
+    parameters: Parameters,
+    folder: Path,
+    progress: Progress | None,
+    skipped: Callable[[int], None],
+) -> AsyncIterator[Pages]:
+    """All committed pages of an index, in parts.
+
+    :param parameters: those it was made with
+    :param folder: for about 13 bytes of each record
+    :param skipped: called with the number of pages of which no bucket holds a record
+    :raises DedupError: the index is damaged, or opened with another window than it was made with
+    """
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
         raise DedupError(
             f"the index was made with DEDUP_WINDOW = {made} and opened with {opened}, so its "
             f"buckets would not be found: set DEDUP_WINDOW = {made}"
         )
-    with PortableWriter(path, parameters) as writer:
-        wanted = await _committed(index)
-        total = int(np.count_nonzero(wanted))
-        spool = BucketKeySpool(writer.folder, wanted)
-        async for bucket, raw in index.buckets():
-            spool.add(bucket, raw)
-        spool.flush()
-        done = left_out = 0
-        async for page_records in index.pages():
-            for part in _parts(page_records, wanted):
-                pages = await _complete(index, part, spool)
-                left_out += len(part) - len(pages)
-                await asyncio.to_thread(writer.write, pages)
-                done += len(part)
-                if progress is not None:
-                    progress(done, total)
-        # With a window the buckets may all have expired before the rows of their pages.
-        if done and left_out == done and not index.window:
-            raise DedupError(
-                f"no bucket holds a record of any of {done:,} pages: the index is damaged; "
-                "`scrapy dedup verify` says more"
-            )
-        written = await asyncio.to_thread(writer.finish)
-    return Exported(
-        pages=written.pages, left_out=left_out, bytes=written.bytes, checksum=written.checksum
-    )
+    wanted = await _committed(index)
+    total = int(np.count_nonzero(wanted))
+    spool = BucketKeySpool(folder, wanted)
+    async for bucket, raw in index.buckets():
+        spool.add(bucket, raw)
+    spool.flush()
+    done = left_out = 0
+    async for page_records in index.pages():
+        for part in _parts(page_records, wanted):
+            pages = await _complete(index, part, spool)
+            left_out += len(part) - len(pages)
+            skipped(len(part) - len(pages))
+            yield pages
+            done += len(part)
+            if progress is not None:
+                progress(done, total)
+    # With a window the buckets may all have expired before the rows of their pages.
+    if done and left_out == done and not index.window:
+        raise DedupError(
+            f"no bucket holds a record of any of {done:,} pages: the index is damaged; "
+            "`scrapy dedup verify` says more"
+        )
 
 
 async def _committed(index: Index) -> NDArray[np.bool_]:
@@ -179,58 +205,111 @@ async def import_index(
     """
     file = await asyncio.to_thread(read_portable, path)
     record = layout_of(record_parameter(file.parameters), str(path))
-    names = await asyncio.to_thread(_names_in, file, record)
-    await _open(index, file)
-    fresh = np.zeros(len(names), np.bool_)
-    fresh[np.unique(names, return_index=True)[1]] = True
-    fresh &= ~np.isin(names, await _known(index, record))
-    done = entered = 0
+    await asyncio.to_thread(file.verify)
+    await _open(index, _Origin("file", str(path), file.parameters))
+    done = 0
+
+    async def parts() -> AsyncIterator[Pages]:
+        nonlocal done
+        pages = file.pages()
+        while (part := await asyncio.to_thread(next, pages, None)) is not None:
+            yield part
+            done += len(part)
+            if progress is not None:
+                progress(done, file.rows)
+
+    return await _enter(index, parts(), record)
+
+
+async def copy_index(
+    source: Index, target: Index, name: str, progress: Progress | None = None
+) -> Imported:
+    """Enter all committed pages of an index into another one, whose window may be another.
+
+    As :func:`import_index`, without a file: nothing of the source is changed, crawls may go on with
+    it, and pages that they store meanwhile are entered by repeating the copy. A temporary folder
+    needs about 13 bytes for each record of the source.
+
+    :param source: open, or attached
+    :param target: need not be open; it is afterwards
+    :param name: of the source, without its password
+    :param progress: called now and then with the number of pages read and of all
+    :raises IndexRefusedError: the target was made with other parameters; names each difference
+    :raises IndexUnavailableError: an index can't be reached
+    :raises DedupError: the source is damaged, or opened with another window than it was made with
+    """
+    parameters = await source.attach()
+    record = layout_of(record_parameter(parameters), name)
+    await _open(target, _Origin("index copied", name, parameters))
+    with tempfile.TemporaryDirectory() as folder:
+        pages = _stored(source, parameters, Path(folder), progress, lambda _: None)
+        return await _enter(target, pages, record)
+
+
+async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout) -> Imported:
+    """Enter pages, block by block, without those that are there already."""
+    known = await _known(index, record)
+    entered = passed = 0
     waiting: list[Pages] = []
-    pages = file.pages()
-    while (part := await asyncio.to_thread(next, pages, None)) is not None:
-        waiting.append(part.chosen(fresh[done : done + len(part)]))
-        done += len(part)
+
+    async def flush() -> None:
+        nonlocal known, entered, passed, waiting
+        block, waiting = joined(waiting), []  # not both in memory while it is loaded
+        names = _names(record.pack(block.content))
+        fresh = np.zeros(len(names), np.bool_)
+        fresh[np.unique(names, return_index=True)[1]] = True
+        fresh &= ~np.isin(names, known)
+        known = np.concatenate((known, names[fresh]))
+        passed += int(np.count_nonzero(~fresh))
+        if not fresh.all():
+            block = block.chosen(fresh)
+        entered += await index.load(block)
+
+    async for part in parts:
+        waiting.append(part)
         long = sum(sum(map(len, each.payloads)) for each in waiting) >= _LONG
-        if long or sum(map(len, waiting)) >= BLOCK or done == file.rows:
-            block, waiting = joined(waiting), []  # not both in memory while it is loaded
-            entered += await index.load(block)
-            del block
-        if progress is not None:
-            progress(done, file.rows)
-    return Imported(pages=entered, known=done - entered)
+        if long or sum(map(len, waiting)) >= BLOCK:
+            await flush()
+    if waiting:
+        await flush()
+    return Imported(pages=entered, known=passed)
 
 
-def _names_in(file: Portable, record: RecordLayout) -> NDArray[np.uint64]:
-    """Names of all pages of a file; reads the whole of it, and so finds out whether it is whole."""
-    parts = [_names(record.pack(part.content)) for part in file.pages()]
-    return np.concatenate([np.empty(0, np.uint64), *parts])
+@attrs.frozen
+class _Origin:
+    """Where pages come from: ``kind`` and ``name`` for messages, and the parameters."""
+
+    kind: str
+    name: str
+    parameters: Mapping[str, str]
 
 
-async def _open(index: Index, file: Portable) -> None:
-    """Open the index with the parameters of the file, or refuse."""
+async def _open(index: Index, origin: _Origin) -> None:
+    """Open an index with the parameters of the pages to come, or refuse."""
     # How long pages are remembered does not decide whether they can be compared.
-    wanted = {k: v for k, v in record_parameter(file.parameters).items() if k != _WINDOW}
+    wanted = {k: v for k, v in record_parameter(origin.parameters).items() if k != _WINDOW}
     try:
         stored = await index.attach()
     except IndexRefusedError:
         stored = {}
     if stored:
-        _compare(stored, wanted, file)
+        _compare(stored, wanted, origin)
     # Compared again: somebody else may have made it meanwhile.
-    _compare(await index.open(wanted), wanted, file)
+    _compare(await index.open(wanted), wanted, origin)
 
 
-def _compare(stored: Parameters, wanted: Parameters, file: Portable) -> None:
+def _compare(stored: Parameters, wanted: Parameters, origin: _Origin) -> None:
     own = {name: value for name, value in stored.items() if name != _WINDOW}
     if own.get(HASH_KEY) != wanted.get(HASH_KEY):
         own[HASH_KEY], wanted = "its own", {**wanted, HASH_KEY: "another one"}
     lines = [
-        line.replace("the settings ask for", "the file has") for line in differences(own, wanted)
+        line.replace("the settings ask for", f"the {origin.kind} has")
+        for line in differences(own, wanted)
     ]
     if lines:
         raise IndexRefusedError(
-            f"the pages of {file.path} can't be compared with those of this index, which was made "
-            "with other parameters:\n  "
+            f"the pages of {origin.name} can't be compared with those of this index, which was "
+            "made with other parameters:\n  "
             + "\n  ".join(lines)
             + "\nImport into a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
