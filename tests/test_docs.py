@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.evaluation.corpus import read_pairs
-from dedup_middleware.index import parameters
 from tests.commands.running import crawl, dedup, item
 from tests.docblocks import (
     ROOT,
@@ -130,11 +128,6 @@ def run_script(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def _known_key(size: int) -> str:
-    """The key of a new index: what is printed must not depend on a random one."""
-    return "1".zfill(2 * size)
-
-
 @pytest.mark.parametrize("block", scripts(), ids=str)
 def test_scripts_run(
     block: Block,
@@ -144,7 +137,6 @@ def test_scripts_run(
 ) -> None:
     """Each runs as it stands, in an empty folder, and prints what is shown below it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(parameters, "secrets", SimpleNamespace(token_hex=_known_key))
     if block.page == "report.md":
         pair = item("a.example", 1), item("b.example", 1, text=article(1)[4:])
         crawl({"DEDUP_INDEX_URL": "sqlite:index.db"}, *pair)
