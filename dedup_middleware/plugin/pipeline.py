@@ -318,6 +318,8 @@ class DedupPipeline:
         if verdict is None:
             return None
         await self._record(verdict, document, page)
+        if verdict.outcome == EMPTY and fields.is_bare:
+            return None
         return await self._supersede(verdict)
 
     async def _decide(
