@@ -227,6 +227,21 @@ async def test_copy_takes_the_place_of_a_page_that_failed() -> None:
         assert (await copy).outcome == NEW
 
 
+async def test_what_is_forgotten_during_a_wait_is_judged_as_gone() -> None:
+    """A stored page that storage has replaced, while another one waited for a like one, is no
+    longer stored when that one is judged."""
+    index = MemoryIndex()
+    async with Deduplicator(OPTIONS, index=index) as dedup:
+        await stored(dedup, page("a/1", article(2)))
+        first = await dedup.decide(page("b/1", article(1)))
+        waits = asyncio.create_task(dedup.decide(page("a/1", article(1))))
+        await asyncio.sleep(0.05)
+        assert await index.forget([1]) == 1
+        await dedup.release(first)
+        verdict = await waits
+        assert (verdict.outcome, verdict.reason, verdict.earlier) == (NEW, "nothing-alike", ())
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_of_racing_copies_exactly_one_is_stored(seed: int) -> None:
     """60 concurrent decisions on 6 articles, some failing in storage: each is stored once."""

@@ -237,6 +237,27 @@ async def test_policy_for_empty_pages(policy: str, passes: bool) -> None:
     await crawl.pipeline.close_spider()
 
 
+@pytest.mark.parametrize("content", [{"text": b"bytes"}, {"text": ["a", 5]}, {"html": ["<p>a"]}])
+async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[str, Any]) -> None:
+    """A field of another type may hold a text, so DEDUP_ON_EMPTY=drop does not apply."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    kept = {"url": "https://a/1", **content}
+    assert await crawl.item(kept) is kept
+    await crawl.pipeline.close_spider()
+
+
+async def test_an_item_without_content_takes_no_row(crawl: Crawl) -> None:
+    """An image of a page that is stored after it, under its key, is no later text of the page."""
+    page = item("a/1", 1)
+    image = {"url": "https://a/1", "image": "1.png"}
+    for one in (page, image):
+        assert await crawl.pipeline.process_item(one) is one
+    for one in (page, image):
+        await crawl.signal(signals.item_scraped, one)
+    assert isinstance(await crawl.item(item("b/1", 1)), NearDuplicate)
+
+
 async def test_text_from_html_is_put_into_the_item(crawl: Crawl) -> None:
     """What was extracted need not be extracted again by the user."""
     html = f"<html><body><article><h1>题</h1><p>{article(3, 20)}</p></article></body></html>"

@@ -53,6 +53,7 @@ logger = logging.getLogger(__name__)
 PENDING_TIMEOUT = "pending-timeout"
 INDEX_UNAVAILABLE = "index-unavailable"
 _MASK64 = (1 << 64) - 1
+_POLL = 0.1  # seconds
 
 Count = Callable[[str, float], None]
 
@@ -375,7 +376,7 @@ class Deduplicator:
         if page is None or not (verdict.is_duplicate or verdict.is_revisit):
             return verdict
         try:
-            earlier = await self._versions.forget_others(page)
+            earlier = (await self._versions.forget_others(page)).forgotten
             if not earlier:
                 return verdict
             claim = None
@@ -399,13 +400,17 @@ class Deduplicator:
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.
 
-        For an ``unchecked`` page it is remembered, to be put into the index later.
+        For an ``unchecked`` page it is remembered, to be put into the index later. Where storage
+        replaces rows (``DEDUP_VERSIONS``), other texts under the key of any other page without a
+        claim are forgotten once more: one that was claimed while this page was on its way may have
+        been written before it.
 
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """
         if verdict.claim is None:
             source = _source(verdict)
-            if verdict.outcome == UNCHECKED and source is not None:
+            is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
+            if not is_known and source is not None:
                 self._catch_up.remember(Unsettled(source))
             return True
         is_only, left = await self._commit(verdict)
@@ -502,10 +507,19 @@ class Deduplicator:
         return True, None
 
     async def _replaced(self, verdict: Verdict) -> bool:
-        """Forget what a page that is stored already may have replaced; False: not possible now."""
+        """Forget what a page that is stored already may have replaced; False: not possible now.
+
+        A page with its key that is on its way may have been written before it, so its end is
+        awaited, for ``pending_wait`` at the most.
+        """
+        page, ends = verdict.fingerprint, time.monotonic() + self.options.pending_wait
         try:
-            if verdict.fingerprint is not None:
-                await self._versions.forget_others(verdict.fingerprint)
+            while page is not None:
+                pending = (await self._versions.forget_others(page)).pending
+                left = min(ends, self._claims.waits_end) - time.monotonic()
+                if not pending or left <= 0:
+                    break
+                await self._claims.wait(pending, min(left, _POLL))
         except IndexUnavailableError as error:
             self._failed(error, "The index could not record that %s is replaced", verdict.key)
             return False

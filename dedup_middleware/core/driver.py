@@ -359,8 +359,8 @@ class _Decision:
         driver.count("pending/wait", 1)
         await driver.claims.wait(ruling.pending, min(self._poll, left))
         self._poll = min(self._poll * 2, _LONGEST_POLL)
-        pending = np.array(sorted(ruling.pending), np.uint64)
-        self._found.update(await driver.index.fetch(pending))
+        # All of them: a stored page may have been forgotten meanwhile, since storage replaced it.
+        self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 
     async def _with_names(self, ruling: Ruling) -> Ruling:

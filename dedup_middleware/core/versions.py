@@ -16,12 +16,22 @@ import numpy as np
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import State
 
 REPLACE = "replace"
 KEEP = "keep"
+
+
+@attrs.frozen
+class OtherTexts:
+    """Page ids of other texts under the key of a page: forgotten ones, and those on their way."""
+
+    forgotten: tuple[int, ...] = ()
+    pending: frozenset[int] = frozenset()
 
 
 @attrs.frozen
@@ -48,25 +58,23 @@ class Versions:
             forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
 
-    async def forget_others(self, page: Fingerprint) -> tuple[int, ...]:
+    async def forget_others(self, page: Fingerprint) -> OtherTexts:
         """Forget committed pages with the page's key and another text.
 
         For a page that is stored, or will be, without a claim.
 
-        :returns: their page ids
         :raises IndexUnavailableError: perhaps not done
         """
         if not self.replaced or is_content_key(page.key):
-            return ()
-        page_ids = await self.index.lookup(page.key_hash)
-        if not page_ids:
-            return ()
-        content = (await self.index.fetch(np.array(page_ids, np.uint64))).content
+            return OtherTexts()
+        found = await of_key(self.index, page.key_hash)
+        content = found.content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
-        same = (content["exact"] == np.uint64(page.exact)) & (content["size"] == page.size)
-        others = tuple(n for n, kept in zip(page_ids, same.tolist(), strict=True) if not kept)
-        await self._forget(others)
-        return others
+        other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size)
+        forgotten = found.page_ids[other & (found.states == State.COMMITTED)]
+        pending = found.page_ids[other & (found.states == State.PENDING)]
+        await self._forget(forgotten.tolist())
+        return OtherTexts(tuple(forgotten.tolist()), frozenset(pending.tolist()))
 
     async def _forget(self, page_ids: Sequence[int]) -> None:
         if self.replaced and page_ids:

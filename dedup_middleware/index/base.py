@@ -196,11 +196,11 @@ class Index(ReadableIndex):
             theirs
         :returns: False: it has expired or is not committed, or a page with its key is pending
         """
-        found = await self.fetch(np.array([page_id], np.uint64))
+        own_id = np.array([page_id], np.uint64)
+        found, (payload,) = await self.fetch_with_payloads(own_id)
         if found.states[0] != State.COMMITTED:
             return False
         (address,) = await self.addresses([page_id])
-        (payload,) = await self.payloads([page_id])
         own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
@@ -212,7 +212,13 @@ class Index(ReadableIndex):
             # A page that has come since blocks the claim, since its id is greater.
             made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
             if isinstance(made, Claimed):
-                return await self.commit(made.claim)
+                if not await self.commit(made.claim):
+                    return False
+                # It may have been forgotten meanwhile: then no storage holds it any more.
+                if (await self.fetch(own_id)).states[0] == State.COMMITTED:
+                    return True
+                await self.forget([made.claim.page_id])
+                return False
         return False  # other pages keep coming: it expires, and its next copy is stored
 
     @abstractmethod
@@ -273,7 +279,8 @@ class Index(ReadableIndex):
 
         :param key_hash: keyed 64-bit hash of the document key
         """
-        return await maintenance.lookup(self, key_hash)
+        found = await maintenance.of_key(self, key_hash)
+        return tuple(found.page_ids[found.states == State.COMMITTED].tolist())
 
     async def sample(self, count: int, seed: int = 0) -> PageRecords:
         """Committed pages drawn at random, all with the same chance, none twice.

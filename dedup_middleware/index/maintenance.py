@@ -99,15 +99,17 @@ _DRAWN = 1_000  # page ids read at once
 _RARE = 0.05  # share of page ids that belong to committed pages, below which all are read
 
 
-async def lookup(index: ReadableIndex, key_hash: int) -> tuple[int, ...]:
-    """Numbers of the committed pages with a key; see :meth:`.Index.lookup`."""
+async def of_key(index: ReadableIndex, key_hash: int) -> PageRecords:
+    """The page records with a key, whatever their state.
+
+    :param key_hash: keyed 64-bit hash of the document key
+    """
     from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
     bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
     near = neighbours([bucket_key], await index.read_buckets([bucket_key]), 0)
     found = await index.fetch(near.page_ids)
-    same = (found.states == State.COMMITTED) & (found.content["key"] == np.uint64(key_hash))
-    return tuple(found.page_ids[same].tolist())
+    return chosen(found, found.content["key"] == np.uint64(key_hash))
 
 
 async def newest_if_enterable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import attrs
@@ -32,7 +33,9 @@ class PageFields:
     """The page in an item, as its fields hold it at one moment; equal if nothing has changed.
 
     ``key`` is empty if the item names no page. ``text`` is not None if the field holds a string
-    or a list of strings, as item loaders leave it, which are joined.
+    or a list of strings, as item loaders leave it, which are joined. ``is_unread``: the text or the
+    HTML is of another type, so whether the page is empty is not known. ``is_bare``: there is
+    neither, not even an empty one, as in an item that holds an image of the page.
     """
 
     key: str
@@ -40,6 +43,8 @@ class PageFields:
     text: str | None = attrs.field(repr=False)
     html: str | bytes | None = attrs.field(repr=False)
     charset: str | None
+    is_unread: bool = False
+    is_bare: bool = False
     #: no content: an item of which only this has changed is still the one that was decided
     description: str = attrs.field(default="", repr=False, eq=False)
 
@@ -60,6 +65,8 @@ def read_fields(adapter: ItemAdapter, names: FieldNames) -> PageFields:
         text if isinstance(text, str) else None,
         html if isinstance(html, (str, bytes)) and html else None,
         charset if isinstance(charset, str) else None,
+        not isinstance(text, (str, NoneType)) or not isinstance(html, (str, bytes, NoneType)),
+        text is None and html is None,
         description if isinstance(description, str) else "",
     )
 

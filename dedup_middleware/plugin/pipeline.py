@@ -318,6 +318,8 @@ class DedupPipeline:
         if verdict is None:
             return None
         await self._record(verdict, document, page)
+        if verdict.outcome == EMPTY and fields.is_bare:
+            return None
         return await self._supersede(verdict)
 
     async def _decide(
@@ -382,11 +384,14 @@ class DedupPipeline:
         ):
             self._count("dropped", 1)
             raise NearDuplicate(verdict, log_level=self.options.drop_log_level)
-        elif verdict.outcome == EMPTY and self.options.on_empty == "drop":
+        elif verdict.outcome == EMPTY and self._drops_empty(page):
             self._count("dropped", 1)
             raise Dropped(verdict, log_level=self.options.drop_log_level)
         elif verdict.outcome == UNCHECKED:
             self._unchecked(verdict)
+
+    def _drops_empty(self, page: PageItem) -> bool:
+        return self.options.on_empty == "drop" and not page.read().is_unread
 
     def _unchecked(self, verdict: Verdict) -> None:
         if self.options.on_error == "drop":

@@ -18,6 +18,7 @@ from dedup_middleware.index import pages as pages_module
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import BUCKET_LIMIT, hash_bucket_key, record
 from dedup_middleware.model.claims import Candidates, Known
@@ -36,8 +37,9 @@ from tests.index.harness import (
     SQLiteHarness,
 )
 from tests.index.load_workers import load_articles, loaded_article, options_of
+from tests.index.redis_use import claimed, opened, states
 from tests.index.workers import decide, store_articles
-from tests.servers import RedisServer
+from tests.servers import RedisServer, running_redis
 
 
 async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
@@ -347,3 +349,25 @@ async def test_articles_of_the_workers(tmp_path: Path) -> None:
     assert await decide(index, 5, LEASE) is None
     assert await decide(index, 6, LEASE) is not None
     await index.close()
+
+
+async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path) -> None:
+    """The server comes back in an older state and gives ids of the load to other pages: these are
+    on their way to storage, and the load must not commit them."""
+    with running_redis(tmp_path, "--save", "") as server:
+        index, crawl = await opened(server.url, retries=5), await opened(server.url, retries=5)
+        pages = some_pages(4)
+        load = RedisSteps(index, server.url, 0, index._moment, index._turn)
+        await load.enter(pages.part(0, 2))
+        with server.client() as admin:
+            admin.save()
+        lost = await load.enter(pages.part(2, 4))
+        server.kill()
+        server.start()
+        claim = await claimed(crawl)
+        assert claim.page_id in lost.tolist()
+        with pytest.raises(IndexUnavailableError, match="loaded again"):
+            await load.commit(lost, pages.times[2:])
+        assert await states(crawl, claim.page_id) == [State.PENDING]
+        for one in (index, crawl):
+            await one.close()

@@ -7,6 +7,7 @@ fails, or another spider comes along with copies.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -445,3 +446,64 @@ async def test_renewing_does_not_bring_back_a_replaced_text(at: int, fate: str) 
         if changes[0].claim is not None and fate == "begun":
             await dedup.commit(changes[0])
         assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"
+
+
+@pytest.mark.parametrize("text", [OTHER, ""], ids=["marked duplicate", "empty"])
+@pytest.mark.parametrize("claimed", ["before", "while it was on its way"])
+@pytest.mark.parametrize("committed", ["before", "after"])
+async def test_what_was_written_last_is_what_the_row_holds(
+    text: str, claimed: str, committed: str, world: World
+) -> None:
+    """Two crawls fetch a page at the same time. One gets a new text and has the claim; what the
+    other one gets is kept without a claim, and is written last: the new text is in no row then."""
+    options = attrs.evolve(OPTIONS, pending_wait=30.0)
+    async with world.process(options=options) as one, world.process(options=options) as two:
+        await one.crawl("https://two.example/1", OTHER)
+        if claimed == "before":
+            fresh = await one.dedup.decide(Document(KEY, text=NEW))
+        kept = await two.dedup.supersede(await two.dedup.decide(Document(KEY, text=text)))
+        assert kept.claim is None
+        if claimed != "before":
+            fresh = await one.dedup.decide(Document(KEY, text=NEW))
+        world.rows.put(KEY, NEW)
+        if committed == "before":
+            await one.dedup.commit(fresh)
+        world.rows.put(KEY, text)
+        ended = asyncio.ensure_future(two.dedup.commit(kept))
+        await asyncio.sleep(0.05)
+        if committed == "after":
+            await one.dedup.commit(fresh)
+        await asyncio.wait_for(ended, 20)
+    await world.check()
+    await world.visit(NEW, OTHER)
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+async def test_renewing_does_not_bring_back_a_text_replaced_without_a_claim(at: int) -> None:
+    """A duplicate that is kept takes the page's row, at whatever step of its renewal."""
+    clock = Clock()
+    index = Interrupted(window=200.0, clock=clock, wall=clock)
+    async with Deduplicator(attrs.evolve(OPTIONS, window=200.0), index=index) as dedup:
+        await dedup.commit(await dedup.decide(Document(KEY, text=OLD)))
+        await dedup.commit(await dedup.decide(Document("https://two.example/1", text=OTHER)))
+        fingerprinter = await dedup._ready()
+        (old,) = await index.lookup(fingerprinter(Document(KEY, text=OLD)).key_hash)
+        bucket_keys = dedup._method.bucket_key_array(
+            fingerprinter(Document("https://b/1", text=OLD))
+        )
+        clock.now += 100.0
+
+        replaced = False
+
+        async def replace() -> None:
+            nonlocal replaced
+            replaced, index.steps = True, Steps()
+            kept = await dedup.decide(Document(KEY, text=OTHER))
+            assert kept.is_duplicate
+            await dedup.commit(await dedup.supersede(kept))
+
+        index.steps = Steps(at, replace)
+        await index.refresh(old, bucket_keys)
+        index.steps = Steps()
+        if replaced:  # a renewal has fewer steps
+            assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"

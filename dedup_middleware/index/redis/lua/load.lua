@@ -43,6 +43,11 @@ if not begins and (not lease or struct.unpack('<I6', lease, 6) <= time
   or generation > GENERATION + 1) then
   return nil
 end
+-- A server that comes back in an older state has forgotten calls, and gives the ids of their pages to
+-- others, whose claims must not be committed here.
+if not begins and struct.unpack('<I4', lease, 12) ~= struct.unpack('<I4', CALL) - 1 then
+  return nil
+end
 
 local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 
