@@ -117,6 +117,7 @@ async def run(
         order_by=arguments.order_by,
         date_field=arguments.date_field,
         against=arguments.against,
+        near=arguments.near,
         partitions=arguments.partitions,
     )
     if arguments.load:

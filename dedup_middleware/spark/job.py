@@ -41,7 +41,9 @@ class Result:
     * ``duplicates``: ``order`` and ``key`` of a dropped page, ``match`` and ``match_key`` of the
       kept one; ``outcome`` (``duplicate``, ``revisit``, ``empty``), ``reason``, ``similarity``,
       ``jaccard``, ``distance`` and ``tables``, as in a verdict of the crawl
-    * ``clusters``: ``cluster`` (the kept page's order), ``order``, ``key``, ``kept``
+    * ``clusters``: ``cluster``, ``stored`` and ``stored_host`` (order, key and host of the kept
+      page); ``order``, ``key`` and ``host`` of a page of the ``kind`` ``kept`` (that page),
+      ``duplicate``, ``revisit`` or, on request, ``near``; ``reason`` and ``similarity``
     * ``rejects``: rows that could not be read: ``position``, ``reason``, ``raw``
 
     ``numbers`` counts the rows of each, and of the input.

@@ -31,6 +31,7 @@ class Job:
     :param order_by: column that orders the input (a number or a time); None: place in the input
     :param date_field: column with a date, read for ``earliest-date``
     :param against: a file that an index was exported to; its pages are kept already
+    :param near: near misses in the clusters, which takes a second pass over the candidates
     :param hot: records that one task compares with each other, at the most; a bucket that holds
         more is split
     :param most: candidates of a page in one bucket, at the most; the earliest ones
@@ -46,6 +47,7 @@ class Job:
     order_by: str | None = None
     date_field: str = "date"
     against: str | None = None
+    near: bool = False
     hot: int = 20_000
     most: int = 2048
     settle: int = 2_000_000

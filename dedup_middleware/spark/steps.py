@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, reduce
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -17,6 +17,7 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
@@ -33,6 +34,7 @@ from dedup_middleware.spark.verdicts import (
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # in one partition of those that are judged
+_HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?([^/?#:\]]+)"
 _NUMBERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
            "payload", "judged")  # fmt: skip
@@ -163,31 +165,40 @@ class Steps:
 
         return self.stages.table("work/pairs", made, _NUMBERS)
 
+    def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
+        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates.
+
+        :param pairs: (page, candidate)
+        :param more: further columns of the page's own row
+        """
+        of_page = ("content", "payload")
+        theirs = self.single.select(
+            F.col("order").alias("candidate"), F.col("slots").alias("places"), *of_page
+        )
+        rows = pairs.join(theirs, "candidate").select(
+            "page", F.lit(CANDIDATE).alias("kind"), "candidate", "places", *of_page
+        )
+        own = self.single.where(F.col("order") >= 0).select(
+            F.col("order").alias("page"),
+            F.lit(OWN).alias("kind"),
+            F.lit(None).cast("bigint").alias("candidate"),
+            searched().alias("places"),
+            "content",
+            F.col("judged").alias("payload"),
+            *more,
+        )
+        # Most pages have no candidates.
+        own = own.join(pairs.select("page").distinct(), "page", "left_semi")
+        return self._by_page(own.unionByName(rows, allowMissingColumns=True))
+
     @cached_property
     def edges(self) -> DataFrame:
         """Candidates that matter, by :func:`.judge_pairs`."""
 
         def made() -> DataFrame:
-            found = self._pairs
-            of_page = ("content", "payload")
-            theirs = self.single.select(
-                F.col("order").alias("candidate"), F.col("slots").alias("places"), *of_page
+            return self._to_judge(self._pairs).mapInArrow(
+                judge_pairs(self.options), from_arrow_schema(EDGES)
             )
-            rows = found.join(theirs, "candidate").select(
-                "page", F.lit(CANDIDATE).alias("kind"), "candidate", "places", *of_page
-            )
-            own = self.single.where(F.col("order") >= 0).select(
-                F.col("order").alias("page"),
-                F.lit(OWN).alias("kind"),
-                F.lit(None).cast("bigint").alias("candidate"),
-                searched().alias("places"),
-                "content",
-                F.col("judged").alias("payload"),
-            )
-            # Most pages have no candidates.
-            own = own.join(found.select("page").distinct(), "page", "left_semi")
-            together = self._by_page(rows.unionByName(own))
-            return together.mapInArrow(judge_pairs(self.options), from_arrow_schema(EDGES))
 
         return self.stages.table("work/edges", made, _NUMBERS)
 
@@ -279,16 +290,21 @@ class Steps:
         )
         return reduce(DataFrame.unionByName, (own, theirs, copies))
 
+    @cached_property
+    def _keys(self) -> DataFrame:
+        """Keys (order, key) of all pages, those of an index among them."""
+        keys = self.ordered.select("order", "key")
+        return keys if self._old is None else keys.union(self._old.select("order", "key"))
+
     def duplicates(self) -> DataFrame:
         """Dropped pages with their matches; the columns are those of :class:`.Result`."""
 
         def made() -> DataFrame:
-            keys = names = self.ordered.select("order", "key")
-            if self._old is not None:
-                names = names.union(self._old.select("order", "key"))
-            names = names.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
+            names = self._keys.select(
+                F.col("order").alias("match"), F.col("key").alias("match_key")
+            )
             found = (
-                self.matches.join(keys, "order")
+                self.matches.join(self.ordered.select("order", "key"), "order")
                 .join(names, "match", "left")
                 .select(
                     "order", "key", "match", "match_key",
@@ -331,21 +347,75 @@ class Steps:
         return self.stages.table("kept", made)
 
     def clusters(self) -> DataFrame:
-        """Kept pages and all that were dropped for them."""
+        """Kept pages, each with all that were dropped for it, and near misses if wanted."""
 
         def made() -> DataFrame:
             dropped = self.stages.table("duplicates", self.duplicates).where("match is not null")
-            kept = dropped.select(
+            found = dropped.select(
                 F.col("match").alias("cluster"),
-                F.col("match").alias("order"),
-                F.col("match_key").alias("key"),
-                F.lit(True).alias("kept"),
-            ).distinct()
-            return kept.union(
-                dropped.select(F.col("match").alias("cluster"), "order", "key", F.lit(False))
+                "order",
+                F.col("match_key").alias("stored"),
+                F.col("outcome").alias("kind"),
+                "key",
+                "reason",
+                "similarity",
             )
+            if self.job.near:
+                found = found.unionByName(self._near())
+            own = found.select("cluster", "stored").distinct()
+            own = own.select(
+                "*",
+                F.col("cluster").alias("order"),
+                F.lit("kept").alias("kind"),
+                F.col("stored").alias("key"),
+            )
+            return own.unionByName(found, allowMissingColumns=True).select(
+                "cluster", "order", "stored", _host("stored").alias("stored_host"), "kind", "key",
+                _host("key").alias("host"), "reason", "similarity",
+            )  # fmt: skip
 
         return self.stages.table("clusters", made)
+
+    def _near(self) -> DataFrame:
+        """Near misses, by :func:`.near_pages`, with the columns of clusters."""
+        state = self.settled.select(
+            F.col("page").alias("order"), "kept_at", F.lit(True).alias("contested")
+        )
+        # A page may have been dropped, and an exact copy of it kept later.
+        kept = (
+            self.single.select("order")
+            .join(state, "order", "left")
+            .select(
+                "order",
+                F.when(F.col("contested"), F.col("kept_at")).otherwise(F.col("order")).alias("at"),
+            )
+            .where("at is not null")
+        )
+        pages = kept.select(F.col("order").alias("page"), F.col("at").alias("page_at"))
+        candidates = kept.select(F.col("order").alias("candidate"), F.col("at").alias("other_at"))
+        pairs = (
+            self._pairs.select("page", "candidate")
+            .join(pages, "page")
+            .join(candidates, "candidate")
+            .where("other_at < page_at")
+            .select("page", "candidate")
+        )
+        rows = self._to_judge(pairs, "named")
+        found = rows.mapInArrow(near_pages(self.options), from_arrow_schema(NEAR_MISSES))
+        names = self._keys.select(F.col("order").alias("cluster"), F.col("key").alias("stored"))
+        return (
+            found.join(pages, "page")
+            .join(candidates, "candidate")
+            .select(
+                F.col("other_at").alias("cluster"),
+                F.col("page_at").alias("order"),
+                F.lit("near").alias("kind"),
+                "reason",
+                "similarity",
+            )
+            .join(names, "cluster", "left")
+            .join(self.ordered.select("order", "key"), "order")
+        )
 
     def rejects(self) -> DataFrame:
         """Rows that could not be read, and why."""
@@ -360,3 +430,8 @@ class Steps:
             )
 
         return self.stages.table("rejects", made)
+
+
+def _host(column: str) -> Column:
+    """The host of an address, empty if it is none; as :func:`~..journal.entries.host_of`."""
+    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), _HOST, 1))

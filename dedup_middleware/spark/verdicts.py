@@ -113,8 +113,7 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
         method = choose_method(options)
         for rows in whole_pages(batches):
             content = to_content(rows.column("content"))
-            tables = _tables(rows, content, method.scan_distance)
-            parts = [_edges(method, *page) for page in _with_candidates(rows, content, tables)]
+            parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
             found = [part for part in parts if part is not None]
             if found:
                 columns = list(zip(*found, strict=True))
@@ -179,13 +178,18 @@ def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.i
     return common_tables(owners, starts, places, simhashes, distance)
 
 
-def _with_candidates(
-    rows: Any, content: NDArray[np.void], tables: NDArray[np.int64]
+def with_candidates(
+    rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages, each with its candidates."""
+    """Pages, each with its candidates.
+
+    :param rows: as for :func:`judge_pairs`, whole pages
+    :param content: CONTENT[n] of the rows
+    """
+    tables = _tables(rows, content, method.scan_distance)
     pages = words(rows.column("page"))
     orders = words(rows.column("candidate").fill_null(0))
-    payloads = rows.column("payload").to_pylist()
+    payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
     for start, end in runs_of(pages):
         rest = slice(start + 1, end)
         yield (

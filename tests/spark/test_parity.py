@@ -10,7 +10,10 @@ import attrs
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dedup_middleware import Options
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.journal.entries import host_of, is_near_miss
+from dedup_middleware.journal.writer import make_notes
 from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.columns import to_places
 from tests.golden import FILE, KEY, documents, stored, vectors
@@ -69,6 +72,56 @@ async def test_same_verdicts_as_the_crawl(spark: SparkSession, output: str, name
     # Not by chance: the stream has many of them.
     dropped = sum(one.outcome in {"duplicate", "revisit"} for one in expected)
     assert dropped > 40
+
+
+async def noted(rows: list[Row], options: Options) -> dict[str, tuple[str, str, float]]:
+    """The near misses of the crawl, by their keys: stored page, reason and similarity."""
+    found, names = {}, {}
+    keeping = attrs.evolve(options, versions="keep", journal_keep_texts=False)
+    async with Deduplicator(keeping, index=MemoryIndex()) as dedup:
+        for row in rows:
+            document = Document(row["url"], row["title"], row["text"])
+            verdict = await dedup.decide(document)
+            if verdict.claim is not None:
+                names[verdict.claim.page_id] = verdict.key
+                await dedup.commit(verdict)
+            for note in filter(is_near_miss, make_notes(verdict, document, keeping, 0.0)):
+                assert note.number is not None
+                assert note.similarity is not None
+                found[note.key] = (names[note.number], note.reason, round(note.similarity, 9))
+    return found
+
+
+@pytest.mark.parametrize("name", ["content", "minhash"])
+async def test_clusters_are_those_of_the_crawl(spark: SparkSession, output: str, name: str) -> None:
+    """A kept page with the pages dropped for it: site, reason and similarity; near misses too."""
+    options = attrs.evolve(OPTIONS, **CASES[name])
+    rows = stream(300, seed=5)
+    job = Job(output=output, order_by="place", partitions=2, near=True)
+    result = deduplicate(table(spark, rows), options, job)
+    pages = result.clusters.collect()
+    near = {
+        page["key"]: (page["stored"], page["reason"], round(page["similarity"], 9))
+        for page in pages
+        if page["kind"] == "near"
+    }
+    assert near == await noted(rows, options)
+    assert len(near) > 10
+    dropped = sorted(
+        (row["match"], row["order"], row["match_key"], row["outcome"], row["key"], row["reason"])
+        for row in result.duplicates.where("match is not null").collect()
+    )
+    names = ("cluster", "order", "stored", "kind", "key", "reason")
+    others = [page for page in pages if page["kind"] in {"duplicate", "revisit"}]
+    assert sorted(tuple(page[name] for name in names) for page in others) == dropped
+    kept = [page for page in pages if page["kind"] == "kept"]
+    assert len(kept) == len({page["cluster"] for page in pages})
+    assert all(page["cluster"] == page["order"] and page["stored"] == page["key"] for page in kept)
+    for page in pages:
+        assert (page["stored_host"], page["host"]) == (
+            host_of(page["stored"]),
+            host_of(page["key"]),
+        )
 
 
 @pytest.mark.parametrize("method", ["content", "simhash", "weighted-simhash", "minhash"])

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="FILE", help="an exported index, whose pages are kept already"
     )
+    parser.add_argument("--near", action="store_true", help="near misses in the clusters, too")
     parser.add_argument(
         "--index-file", metavar="FILE", type=Path, help="write the kept pages as an exported index"
     )
