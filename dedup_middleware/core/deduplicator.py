@@ -312,7 +312,8 @@ class Deduplicator:
             self._count("seconds/fingerprint", time.perf_counter() - started)
         try:
             if page.is_empty:
-                await self._make_way(page, dropped=self.options.on_empty == "drop")
+                if self.options.on_empty == "keep" or self.options.action == "mark":
+                    await self._versions.forget_others(page)  # it goes on to storage
                 return Verdict(page.key, EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
@@ -353,15 +354,10 @@ class Deduplicator:
             )
         if ruling.match is None:
             self._count("pending/timeout", 1)
-            await self._make_way(page, dropped=self.options.on_error == "drop")
+            await self._versions.forget_others(page)  # it goes on to storage
             return _unchecked(document or page, PENDING_TIMEOUT)
         await self._keep_alive(ruling.match.number, entry.bucket_keys)
         return self._dropped(document, page, ruling)
-
-    async def _make_way(self, page: Fingerprint, *, dropped: bool) -> None:
-        """Forget what a page replaces that goes to storage without a claim, if it does."""
-        if not dropped or self.options.action == "mark":
-            await self._versions.forget_others(page)
 
     async def supersede(self, verdict: Verdict) -> Verdict:
         """Call this before a page is stored although it is a duplicate or a revisit.
