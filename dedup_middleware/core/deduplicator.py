@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from dedup_middleware.base.errors import (
     DedupError,
@@ -44,6 +45,7 @@ from dedup_middleware.model.documents import (
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -449,6 +451,26 @@ class Deduplicator:
             self._count("superseded", await self._index.forget(page_ids))
         except IndexUnavailableError as error:
             self._failed(error, "The index still holds what %s supersedes", verdict.key)
+
+    async def superseded(self, verdict: Verdict) -> list[str]:
+        """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
+
+        Only of those that the index has forgotten: storage deletes them, and while the index calls
+        one stored, copies of it are dropped.
+        """
+        held = verdict.supersedes
+        if not held or self.options.on_fuller != "replace":
+            return []
+        try:
+            found = await self._index.fetch(np.array([one.number for one in held], np.uint64))
+        except IndexUnavailableError as error:
+            self._failed(error, "It is not known what %s supersedes", verdict.key)
+            return []
+        return [
+            one.key
+            for one, state in zip(held, found.states.tolist(), strict=True)
+            if state != State.COMMITTED and one.key is not None
+        ]
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""

@@ -451,8 +451,9 @@ class DedupPipeline:
 
     async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
         """Tell storage which stored pages an item takes the place of."""
-        keys = [match.key for match in verdict.supersedes if match.key is not None]
-        if keys and verdict.claim is not None and self.options.on_fuller == "replace":
+        assert self._deduplicator is not None
+        keys = await self._deduplicator.superseded(verdict)
+        if keys:
             await self.crawler.signals.send_catch_log_async(
                 dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
             )
