@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from scrapy import signals
 
 from crawler.storage import SqliteStorage
 from dedup_middleware import Document, NearDuplicate, Options
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.plugin.signals import dedup_superseded
@@ -95,6 +97,30 @@ async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
     assert isinstance(error, NearDuplicate)
     assert error.verdict.match is not None
     assert error.verdict.match.key == "https://report/1"
+    await crawl.pipeline.close_spider()
+
+
+async def test_storage_is_not_told_of_what_the_index_still_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index could not forget the page: were its row deleted, the index would call a text stored
+    that is in no row once the fuller page changes."""
+    crawl = await opened(DEDUP_ON_FULLER="replace")
+    told: list[list[str]] = []
+
+    async def receive(keys: list[str]) -> None:
+        told.append(keys)
+
+    async def fail(page_ids: Sequence[int]) -> int:
+        raise IndexUnavailableError("gone for a moment")
+
+    crawl.crawler.signals.connect(receive, dedup_superseded)
+    await crawl.item(page("flash", FLASH))
+    assert crawl.pipeline._deduplicator is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(crawl.pipeline._deduplicator._index, "forget", fail)
+        await crawl.item(page("report", REPORT))
+    assert (told, crawl.stat("superseded"), crawl.stat("committed")) == ([], 0, 2)
     await crawl.pipeline.close_spider()
 
 

@@ -11,11 +11,17 @@ import scrapy
 from itemadapter import ItemAdapter
 from pydantic import BaseModel
 
+from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
-from dedup_middleware.model.documents import Verdict
-from dedup_middleware.plugin.items import fill, is_skipped, mark, read_fields, to_document
+from dedup_middleware.model.documents import Document, Verdict
+from dedup_middleware.plugin.items import document_of, fill, is_skipped, mark, read_fields
 
 OPTIONS = Options().field_names
+
+
+def to_document(adapter: ItemAdapter, names: FieldNames) -> Document | None:
+    """The page in an item."""
+    return document_of(read_fields(adapter, names))
 
 
 class ScrapyItem(scrapy.Item):

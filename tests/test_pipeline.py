@@ -258,6 +258,20 @@ async def test_an_item_without_content_takes_no_row(crawl: Crawl) -> None:
     assert isinstance(await crawl.item(item("b/1", 1)), NearDuplicate)
 
 
+@pytest.mark.parametrize("policy", ["drop", "close"])
+async def test_a_page_that_has_waited_too_long_is_stored(policy: str) -> None:
+    """The like page may still fail, and the index can be used: DEDUP_ON_ERROR does not apply."""
+    crawl = Crawl(make_crawler(DEDUP_ON_ERROR=policy, DEDUP_PENDING_WAIT=0))
+    await crawl.pipeline.open_spider()
+    first = await crawl.item(item("a/1", 1), then="under way")
+    copy = await crawl.item(item("b/1", 1))
+    assert isinstance(copy, dict)
+    assert (crawl.stat("reason/pending-timeout"), crawl.stat("dropped")) == (1, 0)
+    assert crawl.pipeline._closing is None
+    await crawl.signal(signals.item_error, first, failure=None)
+    await crawl.pipeline.close_spider()
+
+
 async def test_text_from_html_is_put_into_the_item(crawl: Crawl) -> None:
     """What was extracted need not be extracted again by the user."""
     html = f"<html><body><article><h1>题</h1><p>{article(3, 20)}</p></article></body></html>"

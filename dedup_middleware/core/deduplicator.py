@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from dedup_middleware.base.errors import (
     DedupError,
@@ -44,6 +45,7 @@ from dedup_middleware.model.documents import (
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -312,7 +314,8 @@ class Deduplicator:
             self._count("seconds/fingerprint", time.perf_counter() - started)
         try:
             if page.is_empty:
-                await self._make_way(page, dropped=self.options.on_empty == "drop")
+                if self.options.on_empty == "keep" or self.options.action == "mark":
+                    await self._versions.forget_others(page)  # it goes on to storage
                 return Verdict(page.key, EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
@@ -353,15 +356,10 @@ class Deduplicator:
             )
         if ruling.match is None:
             self._count("pending/timeout", 1)
-            await self._make_way(page, dropped=self.options.on_error == "drop")
+            await self._versions.forget_others(page)  # it goes on to storage
             return _unchecked(document or page, PENDING_TIMEOUT)
         await self._keep_alive(ruling.match.number, entry.bucket_keys)
         return self._dropped(document, page, ruling)
-
-    async def _make_way(self, page: Fingerprint, *, dropped: bool) -> None:
-        """Forget what a page replaces that goes to storage without a claim, if it does."""
-        if not dropped or self.options.action == "mark":
-            await self._versions.forget_others(page)
 
     async def supersede(self, verdict: Verdict) -> Verdict:
         """Call this before a page is stored although it is a duplicate or a revisit.
@@ -453,6 +451,26 @@ class Deduplicator:
             self._count("superseded", await self._index.forget(page_ids))
         except IndexUnavailableError as error:
             self._failed(error, "The index still holds what %s supersedes", verdict.key)
+
+    async def superseded(self, verdict: Verdict) -> list[str]:
+        """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
+
+        Only of those that the index has forgotten: storage deletes them, and while the index calls
+        one stored, copies of it are dropped.
+        """
+        held = verdict.supersedes
+        if not held or self.options.on_fuller != "replace":
+            return []
+        try:
+            found = await self._index.fetch(np.array([one.number for one in held], np.uint64))
+        except IndexUnavailableError as error:
+            self._failed(error, "It is not known what %s supersedes", verdict.key)
+            return []
+        return [
+            one.key
+            for one, state in zip(held, found.states.tolist(), strict=True)
+            if state != State.COMMITTED and one.key is not None
+        ]
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""

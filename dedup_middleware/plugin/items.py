@@ -71,11 +71,6 @@ def read_fields(adapter: ItemAdapter, names: FieldNames) -> PageFields:
     )
 
 
-def to_document(adapter: ItemAdapter, names: FieldNames) -> Document | None:
-    """The page in an item, or None if it has neither a key nor any content."""
-    return document_of(read_fields(adapter, names))
-
-
 def document_of(fields: PageFields) -> Document | None:
     """The page, named by a hash of its content if need be; None if it has neither."""
     content = fields.text or fields.html

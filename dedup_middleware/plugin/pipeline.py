@@ -370,7 +370,13 @@ class DedupPipeline:
             self._failure("writing the journal")
 
     def _apply(self, page: PageItem, verdict: Verdict) -> None:
-        """Drop or mark the item as the settings want it, or let it be."""
+        """Drop or mark the item as the settings want it, or let it be.
+
+        A page that has waited too long for another one goes on whatever DEDUP_ON_ERROR says: the
+        index can be used, and the other one may still fail.
+        """
+        from dedup_middleware.core.deduplicator import PENDING_TIMEOUT
+
         if self.options.action == "mark":
             if not mark(page.adapter, verdict, page.names):
                 self._warn_once(
@@ -387,7 +393,7 @@ class DedupPipeline:
         elif verdict.outcome == EMPTY and self._drops_empty(page):
             self._count("dropped", 1)
             raise Dropped(verdict, log_level=self.options.drop_log_level)
-        elif verdict.outcome == UNCHECKED:
+        elif verdict.outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 
     def _drops_empty(self, page: PageItem) -> bool:
@@ -445,8 +451,9 @@ class DedupPipeline:
 
     async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
         """Tell storage which stored pages an item takes the place of."""
-        keys = [match.key for match in verdict.supersedes if match.key is not None]
-        if keys and verdict.claim is not None and self.options.on_fuller == "replace":
+        assert self._deduplicator is not None
+        keys = await self._deduplicator.superseded(verdict)
+        if keys:
             await self.crawler.signals.send_catch_log_async(
                 dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
             )

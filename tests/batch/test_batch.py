@@ -244,6 +244,8 @@ BAD = [
     (b'"text"', "it is no JSON object"),
     (b'{"url": "u"}', "no field 'text' or 'html'"),
     (b'{"url": "u", "text": 5}', "field 'text' is no text"),
+    (b'{"url": "u", "text": ["a", 5]}', "field 'text' is no text"),
+    (b'{"url": "u", "html": 5}', "field 'html' is no text"),
     (b'{"text": "\xff"}', "it is not UTF-8"),
     (b"[" * 100_000, "nested too deeply"),
 ]

@@ -20,7 +20,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.plugin.items import to_document
+from dedup_middleware.plugin.items import document_of, read_fields
 from dedup_middleware.tools.files.rows import Row
 
 
@@ -58,12 +58,15 @@ class Signer:
         except ValueError as error:
             return Signed(error=str(error))
         options = self._options
-        content = [fields.get(name) for name in (options.text_field, options.html_field)]
-        if all(value is None for value in content):
+        page = read_fields(ItemAdapter(fields), options.field_names)
+        if page.is_bare:
             return Signed(error=f"no field {options.text_field!r} or {options.html_field!r}")
-        if not isinstance(content[0], (str, list, type(None))):
-            return Signed(error=f"field {options.text_field!r} is no text")
-        document = to_document(ItemAdapter(fields), options.field_names)
+        if page.is_unread and not page.text and not page.html:
+            name = (
+                options.html_field if fields.get(options.text_field) is None else options.text_field
+            )
+            return Signed(error=f"field {name!r} is no text")
+        document = document_of(page)
         if document is None:
             return Signed(error="neither a key nor any content")
         read = read_document(document, options.extractor)
