@@ -69,8 +69,9 @@ def operation(session: nox.Session) -> None:
         "scrapyd>=1.6",
         "scrapyd-client>=2.0.3",
     )
-    # pywb needs other releases of packages than Scrapy.
-    pywb = Path(session.create_tmp()) / "pywb"
+    # pywb needs other releases of packages than Scrapy. Not in create_tmp(), which would put the
+    # folders of the tests into this project, whose settings Scrapy would then use.
+    pywb = Path(session.virtualenv.location).resolve() / "pywb"
     session.run("python", "-m", "venv", str(pywb))
     session.run(str(pywb / "bin" / "pip"), "install", "--quiet", "pywb>=2.8", external=True)
     folders = (session.bin, os.environ["PATH"], str(pywb / "bin"))

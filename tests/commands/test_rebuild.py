@@ -133,6 +133,10 @@ def test_the_window_changes_by_one_command(
     assert "2 pages are new to the index, 0 were known" in done.out
     assert outcome(after, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
     assert dedup("verify", **after).code == 0
+    # What maintains an index finds its buckets under any window of the settings.
+    assert dedup("verify", **{**after, "DEDUP_WINDOW": windows[0]}).code == 0
+    assert dedup("compact", **{**after, "DEDUP_WINDOW": windows[0]}).code == 0
+    assert dedup("verify", **after).code == 0
     crawl(before, item("one.example", 3))
     done = dedup("import", *source, "--json", **after)
     assert done.json == {"pages": 1, "known": 2}

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 import attrs
 import numpy as np
 
+from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.core.fingerprinter import Fingerprinter
@@ -158,16 +159,42 @@ def is_address(text: str) -> bool:
 async def other_index(
     address: str, namespace: str | None, options: Options
 ) -> AsyncIterator[Index]:
-    """Attach to another index than that of the settings, with the window it was made with.
+    """Attach to another index than that of the settings, by :func:`existing_index`.
 
     :param namespace: of an index in Redis; None: that of the settings
     :raises DedupError: there is none, or it can't be read
     """
     if namespace is None:
         namespace = Options().namespace if address.startswith("sqlite:") else options.namespace
-    source = attrs.evolve(options, index_url=address, namespace=namespace, window=0.0)
-    async with open_index(source) as index:
-        window = float((await index.attach()).get("window", 0))
-    async with open_index(attrs.evolve(source, window=window)) as index:
+    source = attrs.evolve(options, index_url=address, namespace=namespace)
+    async with existing_index(source) as index:
+        yield index
+
+
+@contextlib.asynccontextmanager
+async def existing_index(options: Options) -> AsyncIterator[Index]:
+    """Attach to an index that exists, with the window it was made with, whatever the settings say.
+
+    With another window its buckets would not be found, and it would look damaged.
+
+    :raises DedupError: there is none, or it can't be read
+    """
+    async with open_index(options) as index:
+        made = _window(await index.attach(), options)
+        if window_parameter(index.window) == window_parameter(made):
+            yield index
+            return
+    async with open_index(attrs.evolve(options, window=made)) as index:
         await index.attach()
         yield index
+
+
+def _window(stored: Mapping[str, str], options: Options) -> float:
+    text = stored.get("window", "0")
+    try:
+        return float(text)
+    except ValueError:
+        raise IndexRefusedError(
+            f"the index at {options.safe_index_url} is damaged: its window is {text!r}, which is "
+            "no number of seconds; restore a copy"
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.tools.commands.asking import existing_index
 from dedup_middleware.tools.commands.context import FAILED, OK, CommandError, Context, Subcommand
 
 _EVER = float(2**32 - 1)
@@ -28,8 +28,7 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        async with open_index(context.options) as index:
-            await index.attach()
+        async with existing_index(context.options) as index:
             if not arguments.yes and not _confirmed(context, await index.count()):
                 context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
                 return FAILED

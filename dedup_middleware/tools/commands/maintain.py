@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.tools.commands.asking import existing_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
@@ -36,8 +36,7 @@ class Verify(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""
-        async with open_index(context.options) as index:
-            await index.attach()
+        async with existing_index(context.options) as index:
             with context.progress("read") as done:
                 found = await index.verify(lambda _, number: done(number))
         context.say({"sound": found.is_sound, **attrs.asdict(found)}, lambda: _table(found))
@@ -75,8 +74,7 @@ class Compact(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""
-        async with open_index(context.options) as index:
-            await index.attach()
+        async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
                 removed = await index.compact(_of_buckets(done))

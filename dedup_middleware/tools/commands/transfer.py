@@ -9,7 +9,7 @@ import attrs
 
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.tools.commands.asking import is_address, other_index
+from dedup_middleware.tools.commands.asking import existing_index, is_address, other_index
 from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
 
 
@@ -36,8 +36,7 @@ class Export(Subcommand):
         path = arguments.file
         if path.exists() and not arguments.overwrite:
             raise CommandError(f"{path} exists: name another file, or add --overwrite")
-        async with open_index(context.options) as index:
-            await index.attach()
+        async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, lambda pages, _: done(pages))
         context.say(
