@@ -1,7 +1,7 @@
 """Check-then-insert with ready fingerprints: ours, and the same of datasketch, rensa and FAISS.
 
-Ours is the whole of a decision: propose (read, scan, claim), judging by the sketches of what stands
-beside the page, commit. Each peer does what it offers: datasketch query and insert with the same
+Ours is the whole of a decision: propose (read, scan, claim), judging by the sketches of its
+candidates, commit. Each peer does what it offers: datasketch query and insert with the same
 eight bands of three minima, and so the same candidates; rensa's deduplicator and FAISS's
 IndexBinaryMultiHash (four tables of 16 bits of the SimHash, within 3 bits) with signatures of their
 own kind.
@@ -105,7 +105,7 @@ def datasketch_index(pages: Fingerprints, port: int | None = None) -> MinHashLSH
 
 
 class Minima:
-    """The minima of pages beside datasketch's index on a Redis server, a key a page."""
+    """The minima of pages, with datasketch's index on a Redis server, a key a page."""
 
     def __init__(self, port: int) -> None:
         self._client = redis.Redis(port=port)

@@ -6,7 +6,7 @@
 
 All figures are medians over the rounds. Client and server run on this machine; a server of another
 one adds its round trip, of which a page has two (propose, commit), shared by up to 64 pages. What
-is compared with what stands in :mod:`benchmarks.deciding`, how the pages are made in
+is compared is described in :mod:`benchmarks.deciding`, how the pages are made in
 :mod:`benchmarks.fingerprints`. The peers' figures on Redis are those of an index of
 ``--peer-pages``: datasketch takes 4 to 5 KB a page there, and hardly slows down as it grows.
 """

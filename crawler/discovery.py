@@ -276,7 +276,7 @@ class Sites:
 
     @classmethod
     def of(cls, addresses: Iterable[str]) -> Sites:
-        """The sites of the start addresses; a leading ``www.`` stands for the whole domain."""
+        """The sites of the start addresses; a leading ``www.`` means the whole domain."""
         hosts = [_site(parts) for parts in map(split, addresses) if parts]
         return cls(tuple(dict.fromkeys((host.removeprefix("www."), port) for host, port in hosts)))
 

@@ -14,7 +14,7 @@ from dedup_middleware.evaluation.output import new_figure
 from dedup_middleware.evaluation.runs import Run
 from research import expansion, protocols, stringhashes, tables
 
-LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; those between have no room
+LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; labels of those between would overlap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.servers import running_redis
 
@@ -49,12 +50,12 @@ PROCESSES = {
     "spawn",
     "subprocess",
 }
+SPARK = "tests/spark/"
 # In this order, before all other files: with several processes the long ones begin first.
 SLOWEST = (
-    "tests/spark/test_job.py",
+    SPARK,
     "tests/test_new_user.py",
     "tests/torture/",
-    "tests/spark/",
     "tests/test_quickstart.py",
     "tests/test_wheel.py",
     "tests/index/test_cluster.py",
@@ -104,6 +105,19 @@ def _turn(item: pytest.Item) -> int:
     return next(
         (turn for turn, start in enumerate(SLOWEST) if item.nodeid.startswith(start)), len(SLOWEST)
     )
+
+
+class Groups(LoadFileScheduling):
+    """One process runs a file, and one all of Spark's files, so that Java starts once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | None:
+    """``--dist loadfile`` with :class:`Groups`; all others as they are."""
+    return Groups(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 class Uses:

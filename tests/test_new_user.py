@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import time
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.docblocks import ROOT, Block, Command, blocks, commands, file_name, m
 from tests.report.conftest import chrome, downloads  # noqa: F401
 from tests.report.opening import open_report
 from tests.servers import free_port
-from tests.test_wheel import wheel  # noqa: F401
+from tests.test_wheel import environment, wheel  # noqa: F401
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PORT = "8000"
@@ -34,6 +33,8 @@ JUDGING = "python -m dedup_middleware.evaluation"
 @attrs.define
 class User:
     """Somebody with an empty folder and a fresh environment, who does what the tutorial says.
+
+    The environment has what the tutorial's ``pip install`` installs; the command is run again.
 
     ``printed`` is what each command wrote.
     """
@@ -138,14 +139,13 @@ class User:
 @pytest.fixture(scope="module")
 def user(
     wheel: Path,  # noqa: F811
+    environment: Path,  # noqa: F811
     chrome: Chrome,  # noqa: F811
     downloads: Path,  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[User]:
     """A user who has followed the tutorial to its end."""
     folder = tmp_path_factory.mktemp("user")
-    environment = tmp_path_factory.mktemp("environment")
-    venv.create(environment, with_pip=True)
     one = User(folder, environment, wheel, free_port(), chrome, downloads)
     try:
         for block in blocks(TUTORIAL):

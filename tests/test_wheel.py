@@ -51,6 +51,18 @@ def build(out: Path) -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    """A virtual environment into which nothing but the wheel was installed by pip."""
+
+    def install(folder: Path) -> None:
+        venv.create(folder, with_pip=True)
+        python = str(folder / "bin" / "python")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
+
+    return once(tmp_path_factory, "environment", install)
+
+
 def test_wheel_holds_the_package_alone(wheel: Path) -> None:
     """Neither the crawler, the experiments nor the tests are shipped; scripts, data and the type
     marker are."""
@@ -72,13 +84,9 @@ def test_links_of_the_package_page_leave_no_relative_one(wheel: Path) -> None:
     assert [target for target in targets if not target.startswith("https://")] == []
 
 
-def test_one_line_in_another_project(wheel: Path, tmp_path: Path) -> None:
+def test_one_line_in_another_project(environment: Path, tmp_path: Path) -> None:
     """In a fresh environment and a new project, one ADDONS line drops the second copies."""
-    environment = tmp_path / "venv"
-    venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
-    run = [str(python), "-m"]
-    subprocess.run([*run, "pip", "install", "--quiet", str(wheel)], check=True)
+    run = [str(environment / "bin" / "python"), "-m"]
     subprocess.run([*run, "scrapy", "startproject", "other", str(tmp_path / "other")], check=True)
     package = tmp_path / "other" / "other"
     with (package / "settings.py").open("a", encoding="utf-8") as settings:

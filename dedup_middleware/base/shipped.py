@@ -7,7 +7,7 @@ numba, llvmlite, the system, the sources of the kernels; and where the processor
 baseline has. Anywhere else kernels are compiled as ever.
 
 They are pickles, as in numba's own cache. Whoever can change them can change the package's Python
-files beside them, so they are trusted as those are.
+files in the same folder, so they are trusted as those are.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class Wording:
     """The words of a page in order, as hashes, by which it is compared with evidence.
 
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
-    of a short page, words; ``positions``: int32[v] the word that each stands at, ascending;
+    of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] what it is (below 4 a numeral, see ``text/figures.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page.
     """

@@ -40,7 +40,7 @@ def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
 def fill_figures(
     entries: NDArray[np.uint32], kept: NDArray[np.uint32], out: NDArray[np.uint8]
 ) -> None:
-    """Write the sketch to `out`; `kept` is room for its entries."""
+    """Write the sketch to `out`; `kept` is a buffer for its entries."""
     for i in range(np.uint64(ENTRIES)):
         kept[i] = np.uint32(_FREE)
     for entry in entries:
@@ -89,7 +89,7 @@ def _has(sketch: Word, entry: Word) -> Word:
 
 @subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
-    """Whether a name among the entries first to last - 1 of `a`, and not of `b`, stands in another
+    """Whether a name among the entries first to last - 1 of `a`, and not of `b`, is in another
     place of both."""
     found = False
     for i in range(first, last):

@@ -134,7 +134,7 @@ def _gather(
     out: NDArray[np.int64],
     used: Word,
 ) -> tuple[Word, Word]:
-    """Take the hits of whole blocks from ``start`` while there is room; the next block, and used.
+    """Take the hits of whole blocks from ``start`` while they fit; the next block, and used.
 
     The list stays the same here: a loop that may replace it counts references in every turn.
     """

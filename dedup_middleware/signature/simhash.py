@@ -124,7 +124,7 @@ def centred(sums: NDArray[np.int64], total: Word) -> Word:
 def sum_bits(
     features: NDArray[np.uint64], counters: NDArray[np.uint8], sums: NDArray[np.int64]
 ) -> None:
-    """Write to sums[p] how many features have bit p; `counters` is room for 64 of them."""
+    """Write to sums[p] how many features have bit p; `counters` is a buffer for 64 of them."""
     for p in range(np.uint64(BITS)):
         sums[p] = 0
     for start in range(0, features.size, _ROUND):

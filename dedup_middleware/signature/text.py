@@ -126,7 +126,7 @@ def _sign(
     figures: NDArray[np.uint8],
     turns: NDArray[np.uint8],
 ) -> Word:
-    """Write all signatures of a page, its SimHash returned; `minima` has room for the padding."""
+    """Write all signatures of a page, its SimHash returned; `minima` includes the padding."""
     mixed = np.empty(features.size, np.uint32)
     for i in range(np.uint64(features.size)):
         mixed[i] = mix32(np.uint32(features[i]))

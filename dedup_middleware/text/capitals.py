@@ -70,7 +70,7 @@ _BASE: Final = 0x01000193  # of the hash of first letters
 
 @subkernel
 def _is_capital(raw: Codes, codes: Codes, flags: Flags, i: np.uint64, shift: np.uint64) -> bool:
-    """Whether a capital letter stands at place i of the normal form: one that is another letter
+    """Whether a capital letter is at place i of the normal form: one that is another letter
     there. From U+2000 on small ones are too, so only those of full width count."""
     if i + shift >= np.uint64(raw.size):
         return False

@@ -141,7 +141,7 @@ def test_copies_are_found_only_on_the_page_they_copy(
 
 
 def test_a_copy_follows_its_original_at_a_distance() -> None:
-    """Requested right after its original, a copy waits for the rest of the lag; later, not at all."""
+    """Right after its original a copy waits for the rest of the lag; later, not at all."""
     with SampleSite(lag=10) as site, held_back(site) as wait:
         copy, original = first_copy(site)
         ask(original)

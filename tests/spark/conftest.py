@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
+# What runs for a minute is not worth a second compiler and a collector of many threads.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,6 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = local_session(
         "local[2]",
         {
+            "spark.driver.extraJavaOptions": JAVA,
             "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
             "spark.sql.shuffle.partitions": "2",
         },

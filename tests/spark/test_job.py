@@ -47,6 +47,7 @@ from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
 from tests.servers import free_port
+from tests.spark.conftest import JAVA
 from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +72,7 @@ def environment() -> dict[str, str]:
     """For programs of their own: this interpreter, this code, this machine."""
     return {
         **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": JAVA,
     }  # fmt: skip
 
 
@@ -99,24 +100,7 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None
         time.sleep(0.1)
 
 
-def test_a_killed_job_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """What was written stays, what was not is made: the result is that of a job left alone."""
-    path, output, calm = written(tmp_path, 200), tmp_path / "out", tmp_path / "calm"
-    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
-    done = output / "work" / "groups" / "_SUCCESS"
-    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
-        wait_for(done.exists, job)
-    assert not (output / "kept").exists()
-    before = done.stat().st_mtime_ns
-    assert main([*words, "-o", str(output)]) == 0
-    assert done.stat().st_mtime_ns == before
-    assert main([*words, "-o", str(calm)]) == 0
-    assert dropped(spark, output) == dropped(spark, calm) != []
-    kept = [row["dedup_key"] for row in spark.read.parquet(str(output / "kept")).collect()]
-    assert len(kept) + len(dropped(spark, output)) == 200
-
-
-@pytest.mark.services
+@pytest.mark.usefixtures("spark")
 def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that holds a result is not written over by a job with other options."""
     path = written(tmp_path, 12)
@@ -126,7 +110,7 @@ def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "holds the result of another input or of other options" in capsys.readouterr().err
 
 
-@pytest.mark.services
+@pytest.mark.usefixtures("spark")
 def test_the_command(tmp_path: Path) -> None:
     """`scrapy dedup spark` writes the tables, an index file, and says what it did."""
     path, output = written(tmp_path, 60), tmp_path / "out"
@@ -171,9 +155,9 @@ def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted
     assert seen == ["other", None if submitted else sys.executable]
 
 
-def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:
+def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
     """No task holds more than its share, no page gets more candidates than the limit."""
-    count, hot, most = 200_000, 20_000, 40
+    count, hot, most = 50_000, 5_000, 40
     pages = spark.range(count).select(
         F.col("id").alias("order"),
         F.col("id").alias("last"),
@@ -185,7 +169,7 @@ def test_a_key_of_200_000_records_is_split(spark: SparkSession) -> None:
     assert list(keys.values()) == [count]
     found = records(with_crowded(pages, keys))
     blocks = chunked(found, keys, hot).groupBy("key", "block").count()
-    # Chunks are drawn by a hash: of 10,000 each, give or take some hundred.
+    # Chunks are drawn by a hash: of 2,500 each, give or take some fifty.
     assert blocks.agg(F.max("count")).first()[0] < hot * 1.1
     job = Job(output="", hot=hot, most=most)
     pairs = candidate_pairs(pages, job, 3, 4).groupBy("page").count()
@@ -285,9 +269,9 @@ def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded:
     assert len(several) > 1000
 
 
-@pytest.mark.parametrize("method", ["simhash", "content"])
-def test_the_protocol_of_zhou(spark: SparkSession, tmp_path: Path, method: str) -> None:
+def test_the_protocol_of_zhou(spark: SparkSession, tmp_path: Path) -> None:
     """Five classes with known near-duplicates: the decisions and figures of one machine."""
+    method = "content"
     lines = madeup.documents(260)
     documents = [
         SourceDocument(Document(one["key"], one["title"], one["text"]), one["category"])
@@ -311,14 +295,17 @@ def test_the_protocol_of_zhou(spark: SparkSession, tmp_path: Path, method: str) 
     assert first.right > 10
 
 
-def test_a_cluster_of_two_workers(spark: SparkSession, tmp_path: Path) -> None:
-    """A standalone cluster on this machine gives the result of local mode, on both workers."""
+def test_a_killed_job_goes_on_on_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    """On a standalone cluster of two workers a job is killed and started again: what was written
+    stays, both workers take part, and the result is that of local mode."""
     path, output, alone = written(tmp_path, 150), tmp_path / "out", tmp_path / "alone"
     start = str(Path(_find_spark_home()) / "bin" / "spark-class")
     port, web = free_port(), free_port()
     master = f"spark://127.0.0.1:{port}"
     words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "4"]
+    command = [sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)]
     folders = [tmp_path / "worker-0", tmp_path / "worker-1"]
+    groups, rejects = output / "work" / "groups" / "_SUCCESS", output / "rejects" / "_SUCCESS"
     with (
         program(
             start, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
@@ -326,16 +313,20 @@ def test_a_cluster_of_two_workers(spark: SparkSession, tmp_path: Path) -> None:
         ),
         program(*_worker(start, master, folders[0])),
         program(*_worker(start, master, folders[1])),
-        program(
-            sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output),
-            "--master", master,
-        ) as job,
     ):  # fmt: skip
-        wait_for((output / "rejects" / "_SUCCESS").exists, job)
-        job.wait(300)
+        with program(*command, "--master", master) as job:
+            wait_for(groups.exists, job)
+        assert not (output / "kept").exists()
+        before = groups.stat().st_mtime_ns
+        with program(*command, "--master", master) as job:
+            wait_for(rejects.exists, job)
+            job.wait(300)
+        assert groups.stat().st_mtime_ns == before
         assert all(any(folder.glob("app-*/*")) for folder in folders)
     assert main([*words, "-o", str(alone), "--master", "local[2]"]) == 0
     assert dropped(spark, output) == dropped(spark, alone) != []
+    kept = spark.read.parquet(str(output / "kept")).count()
+    assert kept + len(dropped(spark, output)) == 150
 
 
 def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:

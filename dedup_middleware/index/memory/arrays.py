@@ -26,14 +26,14 @@ from dedup_middleware.signature._vector import load_word, prefetch, trailing_zer
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 MOST = 256  # candidates of one page that a look can return
-NEEDS_GROWTH = -1  # what a kernel returns where the array has no room
+NEEDS_GROWTH = -1  # what a kernel returns where the array is full
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
 _SLACK = 8  # words behind the last bucket
 
 # The array begins with four numbers. Then there is a head for each bucket: where its words begin,
-# its length in bytes (21 bits), and the power of two that is the number of words it has room for.
+# its length in bytes (21 bits), and its capacity in words, as a power of two.
 _END = np.uint64(0)  # the first word that no bucket has
 _BYTES = np.uint64(1)
 _FILLED = np.uint64(2)  # buckets that hold anything
@@ -167,7 +167,7 @@ class Buckets:
         self.extend([bucket], data, [0, len(data)], 1)
 
     def extend(self, buckets: list[int], data: bytes, cuts: list[int], width: int) -> int:
-        """Add records behind those of many buckets, as far as these have room.
+        """Add records behind those of many buckets, as far as their capacity allows.
 
         :param cuts: the records of bucket i are ``data[cuts[i]:cuts[i + 1]]``
         :param width: bytes of a record
@@ -207,7 +207,7 @@ class Buckets:
         :returns: whether the page is entered
         """
         upto, ids = known
-        # A kernel that finds no room has changed nothing.
+        # A kernel that needs growth has changed nothing.
         while True:
             result: int = _propose(
                 self._store,
@@ -229,7 +229,7 @@ class Buckets:
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
-        """Lay out all buckets anew, with room for as much again and for so many full buckets.
+        """Lay out all buckets anew, with twice the capacity and more for so many full buckets.
 
         Memory that is never written to costs nothing but addresses.
         """
@@ -267,7 +267,7 @@ def _has_capacity(head: Any, length: Any) -> Any:
 
 @subkernel
 def _moved(store: Any, bucket: Any, length: Any) -> Any:
-    """The head of a bucket after it has moved to where it has room for ``length`` bytes."""
+    """The head of a bucket after it has moved to where ``length`` bytes fit."""
     head = store[_FIRST + bucket]
     capacity, start, end = _capacity_for(length), head >> _START_SHIFT, store[_END]
     for i in range((((head >> _LENGTH_SHIFT) & _LENGTH) + _SEVEN) >> _THREE):
@@ -526,7 +526,7 @@ def _propose(
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
 def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, counts: Any) -> Any:
-    """Add records until there is no room; whether all are in."""
+    """Add records until the array is full; whether all are in."""
     for i in range(counts[0], np.uint64(names.size)):
         bucket = names[i]
         counts[0] = i
@@ -564,7 +564,7 @@ def _extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, 
 
 @kernel(types.uint64(R64))
 def _capacities(store: Any) -> Any:
-    """Words of all buckets when each has the least room that holds it."""
+    """Words of all buckets when each has the least capacity that holds it."""
     words = _ZERO
     for bucket in range(store[_HEADS]):
         length = store[_FIRST + bucket] >> _LENGTH_SHIFT & _LENGTH
@@ -590,5 +590,5 @@ def _lay_out(store: Any, larger: Any) -> None:
 
 
 def warm() -> None:
-    """Compile what looks pages up, enters them, and makes room for them; loading is left out."""
+    """Compile what looks pages up, enters them, and grows the array; loading is left out."""
     compile_all(_look, _propose, _capacities, _lay_out)

@@ -415,7 +415,7 @@ class MemoryIndex(Index):
         """Give out page ids; returns the last one."""
         self._last += count
         while self._last - self._forgotten >= len(self._states):
-            # np.resize would repeat the old rows; room that is not used yet must read as FREE.
+            # np.resize would repeat the old rows; rows that are not used yet must read as FREE.
             for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))

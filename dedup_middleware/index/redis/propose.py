@@ -287,10 +287,10 @@ def proposals(
                 keep = ~np.isin(page_ids, known.pages.page_ids) & (page_ids > np.uint64(known.upto))
                 keep |= np.isin(page_ids, page_records.page_ids)
                 page_ids, tables = page_ids[keep], tables[keep]
-            beside = Neighbours(page_ids, tables, corrupt, how & _FULL_MOST)
+            neighbours = Neighbours(page_ids, tables, corrupt, how & _FULL_MOST)
             texts_of = dict(zip(page_records.page_ids.tolist(), split[rows_of], strict=True))
             candidates = Candidates(
-                beside,
+                neighbours,
                 page_records,
                 {one: _decoded(address) for one, (address, _) in texts_of.items()},
                 {one: payload for one, (_, payload) in texts_of.items()},
@@ -350,15 +350,16 @@ KNOWN = 4096  # pages that those of one call know: bounds what is sent and looke
 def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]:
     """Pages in groups of one lease, one distance, so many buckets and so many known pages."""
     groups: list[list[Proposed]] = []
-    room = known = 0
+    buckets_left = known_left = 0
     alike: tuple[float, int] | None = None
     for page in pages:
         buckets = len(page.bucket_keys) * generations
         some = len(page.known.pages)
-        if buckets > room or some > known or (page.lease, page.distance) != alike:
+        full = buckets > buckets_left or some > known_left
+        if full or (page.lease, page.distance) != alike:
             groups.append([])
-            room, known, alike = BUCKETS, KNOWN, (page.lease, page.distance)
+            buckets_left, known_left, alike = BUCKETS, KNOWN, (page.lease, page.distance)
         groups[-1].append(page)
-        room -= buckets
-        known -= some
+        buckets_left -= buckets
+        known_left -= some
     return groups

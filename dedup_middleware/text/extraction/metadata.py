@@ -66,7 +66,7 @@ def _longest(script: str) -> str:
 
 # Metadata is in the head; some pages put long scripts before it.
 _HEAD = 300_000
-# The tag of the root element stands before any of that.
+# The tag of the root element comes before any of that.
 _ROOT = 20_000
 _META = re.compile(r"<meta\s[^<>]{1,4000}>", re.IGNORECASE)
 # Characters of a meta element, and how many that hold a name are looked at.

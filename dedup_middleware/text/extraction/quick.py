@@ -97,7 +97,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     share = good[chosen] / max(1, good[0])
     sure = weight >= _LEAST and share >= (0.5 if named else 0.75)
     sure = sure or (weight >= _SHORT and share >= 0.9)
-    # A caption, when no more prose than that stands anywhere behind the headline.
+    # A caption, when no more prose than that is anywhere behind the headline.
     sure = sure or (first > 0 and weight >= _CAPTION and sum(prose[first:]) <= 1.5 * weight)
     if not named:
         sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
@@ -168,7 +168,7 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
         # All other prose is next to the core: paragraphs in a box each.
         node = outer
     if good[node] < 0.5 * good[0]:
-        # No container stands out: paragraphs that are each in a box of their own.
+        # No container dominates: paragraphs that are each in a box of their own.
         node = next(index for index in around if good[index] >= 0.5 * good[0])
     return node, False
 

@@ -348,7 +348,7 @@ def trimmed(data: Any) -> Any:
         tags += 1
         work += depth
         if is_orphan:
-            # It would end a span that stands for another element.
+            # It would end a span that represents another element.
             end = tag
         elif is_end and depth and opened[depth - 1, 2] == kind:
             other = opened[depth - 1, 0]

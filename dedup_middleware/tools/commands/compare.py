@@ -32,7 +32,7 @@ _PIECE = re.compile(
     r"|[^\W_\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]+|\s+|."
 )
-USUAL = ("content", "minhash", "simhash")  # methods, beside the one of the settings
+USUAL = ("content", "minhash", "simhash")  # methods, in addition to the one of the settings
 LONGEST = 2000  # pieces of each text that are compared: the time grows with their product
 
 

@@ -2,7 +2,7 @@
 
 A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary of one huge value
 that every row names, a run that repeats one value a billion times. What the end of a file says of
-sizes may be wrong, so the head of each page is read as well: pyarrow makes room for what it says,
+sizes may be wrong, so the head of each page is read as well: pyarrow allocates what it says,
 and shows none of it. Nor does pyarrow read the end for us: asked for a column whose description is
 damaged, it ends the process.
 
@@ -145,7 +145,7 @@ def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
         detail = head.part({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind])
         count = detail.number(1, _I32)
         if kind == _DICTIONARY:
-            # Room is made for as many values as the head says.
+            # pyarrow allocates as many values as the head says.
             if number or count * _LEAST.get(column.kind, 1) > unpacked:
                 raise ValueError(f"the dictionary of the column {column.name} is damaged")
             dictionary = unpacked

@@ -6,7 +6,7 @@
 
 local LEASES = KEYS[1]
 -- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
--- its own, named by hash and field, and its field is empty: what is appended to has twice its room.
+-- its own, named by hash and field, and its field is empty: what is appended to takes twice its size.
 local EXACT = 4096
 local PREFIX, EPOCH = string.sub(ARGV[1], 1, -9), string.sub(ARGV[1], -8)
 local GONE = 'GONE the index is not the one that was opened'
