@@ -23,6 +23,7 @@ def short_hash(text: str, hash_key: int) -> int:
 
 
 _CONTENT_KEY = "text:"
+_CONTENT_HASH = re.compile("[0-9a-f]{32}")
 
 
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?([^/?#:]+)", re.I)
@@ -60,5 +61,11 @@ def content_key(text: str | bytes) -> str:
 
 
 def is_content_key(key: str) -> bool:
-    """Whether a key was made from the page's content, so that it names no page."""
-    return key.startswith(_CONTENT_KEY)
+    """Whether a key was made from the page's content, so that it names no page.
+
+    >>> is_content_key(content_key("some text")), is_content_key("text:17")
+    (True, False)
+    """
+    return (
+        key.startswith(_CONTENT_KEY) and _CONTENT_HASH.fullmatch(key, len(_CONTENT_KEY)) is not None
+    )

@@ -25,6 +25,7 @@ from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import Verdict
+from dedup_middleware.model.keys import content_key
 from dedup_middleware.model.records import PageRecords, State
 from dedup_middleware.plugin.counting import CALLS
 from tests.index.harness import Clock, Harness
@@ -314,8 +315,9 @@ async def test_several_versions_of_a_key_are_all_forgotten(world: World) -> None
 async def test_pages_without_a_name_replace_nothing(world: World) -> None:
     """A page named by its content has no earlier version; no call is spent on looking."""
     async with world.process() as process:
-        empty = Document("text:0123", text="")
-        for document in (Document("text:0123", text=OLD), empty):
+        key = content_key(OLD)
+        empty = Document(key, text="")
+        for document in (Document(key, text=OLD), empty):
             verdict = await process.dedup.decide(document)
             await process.dedup.commit(verdict)
         assert (await process.dedup.decide(Document("https://b", text=OLD))).is_duplicate
@@ -507,3 +509,13 @@ async def test_renewing_does_not_bring_back_a_text_replaced_without_a_claim(at: 
         index.steps = Steps()
         if replaced:  # a renewal has fewer steps
             assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"
+
+
+async def test_a_key_of_the_user_that_looks_like_a_hash_of_content(world: World) -> None:
+    """Keys such as text:17 are names: what was stored under one is forgotten when it changes."""
+    key = "text:17"
+    async with world.process() as process:
+        for text in (OLD, NEW):
+            await process.crawl(key, text)
+    await world.check()
+    await world.visit(OLD, NEW)
