@@ -102,7 +102,7 @@ class RedisServer:
             options += ["--save", ""]
         return [*options, *self._arguments]
 
-    def await_answer(self, seconds: float = 10.0) -> None:
+    def await_answer(self, seconds: float = 120.0) -> None:
         """Wait until the server answers, be it with a refusal.
 
         :raises RuntimeError: it ended instead
@@ -239,7 +239,7 @@ class Watched:
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
         return f"redis+sentinel://{hosts}/mymaster/0"
 
-    def await_peers(self, seconds: float = 30.0) -> None:
+    def await_peers(self, seconds: float = 120.0) -> None:
         """Wait until every sentinel knows all others and the replica, and that one follows."""
         deadline = time.monotonic() + seconds
         while not (self._follows() and all(map(self._knows_all, self.sentinels))):
@@ -261,7 +261,7 @@ class Watched:
         others = len(self.sentinels) - 1
         return text["num-slaves"] == "1" and text["num-other-sentinels"] == str(others)
 
-    def await_failover(self, seconds: float = 30.0) -> None:
+    def await_failover(self, seconds: float = 120.0) -> None:
         """Wait until the former replica is the master."""
         deadline = time.monotonic() + seconds
         with self.replica.client() as client:

@@ -172,7 +172,7 @@ async def test_close_that_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(index, "propose", never)
     closing = asyncio.create_task(dedup.close())
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
@@ -241,14 +241,14 @@ async def test_page_under_way_of_another_process_bounds_the_end() -> None:
     await other.open()
     for number in range(10):
         assert (await other.decide(page(f"o/{number}", TEXTS[number]))).outcome == NEW
-    dedup = Deduplicator(Options(index_url="memory:", pending_wait=1.0), index=index, count=counts)
+    dedup = Deduplicator(Options(index_url="memory:", pending_wait=2.0), index=index, count=counts)
     dedup._breaker = dedup._catch_up._breaker = Impatient()
     await dedup.open()
     down[0] = True
     for number in range(10):
         await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
     down[0] = False
-    await asyncio.wait_for(dedup.close(), 5)
+    await asyncio.wait_for(dedup.close(), 15)
     assert counts.of["unchecked/forgotten"] == 10
 
 

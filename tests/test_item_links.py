@@ -341,6 +341,8 @@ async def test_one_object_for_all_pages_commits_none(caplog: pytest.LogCaptureFi
 async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdict says nothing of the page that is in the item now: it passes, without a claim."""
 
+    decided, changed = asyncio.Event(), asyncio.Event()
+
     class SlowDecision(DedupPipeline):
         async def open_spider(self) -> None:
             await super().open_spider()
@@ -348,7 +350,9 @@ async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatc
 
             async def slow(document: Any) -> Any:
                 verdict = await decide(document)
-                await asyncio.sleep(0.05)
+                if document.key == "https://b.example/1":
+                    decided.set()
+                    await changed.wait()
                 return verdict
 
             self._deduplicator.decide = slow
@@ -358,8 +362,9 @@ async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatc
         await crawled.until(1)
         copy_then_new = page(dict, "b", 1)
         yield copy_then_new
-        await asyncio.sleep(0.02)
+        await decided.wait()
         copy_then_new["text"] = article(2)
+        changed.set()
         await crawled.until(2)
         yield page(dict, "c", 2)
 

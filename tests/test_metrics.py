@@ -8,12 +8,14 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.exceptions import CloseSpider
 
+from dedup_middleware.plugin import summary
 from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
 from dedup_middleware.plugin.summary import Histogram
 from tests.metricscrawl import COUNTS, scrape, three_crawls
@@ -138,22 +140,26 @@ async def test_package_is_missing(
     await crawl.pipeline.close_spider()
 
 
-@pytest.mark.slow
-async def test_summary_in_the_rhythm_of_logstats(caplog: pytest.LogCaptureFixture) -> None:
+async def test_summary_in_the_rhythm_of_logstats(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One line at level INFO: pages, rate, share of drops, times of the stages."""
-    # Kernels and dictionary are loaded before, so that both pages come before the first line.
-    first = Crawl(make_crawler(LOGSTATS_INTERVAL=0))
-    await first.pipeline.open_spider()
-    await first.item(item("a/1", 1))
-    await first.pipeline.close_spider()
+    over = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        assert seconds == 2
+        await over.wait()
+        over.clear()
+
+    monkeypatch.setattr(summary, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
     crawl = Crawl(make_crawler(LOGSTATS_INTERVAL=2))
     await crawl.pipeline.open_spider()
-    deadline = time.monotonic() + 60
     with caplog.at_level(logging.INFO, logger="dedup_middleware.plugin.summary"):
         await crawl.item(item("a/1", 1))
         await crawl.item(item("b/1", 1))
-        while "Checked" not in caplog.text and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
+        over.set()
+        while "Checked" not in caplog.text:
+            await asyncio.sleep(0)
     await crawl.pipeline.close_spider()
     lines = [record.getMessage() for record in caplog.records if "Checked" in record.getMessage()]
     assert lines[0].startswith("Checked 2 pages (at 60 pages/min), dropped 1 (50.0 %)")

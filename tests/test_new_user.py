@@ -128,7 +128,7 @@ class User:
         """Open the report, call the first pair duplicates and the second not, and export."""
         open_report(self.chrome, self.folder / "report.html")
         self.chrome.execute_script("location.hash = 'review'")
-        waiting = WebDriverWait(self.chrome, 10)
+        waiting = WebDriverWait(self.chrome, 60)
         waiting.until(lambda d: d.find_elements(By.ID, "export"))
         for key in "dk":
             ActionChains(self.chrome).send_keys(key).perform()

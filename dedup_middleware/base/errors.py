@@ -34,4 +34,4 @@ class IndexReplacedError(IndexUnavailableError):
 
 
 class IndexRefusedError(DedupError):
-    """The index must not be used as it is: other parameters, another schema, a foreign file."""
+    """The index has other parameters or another schema, or the file is none of this package."""

@@ -1,4 +1,4 @@
-"""A folder that only this user can change: for what is run, or believed, when it is read back.
+"""A folder that only this user can change, for files that are executed or trusted when read.
 
 Compiled kernels are kept as pickles, and a pickle runs code when it is loaded. So the folder is
 checked at each access, not once:

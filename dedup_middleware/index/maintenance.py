@@ -24,7 +24,7 @@ from dedup_middleware.model.records import (
 class Living:
     """Which page ids up to ``last`` belong to a page that is pending or committed.
 
-    Numbers beyond it were given later; nothing is known of them, so their records are kept.
+    Higher ids were assigned later; their state is not known, so their records are kept.
     """
 
     def __init__(self, last: int) -> None:
@@ -66,14 +66,16 @@ class Compacted:
         return len(self.positions)
 
 
-def compacted(buckets: Sequence[bytes | bytearray], living: Living, *, wide: bool) -> Compacted:
+def compacted(
+    buckets: Sequence[bytes | bytearray], living: Living, *, of_simhashes: bool
+) -> Compacted:
     """Buckets without the records of pages that are gone, and without bytes of no record.
 
     :param buckets: as many as memory allows; all are looked at together
-    :param wide: whether they are of a SimHash table
+    :param of_simhashes: whether they are of a SimHash table
     :returns: those that change
     """
-    width = SIMHASH_RECORD if wide else BAND_RECORD
+    width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
     lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
     counts = lengths // width
     torn = lengths % width != 0

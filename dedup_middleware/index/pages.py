@@ -86,10 +86,10 @@ class Pages:
                 f"bucket_keys holds {int(self.bucket_keys.max()):#x}, which has more than "
                 f"{PACKED_KEY_BITS} bits"
             )
-        wide = is_simhash(self.bucket_keys)
-        simhashes = np.repeat(self.content["simhash"], counts)[wide]
-        tables = self.bucket_keys[wide] >> np.uint64(TABLE_SHIFT)
-        if not np.array_equal(packed_simhash_keys(simhashes, tables), self.bucket_keys[wide]):
+        of_simhashes = is_simhash(self.bucket_keys)
+        keys = self.bucket_keys[of_simhashes]
+        simhashes = np.repeat(self.content["simhash"], counts)[of_simhashes]
+        if not np.array_equal(packed_simhash_keys(simhashes, keys >> np.uint64(TABLE_SHIFT)), keys):
             raise ValueError(
                 "bucket_keys holds keys in SimHash tables that differ from the SimHashes"
             )
@@ -208,9 +208,9 @@ def suffixes_of(
 ) -> NDArray[np.uint64]:
     """The suffixes in the records of bucket keys, given the SimHashes of the pages."""
     tables = bucket_keys >> np.uint64(TABLE_SHIFT)
-    narrow = bucket_keys & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
-    wide = _turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
-    return np.asarray(np.where(is_simhash(bucket_keys), wide, narrow), np.uint64)
+    band_suffixes = bucket_keys & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
+    simhash_suffixes = _turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
+    return np.asarray(np.where(is_simhash(bucket_keys), simhash_suffixes, band_suffixes), np.uint64)
 
 
 def _turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -246,7 +246,7 @@ class Records:
 def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
     """The records of pages, table by table.
 
-    :param numbers: the number of each page
+    :param page_ids: uint64[n], the id of each page
     """
     of_page = np.repeat(np.arange(len(pages), dtype=np.int32), np.diff(pages.starts))
     tables = (pages.bucket_keys >> np.uint64(TABLE_SHIFT)).astype(np.uint8)

@@ -59,11 +59,11 @@ def neighbours(
         if not raw:
             continue
         table = bucket_key.bucket >> 16
-        wide = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
-        count, odd = divmod(len(raw), SIMHASH_RECORD if wide else BAND_RECORD)
+        of_simhashes = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
+        count, odd = divmod(len(raw), SIMHASH_RECORD if of_simhashes else BAND_RECORD)
         corrupt += odd
         full += len(raw) > FULL_BUCKET
-        scanned += count if wide else 0
+        scanned += count if of_simhashes else 0
         parts.append(raw)
         # Every bucket begins with a word of its own.
         parts.append(_PADDING[: -len(raw) & 7])
@@ -150,7 +150,7 @@ class ScanHits(NamedTuple):
 
 def scan_answers(
     own: NDArray[np.uint64],
-    wide: Sequence[bytes],
+    simhash_buckets: Sequence[bytes],
     suffixes: NDArray[np.uint64],
     simhash_counts: NDArray[np.int64],
     places: Sequence[bytes],
@@ -161,7 +161,7 @@ def scan_answers(
     """Gather the candidates of some pages from a reply of ``propose.lua``.
 
     :param own: of every page its id, 0 if it was not claimed
-    :param wide: bytes of the SimHash buckets of all pages
+    :param simhash_buckets: bytes of the SimHash buckets of all pages
     :param suffixes: of every SimHash bucket the suffix searched for, and its table as one bit
     :param simhash_counts: of every page the number of its SimHash buckets
     :param places: of every page where others are in its buckets of band records, ``PLACE`` bytes
@@ -169,8 +169,8 @@ def scan_answers(
     :param tables: of every bucket key of all pages its table, as one bit
     :param counts: of every page the number of its bucket keys
     """
-    lengths = np.fromiter(map(len, wide), np.int64, len(wide))
-    data = np.frombuffer(b"".join(wide), np.uint8)
+    lengths = np.fromiter(map(len, simhash_buckets), np.int64, len(simhash_buckets))
+    data = np.frombuffer(b"".join(simhash_buckets), np.uint8)
     raw = np.frombuffer(b"".join(places), np.uint8)
     met_counts = np.fromiter(map(len, places), np.int64, len(places)) // PLACE
     capacity = len(data) // SIMHASH_RECORD + len(raw) // PLACE

@@ -58,7 +58,7 @@ def unknown_neighbours(
     :param known: ids of pages to leave out; ``upto``: so are all up to this one
     """
     masks: dict[int, int] = {}
-    wide: list[tuple[int, bytes]] = []  # place of the bucket key, bucket
+    simhash_buckets: list[tuple[int, bytes]] = []  # place of the bucket key, bucket
     size = full = corrupt = scanned = 0
     buckets, suffixes = BucketKeys.of(bucket_keys).columns()
     for i, generations in enumerate(held):
@@ -68,7 +68,7 @@ def unknown_neighbours(
                 continue
             full += len(raw) > FULL_BUCKET
             if _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH:
-                wide.append((i, raw))
+                simhash_buckets.append((i, raw))
                 size += len(raw)
                 continue
             corrupt += len(raw) % BAND_RECORD
@@ -79,13 +79,13 @@ def unknown_neighbours(
                 left = _left(_scanned(flat, distance), known, upto)
                 return left, bool((left.tables & np.uint64(NON_SIMHASH_TABLES)).any())
     if size > _FEW:
-        found = _scanned([(bucket_keys[i], raw) for i, raw in wide], distance)
+        found = _scanned([(bucket_keys[i], raw) for i, raw in simhash_buckets], distance)
         corrupt += found.corrupt
         scanned = found.scanned
         for page_id, tables in zip(found.page_ids.tolist(), found.tables.tolist(), strict=True):
             masks[page_id] = masks.get(page_id, 0) | tables
     else:
-        for i, raw in wide:
+        for i, raw in simhash_buckets:
             corrupt += len(raw) % SIMHASH_RECORD
             _add_near(1 << (buckets[i] >> 16), suffixes[i], raw, distance, masks)
     if upto or known:

@@ -209,8 +209,8 @@ def _check(
     """Add some buckets of one table to its check."""
     if not buckets or (table := buckets[0][0] >> 16) >= _TABLES:
         return
-    wide = table in SIMHASH_TABLES
-    width = SIMHASH_RECORD if wide else BAND_RECORD
+    of_simhashes = table in SIMHASH_TABLES
+    width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
     held = [raw for _, raw in buckets]
     lengths = np.fromiter(map(len, held), np.int64, len(held))
     junk = lengths % width
@@ -231,7 +231,7 @@ def _check(
     alive = (states == State.PENDING) | (states == State.COMMITTED)
     free = states == State.FREE
     right = alive.copy()
-    if wide and "simhash" in fields:
+    if of_simhashes and "simhash" in fields:
         turn = 16 * (table - SIMHASH_TABLES[0])
         right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | suffixes
     elif table == KEY_TABLE and "key" in fields:

@@ -83,7 +83,7 @@ class JournalStore(ABC):
 def kept_name(key: str | None, number: int | None) -> str:
     """Name under which the text of a stored page is kept.
 
-    By key, since a page that is renewed gets another number; by number where the index keeps no
+    By key, since a page that is renewed gets another page id; by page id where the index keeps no
     address, as for pages that are named by their content.
     """
     return key if key is not None else f"#{number}"

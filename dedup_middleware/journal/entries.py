@@ -114,7 +114,7 @@ class Drop:
     page's own key, and the page had changed.
 
     ``id`` orders the drops of one journal and is empty before the drop is written; ``time`` is in
-    seconds since 1970. ``match`` is the key of the stored page and ``number`` its number in the
+    seconds since 1970. ``match`` is the key of the stored page and ``number`` its page id in the
     index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
     (shingles) and ``figures`` (places) are as in :class:`~dedup_middleware.model.documents.Match`,
     None without a match. ``item_type`` names the class of the item. ``spider`` and ``crawl`` (an
@@ -160,7 +160,7 @@ def is_change(drop: Drop) -> bool:
 class Kept:
     """A page that was stored, as far as the journal still knows it.
 
-    ``by_number``: the index keeps no name of it, so drops name it by its number alone.
+    ``by_number``: the index keeps no name of it, so drops name it by its page id alone.
     """
 
     key: str

@@ -207,7 +207,7 @@ class RedisJournal(JournalStore):
             commands.append([b"HSET", place, field, value])
             total += len(field) + len(value) + _ENTRY
             if not page.by_number:
-                # A near page is known by its number alone.
+                # A near page is known by its page id alone.
                 pointer = _POINTER + str(page.number).encode()
                 commands.append([b"HSET", place, pointer, field])
                 total += len(pointer) + len(field) + _ENTRY

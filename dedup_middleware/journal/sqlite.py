@@ -203,7 +203,7 @@ class SQLiteJournal(JournalStore):
 
     def kept(self, drop: Drop) -> Kept | None:
         """See :meth:`.JournalStore.kept`."""
-        # A near page is known by its number alone, whatever name the index keeps of it.
+        # A near page is known by its page id alone, whatever name the index keeps of it.
         place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
         rows = self._rows(
             "SELECT key, number, title, body, time FROM kept "

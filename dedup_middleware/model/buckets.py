@@ -233,16 +233,16 @@ def record(bucket_key: BucketKey, page_id: int) -> bytes:
 
 def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     """The same for a bucket key given as two numbers."""
-    wide = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
+    of_simhashes = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
     return (suffix << PAGE_ID_BITS | page_id).to_bytes(
-        SIMHASH_RECORD if wide else BAND_RECORD, "little"
+        SIMHASH_RECORD if of_simhashes else BAND_RECORD, "little"
     )
 
 
 def suffix(bucket_key: BucketKey) -> bytes:
     """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
-    wide = _FIRST_SIMHASH <= bucket_key.bucket < _BEHIND_SIMHASH
-    return bucket_key.suffix.to_bytes(6 if wide else 3, "little")
+    of_simhashes = _FIRST_SIMHASH <= bucket_key.bucket < _BEHIND_SIMHASH
+    return bucket_key.suffix.to_bytes(6 if of_simhashes else 3, "little")
 
 
 def cut_address(address: str) -> bytes:

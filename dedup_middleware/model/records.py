@@ -60,7 +60,7 @@ CONTENT = np.dtype(
 class PageRecords:
     """Page records, in the order in which they were requested.
 
-    ``numbers``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
+    ``page_ids``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
     a pending page whose lease has run out by the index's own clock is given as RELEASED.
     ``times``: uint32[n], seconds since 1970 by the index's own clock at which a page was committed,
     0 for one that is not.

@@ -1,4 +1,4 @@
-"""One line of log an interval about the crawl, and percentiles of times in its stats."""
+"""Logs a line about the crawl at each interval, and puts percentiles of times into its stats."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
     )
     bits = np.uint64(BAND_SUFFIX_BITS)
     places = pairs[:, 0] << bits
-    # Of a wide slot's longer head the first bits.
+    # Of the longer suffix of a SimHash record the first bits.
     rest = np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
     places |= np.where(is_simhash(places), pairs[:, 1] >> rest, pairs[:, 1])
     starts = starts_of(np.array([len(one) for one in bucket_keys], np.int64))

@@ -38,7 +38,7 @@ from dedup_middleware.spark.pairing import (
 )
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
-_NARROW = 1 << 62  # tells keys of band records from names of buckets
+_BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -46,28 +46,28 @@ _OF_PAGE = ("order", "last", "simhash", "crowded")  # columns of a record that i
 _PLACES = "array<bigint>"
 
 
-def _is_wide(slot: Column) -> Column:
-    table = F.shiftright(slot, TABLE_SHIFT)
+def _is_simhash(bucket_key: Column) -> Column:
+    table = F.shiftright(bucket_key, TABLE_SHIFT)
     return (table >= _FIRST) & (table <= _LAST)
 
 
-def _bucket(slot: Column) -> Column:
-    return F.shiftright(slot, BAND_SUFFIX_BITS)
+def _bucket(bucket_key: Column) -> Column:
+    return F.shiftright(bucket_key, BAND_SUFFIX_BITS)
 
 
-def _key(slot: Column) -> Column:
-    narrow = slot.bitwiseOR(F.lit(_NARROW))
-    return F.when(_is_wide(slot), _bucket(slot)).otherwise(narrow).alias("key")
+def _key(bucket_key: Column) -> Column:
+    band_key = bucket_key.bitwiseOR(F.lit(_BAND_KEY))
+    return F.when(_is_simhash(bucket_key), _bucket(bucket_key)).otherwise(band_key).alias("key")
 
 
-def _bit(slot: Column) -> Column:
-    """The mask of a slot's table."""
-    table = F.shiftright(slot, TABLE_SHIFT).cast("int")
+def _bit(bucket_key: Column) -> Column:
+    """The mask of a bucket key's table."""
+    table = F.shiftright(bucket_key, TABLE_SHIFT).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), table)
 
 
-def _is_key(slot: Column) -> Column:
-    return F.shiftright(slot, TABLE_SHIFT) == KEY_TABLE
+def _is_key(bucket_key: Column) -> Column:
+    return F.shiftright(bucket_key, TABLE_SHIFT) == KEY_TABLE
 
 
 def _probes() -> Column:
@@ -80,13 +80,15 @@ def searched() -> Column:
 
 
 def keyed(pages: DataFrame) -> DataFrame:
-    """Records (order, slot, bucket, key) of pages, to be counted.
+    """Records (order, bucket_key, bucket, key) of pages, to be counted.
 
     :param pages: with columns order, slots and probes
     """
-    slot = F.col("slot")
-    every = pages.select("order", F.explode(searched()).alias("slot"))
-    return every.select("order", "slot", _bucket(slot).alias("bucket"), _key(slot))
+    bucket_key = F.col("bucket_key")
+    every = pages.select("order", F.explode(searched()).alias("bucket_key"))
+    return every.select(
+        "order", "bucket_key", _bucket(bucket_key).alias("bucket"), _key(bucket_key)
+    )
 
 
 def records(pages: DataFrame) -> DataFrame:
@@ -100,28 +102,28 @@ def records(pages: DataFrame) -> DataFrame:
         F.filter(ascending, lambda one: ~_is_key(one)), F.filter(ascending, _is_key)
     ).alias("slots")
     base = pages.select(*_OF_PAGE, slots, _probes().alias("probes"))
-    signed = _is_wide(F.col("slots")[0])
-    wide = F.when(signed, len(SIMHASH_TABLES)).otherwise(0).alias("wide")
+    signed = _is_simhash(F.col("slots")[0])
+    of_simhashes = F.when(signed, len(SIMHASH_TABLES)).otherwise(0).alias("of_simhashes")
     flags = F.when(signed, SIGNED).otherwise(0).alias("flags")
-    base = base.select("*", wide, flags)
-    slot, number = F.col("slot"), F.col("number")
+    base = base.select("*", of_simhashes, flags)
+    bucket_key, number = F.col("bucket_key"), F.col("number")
 
-    def narrow(count: Column) -> Column:
-        """The probes, and some of the places in tables of band records."""
-        return F.concat("probes", F.slice("slots", F.col("wide") + 1, count))
+    def bands(count: Column) -> Column:
+        """The probes, and some of the bucket keys in tables of band records."""
+        return F.concat("probes", F.slice("slots", F.col("of_simhashes") + 1, count))
 
     def of(kind: str, flags: Column, lower: Column) -> DataFrame:
         exploded = base.where(F.size(kind) > 0).select(
-            "*", F.posexplode(kind).alias("number", "slot")
+            "*", F.posexplode(kind).alias("number", "bucket_key")
         )
         own = flags.cast("bigint").alias("flags")
-        return exploded.select(_key(slot), *_OF_PAGE, own, lower.alias("lower"))
+        return exploded.select(_key(bucket_key), *_OF_PAGE, own, lower.alias("lower"))
 
-    every = narrow(F.size("slots"))
+    every = bands(F.size("slots"))
     lower = (
-        F.when(F.col("crowded").bitwiseAND(_bit(slot)) != 0, every)
-        .when(number < F.col("wide"), F.array().cast(_PLACES))
-        .otherwise(narrow(number - F.col("wide")))
+        F.when(F.col("crowded").bitwiseAND(_bit(bucket_key)) != 0, every)
+        .when(number < F.col("of_simhashes"), F.array().cast(_PLACES))
+        .otherwise(bands(number - F.col("of_simhashes")))
     )
     probing = F.col("flags").bitwiseOR(F.lit(PROBE)).bitwiseOR(F.shiftleft(number, NUMBER_SHIFT))
     return of("slots", F.col("flags"), lower).union(of("probes", probing, every))
@@ -152,10 +154,10 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
     if not counts:
         return pages.withColumn("crowded", F.lit(0).cast("bigint"))
     names = pages.sparkSession.createDataFrame([(key,) for key in counts], "key bigint")
-    own = pages.select("order", F.explode("slots").alias("slot"))
-    own = own.select("order", "slot", _key(F.col("slot")))
+    own = pages.select("order", F.explode("slots").alias("bucket_key"))
+    own = own.select("order", "bucket_key", _key(F.col("bucket_key")))
     met = own.join(F.broadcast(names), "key", "left_semi")
-    masks = met.groupBy("order").agg(F.bit_or(_bit(F.col("slot"))).alias("crowded"))
+    masks = met.groupBy("order").agg(F.bit_or(_bit(F.col("bucket_key"))).alias("crowded"))
     return pages.join(masks, "order", "left").fillna(0, "crowded")
 
 
@@ -270,8 +272,8 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
     starts = np.zeros(int(many.sum()) + 1, np.int64)
     np.cumsum(counts[many], out=starts[1:])
     keys, flags = own["key"][starts[:-1]], own["flags"][starts[:-1]]
-    narrow = keys >= _NARROW
-    tables = np.where(narrow, (keys & ~np.int64(_NARROW)) >> TABLE_SHIFT, keys >> 16)
+    of_bands = keys >= _BAND_KEY
+    tables = np.where(of_bands, (keys & ~np.int64(_BAND_KEY)) >> TABLE_SHIFT, keys >> 16)
     return Blocks(
         starts,
         tables,

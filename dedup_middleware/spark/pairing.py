@@ -95,7 +95,7 @@ def _block(simhash: Any, table: Any) -> Any:
 
 
 @subkernel
-def _is_wide(table: Any) -> Any:
+def _is_simhash(table: Any) -> Any:
     return _FIRST_WIDE <= table <= _LAST_WIDE
 
 
@@ -115,7 +115,7 @@ def _current(flags: Any, table: Any, crowded: Any) -> Any:
     """The rank of the block in which a record with these flags meets another."""
     if flags & PROBE:
         return _rank(_PROBED, flags >> NUMBER_SHIFT, crowded, table)
-    if _is_wide(table):
+    if _is_simhash(table):
         return _rank(_OWN, table, crowded, table)
     return _rank(_NARROW, _narrow_number(table), crowded, table)
 
@@ -124,7 +124,7 @@ def _current(flags: Any, table: Any, crowded: Any) -> Any:
 def _probes(row: Any) -> Any:
     """How many probes a row of ``lower`` begins with."""
     count = 0
-    while count < row.size and row[count] >= 0 and _is_wide(row[count] >> TABLE_SHIFT):
+    while count < row.size and row[count] >= 0 and _is_simhash(row[count] >> TABLE_SHIFT):
         count += 1
     return count
 
@@ -198,7 +198,7 @@ def _pairs(
     for block in range(cursor[0], len(tables)):
         begin, end = starts[block], starts[block + 1]
         table = tables[block]
-        wide = _is_wide(table)
+        of_simhashes = _is_simhash(table)
         most = of_split if split[block] else of_whole
         first = cursor[1] if block == cursor[0] else 0
         for i in range(begin + first, end):
@@ -215,7 +215,7 @@ def _pairs(
                 start = np.uint64(at)
                 near = near_words(simhashes, start, lanes, simhashes[i], bound)
                 near_probed = near_words(simhashes, start, lanes, simhashes[i], bound + _BIT)
-                left = (near_probed if probed else near) if wide else _LANES
+                left = (near_probed if probed else near) if of_simhashes else _LANES
                 left &= (_BIT << lanes) - _BIT
                 while left and mine < most:
                     lane = trailing_zeros(left)
@@ -278,7 +278,7 @@ def _common_tables(
             for j in range(starts[row], starts[row + 1]):
                 if places[j] >> TABLE_SHIFT != table:
                     continue
-                if _is_wide(table):
+                if _is_simhash(table):
                     prefix = np.uint64(places[i] >> BAND_SUFFIX_BITS) & _BLOCK
                     probe = prefix != _block(simhashes[owner], table)
                     met = _block(simhashes[row], table) == prefix

@@ -123,7 +123,7 @@ def _with_prefixes(frequencies: dict[str, int]) -> dict[str, int]:
 
 
 def _suggest(word: str, known: dict[str, int], total: int) -> int:
-    """jieba's `suggest_freq(word)`: high enough that the parts don't win against the whole."""
+    """jieba's `suggest_freq(word)`: the least frequency at which the word is not cut into parts."""
     frequency = 1.0
     for part in _cut(word, known, total):
         frequency *= known.get(part, 1) / float(total)

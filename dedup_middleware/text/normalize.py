@@ -108,7 +108,7 @@ def compose(text: str) -> str:
 
 def normalize(text: str) -> str:
     """The normal form of `text`, as the head of this module defines it. Never raises."""
-    # Without the tables of `special`, for which a start would wait a tenth of a second.
+    # Needs no tables of `special`, which take a tenth of a second to build.
     if _ORDINARY.fullmatch(text):
         return unicodedata.normalize("NFKC", text).lower()
     return compose(text).translate(special().folds)

@@ -64,7 +64,7 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
     """The tokens of `text` as it is, without normalisation.
 
     With `jieba` and `fmm` the tokens add up to the text, white space and punctuation included;
-    `words` and `char` leave out what is no word.
+    `words` and `char` leave out white space, punctuation and most symbols.
 
     Raises:
         ValueError: unknown segmenter, or a malformed dictionary.

@@ -44,7 +44,7 @@ async def test_killed_processes(kind: str, tmp_path: Path, workers_server: Redis
     processes = [start(seed) for seed in range(PROCESSES)]
     for kill in range(KILLS):
         # A kill follows progress, so that it hits a process at its work.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while len(logged("stored")) < 10 * (kill + 1) and time.monotonic() < deadline:
             time.sleep(0.002)
         victim = processes[kill % PROCESSES]

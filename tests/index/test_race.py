@@ -53,7 +53,7 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
             await asyncio.to_thread(process.join, 240)
             assert process.exitcode == 0
     articles = [number for part in ROUNDS for number in part]
-    stored = [kept.get(timeout=10) for _ in articles]
+    stored = [kept.get(timeout=120) for _ in articles]
     assert kept.empty()
     assert Counter(map(number_of, stored)) == Counter(articles)
     url = redis_server.url if kind == "redis" else urls[0]

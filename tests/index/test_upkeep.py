@@ -199,16 +199,16 @@ async def test_compaction_gives_back_text(harness: Harness, index: Index) -> Non
     st.booleans(),
 )
 def test_compacted_buckets(
-    buckets: list[tuple[list[int], bytes]], alive: set[int], wide: bool
+    buckets: list[tuple[list[int], bytes]], alive: set[int], of_simhashes: bool
 ) -> None:
     """Records of living pages, and of those numbered later, stay where they are in their order."""
-    bucket_key = BUCKET_KEYS[1 if wide else 0]
+    bucket_key = BUCKET_KEYS[1 if of_simhashes else 0]
     living = Living(20)
     pages = np.array(sorted(alive), np.uint64)
     states = np.full(len(pages), State.COMMITTED, np.uint8)
     assert living.add(PageRecords(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
     raw = [b"".join(record(bucket_key, n) for n in numbers) + junk for numbers, junk in buckets]
-    changed = compacted(raw, living, wide=wide)
+    changed = compacted(raw, living, of_simhashes=of_simhashes)
     found = dict(
         zip(changed.positions, zip(changed.data, changed.removed, strict=True), strict=True)
     )

@@ -251,7 +251,7 @@ def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
 
 
 def _until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

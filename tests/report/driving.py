@@ -19,7 +19,7 @@ CONTROLS = "button, input, select, textarea, a, svg, meter"
 def show(page: Chrome, view: str) -> None:
     """Go to a view by its address."""
     page.execute_script("location.hash = arguments[0]", view)
-    WebDriverWait(page, 10).until(
+    WebDriverWait(page, 60).until(
         lambda d: view.startswith("pair") or d.find_elements(By.CSS_SELECTOR, "[aria-current]")
     )
     time.sleep(0.1)
@@ -60,7 +60,7 @@ def pick(page: Chrome, name: str, value: str) -> None:
 
 def wait_for(page: Chrome, expected: str, selector: str = "#found") -> None:
     """Wait until the text of an element contains what is expected."""
-    wait = WebDriverWait(page, 10, ignored_exceptions=[StaleElementReferenceException])
+    wait = WebDriverWait(page, 60, ignored_exceptions=[StaleElementReferenceException])
     try:
         wait.until(lambda d: any(expected in text for text in texts(d, selector)))
     except TimeoutException:
@@ -72,9 +72,9 @@ def saved(page: Chrome, folder: Path, button: str, name: str) -> bytes:
     file = folder / name
     file.unlink(missing_ok=True)
     # A list that is made anew between the two steps has another button.
-    pressing = WebDriverWait(page, 10, ignored_exceptions=[StaleElementReferenceException])
+    pressing = WebDriverWait(page, 60, ignored_exceptions=[StaleElementReferenceException])
     pressing.until(lambda d: find(d, button).click() is None)
-    WebDriverWait(page, 10).until(lambda _: file.exists())
+    WebDriverWait(page, 60).until(lambda _: file.exists())
     data = file.read_bytes()
     file.unlink()
     return data

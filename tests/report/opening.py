@@ -10,6 +10,6 @@ def open_report(chrome: Chrome, path: Path) -> None:
     """Open a report and wait until it shows its data."""
     chrome.get("about:blank")
     chrome.get(path.as_uri())
-    WebDriverWait(chrome, 30).until(
+    WebDriverWait(chrome, 120).until(
         lambda d: d.execute_script("return document.body.dataset.ready") == "yes"
     )

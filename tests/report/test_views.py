@@ -46,7 +46,7 @@ def test_a_cluster_lists_its_mirrors(chrome: Chrome, tmp_path: Path) -> None:
     show(chrome, "clusters")
     assert find(chrome, "#found").text == "1 clusters, 2 dropped pages"
     find(chrome, ".cluster summary").click()
-    WebDriverWait(chrome, 5).until(lambda d: titles(d, ".cluster"))
+    WebDriverWait(chrome, 60).until(lambda d: titles(d, ".cluster"))
     assert titles(chrome, ".cluster") == ["b", "a"]
     assert texts(chrome, ".cluster td.number") == ["1.000", "0.950"]
     assert texts(chrome, ".cluster td.why")[1] == "Nearly the same text (2 times)"
@@ -243,7 +243,7 @@ def test_slider_says_what_it_does(page: Chrome) -> None:
     help_ = find(page, f"#{slider.get_attribute('aria-describedby')}")
     assert help_.text == "Arrow keys move it by 0.005. The threshold in force is 0.8."
     slider.send_keys(*[Keys.ARROW_RIGHT] * 4)
-    WebDriverWait(page, 5).until(
+    WebDriverWait(page, 60).until(
         lambda _: slider.get_attribute("aria-valuetext") == "0.820: 4 dropped, 3 kept"
     )
     find(page, "#language").click()

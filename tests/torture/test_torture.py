@@ -14,5 +14,7 @@ from tests.torture.scenarios import SCENARIOS
 def test_spiders_that_are_killed(scenario: str, tmp_path: Path) -> None:
     """Every article is stored; twice only where a process died between storage and commit; no
     two committed pages are of one article; no lease is left after its time."""
-    outcome = SCENARIOS[scenario](Plan(articles=40, processes=2, kills=3, seconds=240), tmp_path)
+    outcome = SCENARIOS[scenario](
+        Plan(articles=40, processes=2, kills=3, lease=6.0, seconds=240), tmp_path
+    )
     print(outcome)

@@ -377,11 +377,11 @@ class MemoryIndex(Index):
         async for pages in self.pages():
             living.add(pages)
         for buckets in list(self._buckets.values()):
-            for wide, group in itertools.groupby(buckets.names(), _is_simhash):
+            for of_simhashes, group in itertools.groupby(buckets.names(), _is_simhash):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]
-                    removed += _compact(buckets, part, living, wide=wide)
+                    removed += _compact(buckets, part, living, of_simhashes=of_simhashes)
                     seen += len(part)
                     if progress is not None:
                         progress("buckets", seen)
@@ -442,8 +442,8 @@ class MemoryIndex(Index):
         return True
 
 
-def _compact(buckets: Buckets, names: list[int], living: Living, *, wide: bool) -> int:
-    changed = compacted([buckets.get(name) for name in names], living, wide=wide)
+def _compact(buckets: Buckets, names: list[int], living: Living, *, of_simhashes: bool) -> int:
+    changed = compacted([buckets.get(name) for name in names], living, of_simhashes=of_simhashes)
     for position, data in zip(changed.positions, changed.data, strict=True):
         buckets.put(names[position], data)
     return sum(changed.removed)

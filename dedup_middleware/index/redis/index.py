@@ -338,7 +338,7 @@ class RedisIndex(RedisNamespace):
         return range(first, (await self.counters())[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """Take records of pages that are gone out of all buckets, and chunks of only such."""
+        """Remove records of pages that are gone, and chunks that hold no other pages."""
         return await compact(self, progress, windowed=bool(self._window.seconds))
 
     async def stats(self) -> IndexStats:

@@ -83,8 +83,8 @@ def request(
     counts = [len(one) // 2 for one in every]
     buckets, suffixes = words[::2], words[1::2]
     table_numbers = buckets >> _TABLE
-    wide = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
-    widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
+    of_simhashes = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
+    widths = np.where(of_simhashes, _SIMHASH_SUFFIX, _BAND_SUFFIX)
     wanted = widths[:, None] > _BYTES
     suffixes_raw = (
         np.ascontiguousarray(suffixes, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
@@ -122,7 +122,7 @@ def request(
     special_tables = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
     special_tables += bytes((anchored[0], anchored[-1]))
     ends = np.cumsum(counts)
-    simhashes_before = np.concatenate(([0], np.cumsum(wide)))
+    simhashes_before = np.concatenate(([0], np.cumsum(of_simhashes)))
     return Request(
         [hash_of(prefix, table, end) for end in live for table in own_tables],
         [
@@ -135,7 +135,9 @@ def request(
             *pages_sent,
         ],
         np.repeat(
-            np.column_stack((suffixes[wide], _ONE << table_numbers[wide])), generations, 0
+            np.column_stack((suffixes[of_simhashes], _ONE << table_numbers[of_simhashes])),
+            generations,
+            0,
         ).ravel(),
         np.diff(simhashes_before[ends], prepend=0) * generations,
         _ONE << table_numbers,

@@ -210,7 +210,7 @@ async def _compact_some(
     reply = await held_in(server, name, prefixes)
     held = [(field_of(prefix), raw) for prefix, raw in zip(prefixes, reply, strict=True) if raw]
     removed = 0
-    changed = compacted([raw for _, raw in held], living, wide=table in SIMHASH_TABLES)
+    changed = compacted([raw for _, raw in held], living, of_simhashes=table in SIMHASH_TABLES)
     before = [held[position] for position in changed.positions]
     for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
         part = before[start:stop]

@@ -119,9 +119,9 @@ def compact_after(
     ).fetchall()
     better: list[tuple[bytes, int]] = []
     removed = 0
-    for wide in (False, True):
-        mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is wide]
-        changed = compacted([raw for _, raw in mine], living, wide=wide)
+    for of_simhashes in (False, True):
+        mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is of_simhashes]
+        changed = compacted([raw for _, raw in mine], living, of_simhashes=of_simhashes)
         names = [mine[position][0] for position in changed.positions]
         better += zip(changed.data, names, strict=True)
         removed += sum(changed.removed)

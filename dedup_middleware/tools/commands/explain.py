@@ -1,13 +1,17 @@
-"""``scrapy dedup explain``: the cluster of a page."""
+"""``scrapy dedup explain`` and ``history``: what the journal says of one page."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
+
+import attrs
 
 from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.model.documents import REVISIT
 from dedup_middleware.tools.commands.context import (
     OK,
     CommandError,
@@ -21,7 +25,7 @@ from dedup_middleware.tools.commands.context import (
 _EXCERPT = 80  # characters
 
 
-class Command(Subcommand):
+class Explain(Subcommand):
     """``scrapy dedup explain``."""
 
     name = "explain"
@@ -41,7 +45,7 @@ class Command(Subcommand):
         with open_journal(context.options) as journal:
             own = list(journal.drops(Query(keys=frozenset({key}), outcomes=DROPS)))
             roots = {drop.match for drop in own if drop.match is not None} | {key}
-            # An index that keeps no addresses names pages by their numbers.
+            # An index that keeps no addresses names pages by their ids.
             numbers = {d.number for d in own if d.match is None and d.number is not None}
             queries = [Query(matches=frozenset({root}), outcomes=DROPS) for root in sorted(roots)]
             found = [list(journal.drops(query, bodies=True)) for query in queries]
@@ -57,7 +61,7 @@ class Command(Subcommand):
             clusters = [_cluster(journal, dropped) for dropped in found if dropped]
             alone = [_state(drop) for drop in own if drop.number is None]
         state = {"key": key, "clusters": clusters, "without_match": alone}
-        context.say(state, lambda: _show(state))
+        context.say(state, lambda: _show_clusters(state))
         return OK
 
 
@@ -88,7 +92,7 @@ def _state(drop: Drop) -> dict[str, Any]:
     }
 
 
-def _show(state: dict[str, Any]) -> str:
+def _show_clusters(state: dict[str, Any]) -> str:
     groups = [
         (f"stored: {one['stored']}  {one['title'] or ''}", one["dropped"])
         for one in state["clusters"]
@@ -102,4 +106,94 @@ def _show(state: dict[str, Any]) -> str:
             names = ("reason", "similarity", "jaccard", "distance", "excerpt")
             facts = [("time", moment(drop["time"])), *((name, drop[name]) for name in names)]
             lines.append(block(drop["key"], *facts))
+    return "\n".join(lines)
+
+
+class History(Subcommand):
+    """``scrapy dedup history``."""
+
+    name = "history"
+    summary = "Show when a page was seen again, and what had changed"
+    description = (
+        "Reads the journal; the index is not needed.\n"
+        "Exit codes: 0; 1: the journal has no entry of the page, or can't be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("key", metavar="URL", help="key of the page, usually its address")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        key = arguments.key
+        with open_journal(context.options) as journal:
+            drops = journal.drops(Query(keys=frozenset({key})), bodies=True)
+            entries = grouped(_entry(drop) for drop in drops)
+            stored = _stored(journal, key)
+            if not entries and stored is None:
+                raise CommandError(
+                    f"the journal {journal.where} has no entry of {key}: it was not seen, or that "
+                    "has aged out"
+                )
+        state = {"key": key, "stored": stored, "entries": entries}
+        context.say(state, lambda: _show_history(state))
+        return OK
+
+
+def _stored(journal: JournalStore, key: str) -> dict[str, Any] | None:
+    """The version that is stored, as far as the journal has it."""
+    kept = journal.kept(Drop(time=0.0, key=key, outcome="", reason="", match=key))
+    if kept is None:
+        return None
+    return {"time": kept.time, "title": kept.title, "characters": len(kept.text)}
+
+
+def _entry(drop: Drop) -> dict[str, Any]:
+    change = None if drop.body is None else drop.body.change
+    return {
+        "time": drop.time,
+        "until": drop.time,
+        "times": 1,
+        "outcome": drop.outcome,
+        "reason": drop.reason,
+        "match": drop.match,
+        "similarity": drop.similarity,
+        "figures": drop.figures,
+        "change": None if change is None else attrs.asdict(change),
+        "spider": drop.spider,
+        "crawl": drop.crawl,
+    }
+
+
+def grouped(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries with those put together that say one after the other that nothing had changed."""
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        last = found[-1] if found else None
+        if last and entry["outcome"] == last["outcome"] == REVISIT:
+            last["until"], last["times"] = entry["time"], last["times"] + 1
+        else:
+            found.append(entry)
+    return found
+
+
+def _show_history(state: dict[str, Any]) -> str:
+    lines = [shown(state["key"])]
+    for entry in state["entries"]:
+        facts = [("reason", entry["reason"]), ("similarity", entry["similarity"])]
+        if entry["match"] not in (None, state["key"]):
+            facts.append(("stored page", entry["match"]))
+        if entry["times"] > 1:
+            facts.append((f"{entry['times']} times until", moment(entry["until"])))
+        change = entry["change"]
+        if change is not None:
+            facts.append(("words", f"+{change['added']} -{change['removed']}"))
+            figures = (", ".join(change[name]) for name in ("old_figures", "new_figures"))
+            facts.append(("figures", " -> ".join(part or "none" for part in figures)))
+        facts.append(("spider", entry["spider"] or None))
+        lines.append(block(f"{moment(entry['time'])}  {entry['outcome']}", *facts))
+    stored = state["stored"]
+    if stored is not None:
+        facts = [("title", stored["title"]), ("characters", stored["characters"])]
+        lines.append(block(f"{moment(stored['time'])}  the version that is stored", *facts))
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``scrapy dedup forget``: take pages out of an index, so that like pages may be stored again."""
+"""``scrapy dedup forget`` and ``clear``: take pages, or all, out of an index."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable
 
 from dedup_middleware.journal.entries import host_of
-from dedup_middleware.tools.commands.asking import Reader, reading_index
+from dedup_middleware.tools.commands.asking import Reader, existing_index, reading_index
 from dedup_middleware.tools.commands.context import FAILED, OK, CommandError, Context, Subcommand
 from dedup_middleware.tools.commands.selecting import add_selection
 
+_EVER = float(2**32 - 1)  # seconds since 1970, later than any commit
 
-class Command(Subcommand):
+
+class Forget(Subcommand):
     """``scrapy dedup forget``."""
 
     name = "forget"
@@ -35,7 +37,7 @@ class Command(Subcommand):
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
             raise CommandError("give one of --key, --host, and --since or --until")
         async with reading_index(context.options) as reader:
-            if not arguments.yes and not self._confirmed(context):
+            if not arguments.yes and not _confirmed(context, "these pages"):
                 context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
                 return FAILED
             if arguments.key:
@@ -45,22 +47,51 @@ class Command(Subcommand):
             else:
                 forgotten = await reader.index.forget_span(
                     arguments.since if arguments.since is not None else 0.0,
-                    arguments.until if arguments.until is not None else float(2**32 - 1),
+                    arguments.until if arguments.until is not None else _EVER,
                 )
         context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
         return OK
 
-    def _confirmed(self, context: Context) -> bool:
-        if not sys.stdin.isatty():
-            raise CommandError("there is no terminal to confirm at: add --yes")
-        answer = input(f"Forget these pages in {context.options.safe_index_url}? [y/N] ")
-        return answer.strip().lower() in {"y", "yes"}
+
+class Clear(Subcommand):
+    """``scrapy dedup clear``."""
+
+    name = "clear"
+    summary = "Forget all pages of an index, to begin anew"
+    description = (
+        "The journal and the storage stay as they are, and so do the parameters of the index: to\n"
+        "change them, name a new index. Crawls may continue.\n"
+        "Exit codes: 0: done; 1: not confirmed, or the index can't be used."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        async with existing_index(context.options) as index:
+            if not arguments.yes and not _confirmed(context, f"all {await index.count():,} pages"):
+                context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
+                return FAILED
+            forgotten = await index.forget_span(0.0, _EVER)
+            with context.progress("records") as done:
+                await index.compact(lambda _, number: done(number))
+        context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
+        return OK
+
+
+def _confirmed(context: Context, pages: str) -> bool:
+    if not sys.stdin.isatty():
+        raise CommandError("there is no terminal to confirm at: add --yes")
+    answer = input(f"Forget {pages} in {context.options.safe_index_url}? [y/N] ")
+    return answer.strip().lower() in {"y", "yes"}
 
 
 async def forget_keys(reader: Reader, keys: list[str]) -> int:
     """Forget pages by their keys; how many stored ones there were."""
-    numbers = [number for key in keys for number in await reader.page_ids_of(key)]
-    return await reader.index.forget(numbers)
+    page_ids = [page_id for key in keys for page_id in await reader.page_ids_of(key)]
+    return await reader.index.forget(page_ids)
 
 
 def of_hosts(hosts: list[str]) -> Callable[[str], bool]:

@@ -12,7 +12,7 @@ class Command(Subcommand):
     """``scrapy dedup warmup``."""
 
     name = "warmup"
-    summary = "Compile what crawls with these settings need, for images and CI"
+    summary = "Compile the kernels that these settings need, for images and CI"
     description = (
         "Fills the cache of compiled functions and dictionaries; the index is not needed.\n"
         "Exit codes: 0; 1: the settings can't be used."

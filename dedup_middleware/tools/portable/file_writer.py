@@ -38,7 +38,7 @@ from dedup_middleware.tools.portable.format import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-RANGE = 1 << 18  # page numbers
+RANGE = 1 << 18  # page ids
 _BYTES = 4 << 20  # of buckets taken in at once
 # The hash is that of the record: 40 bits of it, or in a SimHash table all 64, rotated.
 _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
@@ -88,20 +88,20 @@ class BucketKeySpool:
 
     def flush(self) -> None:
         """Put aside what was taken in."""
-        wide = self._table in SIMHASH_TABLES
-        width = SIMHASH_RECORD if wide else BAND_RECORD
+        of_simhashes = self._table in SIMHASH_TABLES
+        width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
         raw = b"".join(self._parts)
         counts = [len(part) // width for part in self._parts]
         prefixes = np.repeat(np.array(self._prefixes, np.uint64), counts)
         self._prefixes, self._parts, self._size = [], [], 0
-        numbers = page_ids_of(raw, width)
-        known = np.flatnonzero(numbers < np.uint64(len(self._wanted)))
-        known = known[self._wanted[numbers[known].astype(np.int64)]]
+        page_ids = page_ids_of(raw, width)
+        known = np.flatnonzero(page_ids < np.uint64(len(self._wanted)))
+        known = known[self._wanted[page_ids[known].astype(np.int64)]]
         notes = np.empty(len(known), _NOTE)
-        bits = SIMHASH_SUFFIX_BITS if wide else BAND_SUFFIX_BITS
+        bits = SIMHASH_SUFFIX_BITS if of_simhashes else BAND_SUFFIX_BITS
         notes["table"] = max(self._table, 0)
         notes["hash"] = prefixes[known] << np.uint64(bits) | suffixes_of(raw, width)[known]
-        ranges, notes["page"] = np.divmod(numbers[known], np.uint64(RANGE))
+        ranges, notes["page"] = np.divmod(page_ids[known], np.uint64(RANGE))
         order = np.argsort(ranges.astype(np.uint16), kind="stable")
         notes, ranges = notes[order], ranges[order]
         each, firsts = np.unique(ranges, return_index=True)
@@ -110,26 +110,28 @@ class BucketKeySpool:
             with self._file(number).open("ab") as file:
                 file.write(notes[first:end].tobytes())
 
-    def places(self, numbers: NDArray[np.uint64]) -> Places:
+    def places(self, page_ids: NDArray[np.uint64]) -> Places:
         """Bucket keys of pages, all of one range."""
-        number = int(numbers[0]) // RANGE if len(numbers) else self._range
+        number = int(page_ids[0]) // RANGE if len(page_ids) else self._range
         if number != self._range:
             self._notes = np.empty(0, _NOTE)  # not both in memory at once
             self._range, self._notes = number, self._read(number)
         notes = self._notes
-        pages = (numbers % np.uint64(RANGE)).astype(np.uint32)
+        pages = (page_ids % np.uint64(RANGE)).astype(np.uint32)
         first = np.searchsorted(notes["page"], pages, "left")
         counts = np.searchsorted(notes["page"], pages, "right") - first
         starts = starts_of(counts)
         found = notes[np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])]
-        wide = (found["table"] >= SIMHASH_TABLES[0]) & (found["table"] <= SIMHASH_TABLES[-1])
-        hashes = np.where(wide, found["hash"] >> np.uint64(64 - TABLE_SHIFT), found["hash"])
-        simhashes = np.zeros(len(numbers), np.uint64)
-        of_page = np.repeat(np.arange(len(numbers)), counts)[wide]
-        turn = (found["table"][wide].astype(np.uint64) - np.uint64(SIMHASH_TABLES[0])) * np.uint64(
-            16
+        of_simhashes = (found["table"] >= SIMHASH_TABLES[0]) & (
+            found["table"] <= SIMHASH_TABLES[-1]
         )
-        turned = found["hash"][wide]
+        hashes = np.where(of_simhashes, found["hash"] >> np.uint64(64 - TABLE_SHIFT), found["hash"])
+        simhashes = np.zeros(len(page_ids), np.uint64)
+        of_page = np.repeat(np.arange(len(page_ids)), counts)[of_simhashes]
+        turn = (
+            found["table"][of_simhashes].astype(np.uint64) - np.uint64(SIMHASH_TABLES[0])
+        ) * np.uint64(16)
+        turned = found["hash"][of_simhashes]
         back = (np.uint64(64) - turn) % np.uint64(64)
         simhashes[of_page] = turned >> turn | turned << back
         bucket_keys = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes

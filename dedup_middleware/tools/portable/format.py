@@ -63,7 +63,7 @@ def arrow() -> Any:
 
 
 def fingerprint_of(parameters: Mapping[str, str]) -> str:
-    """A short name of parameters: equal ones have the same.
+    """A short hash of parameters: equal parameters have equal hashes.
 
     >>> fingerprint_of({"bands": "8x3"})
     '72a263112d4e1f3b'

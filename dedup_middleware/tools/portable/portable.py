@@ -131,7 +131,7 @@ async def _stored(
 
 
 async def _committed(index: Index) -> NDArray[np.bool_]:
-    """By page number: which pages are committed.
+    """By page id: which pages are committed.
 
     What is committed now had its records in the buckets before.
     """
