@@ -226,9 +226,10 @@ async def copy_index(
 ) -> Imported:
     """Enter all committed pages of an index into another one, whose window may be another.
 
-    As :func:`import_index`, without a file: nothing of the source is changed, crawls may go on with
-    it, and pages that they store meanwhile are entered by repeating the copy. A temporary folder
-    needs about 13 bytes for each record of the source.
+    As :func:`import_index`, without a file: nothing of the source is changed. Pages that crawls
+    store meanwhile are entered by repeating the copy; those that they forget, because storage
+    replaces rows, stay in the target. A temporary folder needs about 13 bytes for each record of
+    the source.
 
     :param source: open, or attached
     :param target: need not be open; it is afterwards
