@@ -247,6 +247,22 @@ async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[s
     await crawl.pipeline.close_spider()
 
 
+async def test_a_short_crawl_of_items_without_a_page_says_so_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A first try with few items shows that the fields have other names; one page is enough not to
+    say it."""
+    for last, warnings in (({"url": "3"}, 1), (item("a/1", 1), 0)):
+        caplog.clear()
+        crawl = Crawl(make_crawler())
+        await crawl.pipeline.open_spider()
+        for one in ({"url": "1", "body": "words"}, {"url": "2", "body": "words"}, last):
+            await crawl.item(one)
+        assert "The first" not in caplog.text
+        await crawl.pipeline.close_spider()
+        assert caplog.text.count("The first 3 items have neither text nor HTML") == warnings
+
+
 async def test_an_item_without_content_takes_no_row(crawl: Crawl) -> None:
     """An image of a page that is stored after it, under its key, is no later text of the page."""
     page = item("a/1", 1)

@@ -86,6 +86,7 @@ class FieldCheck:
 
     def __init__(self, settings: BaseSettings) -> None:
         self._unread = 0
+        self._last: PageItem | None = None
         self._was_read = False
         self._bytes_seen = False
         self._feeds = {
@@ -115,15 +116,23 @@ class FieldCheck:
                 ", ".join(feeds),
             )
 
+    def end(self) -> None:
+        """Log at the end of a short crawl that no item held a page."""
+        if self._last is not None and self._unread < UNREAD and not self._was_read:
+            self._tell_unread(self._last)
+
     def _unread_item(self, page: PageItem) -> None:
         self._unread += 1
-        if self._was_read or self._unread != UNREAD:
-            return
+        self._last = page
+        if self._unread == UNREAD and not self._was_read:
+            self._tell_unread(page)
+
+    def _tell_unread(self, page: PageItem) -> None:
         logger.warning(
             "The first %d items have neither text nor HTML, so nothing is compared. Their fields: "
             "%s. Name those that hold the page: DEDUP_TEXT_FIELD (now %r) or DEDUP_HTML_FIELD "
             "(now %r), and DEDUP_KEY_FIELD (now %r); of a single class of items in DEDUP_ITEMS",
-            UNREAD,
+            self._unread,
             ", ".join(map(str, page.adapter)) or "none",
             page.names.text,
             page.names.html,

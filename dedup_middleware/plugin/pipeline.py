@@ -231,6 +231,8 @@ class DedupPipeline:
             await self._recorder.close()
         if self._clusters is not None:
             await asyncio.to_thread(self._clusters.write)
+        if self._field_check is not None:
+            self._field_check.end()
         if self._summary is not None:
             self._summary.stop()
         if self._exporter is not None:
