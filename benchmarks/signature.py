@@ -55,7 +55,8 @@ class Candidate:
 
     ``at_least`` is the ratio that this peer must take, ``at_most`` the microseconds that ours may.
     ``records`` are those that a unit compares. ``own_clock`` does the action and returns the
-    seconds that count, where some of its work is not to be timed.
+    seconds that count, where some of its work is not to be timed. ``clock`` is processor time,
+    which other programs hardly change; what several threads gain needs another one.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Candidate:
     at_most: float | None = None
     records: float | None = None
     own_clock: Callable[[], float] | None = None
+    clock: Callable[[], float] = time.process_time
 
 
 @attrs.frozen
@@ -76,19 +78,19 @@ class Job:
     peers: tuple[Candidate, ...]
 
 
-def seconds(action: Action, times: int) -> float:
+def seconds(candidate: Candidate, times: int) -> float:
     """Mean duration of an action."""
-    start = time.perf_counter()
+    start = candidate.clock()
     for _ in range(times):
-        action()
-    return (time.perf_counter() - start) / times
+        candidate.action()
+    return (candidate.clock() - start) / times
 
 
-def repeats(action: Action) -> int:
+def repeats(candidate: Candidate) -> int:
     """How often an action must run to take long enough for the clock."""
-    action()  # loads its kernel
+    candidate.action()  # loads its kernel
     times = 1
-    while (taken := seconds(action, times) * times) < SHORTEST / 4:
+    while (taken := seconds(candidate, times) * times) < SHORTEST / 4:
         times = max(times * 2, int(times * SHORTEST / max(taken, 1e-9) / 4))
     return max(1, round(times * SHORTEST / taken))
 
@@ -96,12 +98,12 @@ def repeats(action: Action) -> int:
 def measure(job: Job, rounds: int) -> list[list[float]]:
     """Microseconds a unit: a list of rounds for ours, then for each peer."""
     candidates = (job.ours, *job.peers)
-    times = [0 if one.own_clock else repeats(one.action) for one in candidates]
+    times = [0 if one.own_clock else repeats(one) for one in candidates]
     found: list[list[float]] = [[] for _ in candidates]
     for _ in range(rounds):
         for row, candidate, count in zip(found, candidates, times, strict=True):
             clock = candidate.own_clock
-            taken = clock() if clock else seconds(candidate.action, count)
+            taken = clock() if clock else seconds(candidate, count)
             row.append(taken / candidate.per * 1e6)
     return found
 
@@ -278,15 +280,15 @@ def scan_job(size: int) -> Job:
 
     def decided() -> None:
         entries = fresh(DECIDED, next(fresh_pages)).entries()
-        started = time.perf_counter()
+        started = time.process_time()
         loop.run_until_complete(decide_all(index, entries))
-        before.append(time.perf_counter() - started)
+        before.append(time.process_time() - started)
 
     def peer_decided() -> None:
         pages = fresh(DECIDED, next(fresh_pages))
-        started = time.perf_counter()
+        started = time.process_time()
         decide_faiss(multi, pages)
-        before.append(time.perf_counter() - started)
+        before.append(time.process_time() - started)
 
     def timed(action: Action) -> Callable[[], float]:
         def run() -> float:
