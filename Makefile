@@ -20,8 +20,9 @@ check: lint
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m '$(QUICK)'
 
 # A file is run by one process, so that what its tests share is made once.
+# Meanwhile one process compiles the kernels, which all would do at once on a new machine.
 test: $(VENV)/.dev
-	PYTHON=$(PYTHON) bash .ci/tools chromium java redis
+	$(BIN)/scrapy dedup warmup & PYTHON=$(PYTHON) bash .ci/tools chromium java redis && wait
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev

@@ -114,7 +114,7 @@ class User:
                 executable=shutil.which(text.split(maxsplit=1)[0], path=self.variables()["PATH"]),
             )
         )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
