@@ -37,7 +37,7 @@ bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.crawl
 
-# Beside text-dedup and datatrove, which get an environment of their own in build/peers.
+# Against text-dedup and datatrove, which get an environment of their own in build/peers.
 bench-batch: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.batch $(PAGES)
 
