@@ -20,8 +20,9 @@ check: lint
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m '$(QUICK)'
 
 # A file is run by one process, so that what its tests share is made once.
+# Meanwhile one process compiles the kernels, which all would do at once on a new machine.
 test: $(VENV)/.dev
-	PYTHON=$(PYTHON) bash .ci/tools chromium java redis
+	$(BIN)/scrapy dedup warmup & PYTHON=$(PYTHON) bash .ci/tools chromium java redis && wait
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
@@ -36,7 +37,7 @@ bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.crawl
 
-# Beside text-dedup and datatrove, which get an environment of their own in build/peers.
+# Against text-dedup and datatrove, which get an environment of their own in build/peers.
 bench-batch: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.batch $(PAGES)
 

@@ -87,7 +87,7 @@ class SharedPort:
     def await_samples(self, wanted: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
         """Ask until the values are those that are wanted."""
         found: dict[tuple[str, ...], float] = {}
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             assert self.process.poll() is None, (self.folder / "log").read_text()
             with contextlib.suppress(OSError):

@@ -82,7 +82,7 @@ def page(key: str, text: str, title: str = "") -> Document:
 
 async def until_committed(index: MemoryIndex, pages: int) -> None:
     """Wait until so many pages are committed."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while await index.count() < pages:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -458,7 +458,7 @@ async def test_fingerprint_that_could_not_be_checked_is_entered_later() -> None:
         assert (verdict.outcome, verdict.reason) == (UNCHECKED, "index-unavailable")
         assert await dedup.commit(verdict)
         index.down = False
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         number = 2
         while await index.count() < 2:
             assert time.monotonic() < deadline

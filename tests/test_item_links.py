@@ -423,7 +423,7 @@ def test_under_the_asyncio_reactor() -> None:
     """Twisted's loop, a pipeline that returns Deferreds, other objects, another url: the same."""
     command = [sys.executable, "-m", "tests.item_reactor_spider"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+        command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
     stats = json.loads(done.stdout)
     # Page 0 fails on host a, so that it is new on host b.

@@ -22,6 +22,7 @@ from tests.docblocks import ROOT, Block, Command, blocks, commands, file_name, m
 from tests.report.conftest import chrome, downloads  # noqa: F401
 from tests.report.opening import open_report
 from tests.servers import free_port
+from tests.test_sharing import HASH_KEY
 from tests.test_wheel import environment, wheel  # noqa: F401
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -64,9 +65,12 @@ class User:
         return text.replace(PORT, str(self.port)).replace("~/Downloads", str(self.downloads))
 
     def save(self, name: str, code: str) -> None:
-        """Write a file; settings are added to those that are there."""
-        with (self.folder / name).open("a" if name.endswith("settings.py") else "x") as file:
+        """Write a file; settings are added to those that are there, with a hash key that stays."""
+        is_settings = name.endswith("settings.py")
+        with (self.folder / name).open("a" if is_settings else "x") as file:
             file.write(f"\n{code}")
+            if is_settings:
+                file.write(f'\nDEDUP_HASH_KEY = "{HASH_KEY}"\n')
 
     def type(self, command: Command) -> None:
         """Run a command: it ends as it should, and prints what the tutorial shows."""
@@ -114,7 +118,7 @@ class User:
                 executable=shutil.which(text.split(maxsplit=1)[0], path=self.variables()["PATH"]),
             )
         )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.test_sample_crawl import addresses
-from tests.test_sharing import stored
+from tests.test_sharing import HASH_KEY, stored
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +38,8 @@ def test_make_crawl_in_a_fresh_clone(tmp_path: Path) -> None:
             target = clone / name.decode()
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+    with (clone / "settings" / "local.py").open("a") as settings:
+        settings.write(f'DEDUP_HASH_KEY = "{HASH_KEY}"\n')
     assert "stored" in make_crawl(clone)
     assert {item["url"] for item in stored(clone)} == addresses()
     make_crawl(clone)

@@ -183,7 +183,7 @@ def crawl(folder: Path) -> None:
     """Run `scrapy crawl news`; the index is in the folder of the results."""
     index = f"sqlite:{folder.parent / 'index.db'}"
     process = crawl_sample(folder, "-s", f"DEDUP_INDEX_URL={index}", COLUMNS="200")
-    assert process.wait(timeout=300) == 0
+    assert process.wait(timeout=600) == 0
 
 
 def addresses() -> set[str]:

@@ -41,7 +41,7 @@ async def test_stopped_in_the_middle(
     torture = Torture(PLAN, tmp_path, redis_url)
     spider = torture.start(0)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while torture.done() < 40 and time.monotonic() < deadline:
             assert spider.poll() is None
             time.sleep(0.01)
@@ -49,7 +49,7 @@ async def test_stopped_in_the_middle(
         for one in signals:
             spider.send_signal(one)
             time.sleep(0.05)
-        spider.wait(60)
+        spider.wait(600)
     finally:
         spider.kill()
         spider.wait()
@@ -63,7 +63,7 @@ async def test_closed_by_scrapy(tmp_path: Path, redis_url: str) -> None:
     torture = Torture(PLAN, tmp_path, redis_url)
     spider = torture.start(0, "CLOSESPIDER_ITEMCOUNT=30", "LOG_LEVEL=INFO")
     try:
-        assert spider.wait(120) == 0
+        assert spider.wait(600) == 0
     finally:
         spider.kill()
         spider.wait()
@@ -80,12 +80,12 @@ async def test_closed_when_the_index_is_gone(tmp_path: Path) -> None:
         torture = Torture(PLAN, tmp_path, server.url)
         spider = torture.start(0, "DEDUP_ON_ERROR=close", "DEDUP_RETRIES=1", "LOG_LEVEL=INFO")
         try:
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 600
             while torture.done() < 40 and time.monotonic() < deadline:
                 assert spider.poll() is None
                 time.sleep(0.01)
             server.kill()
-            assert spider.wait(120) == 0
+            assert spider.wait(600) == 0
         finally:
             spider.kill()
             spider.wait()

@@ -178,7 +178,7 @@ def crawl(folder: Path, url: str, overrides: dict[str, Any] | None = None, **giv
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -359,7 +359,7 @@ def test_a_bad_argument_ends_in_order(tmp_path: Path, argument: str) -> None:
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert f"-a {argument} can't be used" in done.stderr

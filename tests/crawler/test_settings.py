@@ -87,7 +87,7 @@ def test_shared_settings_keep_the_password_out_of_the_log(tmp_path: Path) -> Non
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert "pages=x can't be used" in done.stderr

@@ -148,7 +148,7 @@ def test_processes_add_versions_of_one_page(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path), name], cwd=root)
         for name in ("one", "two")
     ]
-    assert [process.wait(60) for process in running] == [0, 0]
+    assert [process.wait(600) for process in running] == [0, 0]
     found = texts(path)
     assert [version for _, version, _ in found] == list(range(1, 81))
     assert len({text for _, _, text in found}) == 80
