@@ -38,12 +38,12 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
 )
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence import BITS
+from dedup_middleware.signature.ribbon import filter_size
 from tests.servers import RedisServer, running_redis
 
 ADDRESS = 80
 SHINGLES = 280  # of a page: the median; those of Chinese news have as many on average
-ANCHORS = 18  # mean of Chinese news: 19
+ANCHORS = 15  # the mean of a week of Chinese news
 PART = 100_000  # pages loaded at once
 SAMPLE = 300  # keys of a kind
 LIMITS = {"default": 450.0, "SimHash tables only": 130.0}
@@ -69,7 +69,7 @@ SETTINGS = (
 
 def pages_of(options: Options, total: int) -> Iterator[Pages]:
     """Random pages, some at a time."""
-    bands = 0 if options.method == "simhash" else options.bands
+    bands = 0 if options.method == "simhash" else options.band_count
     tables = [KEY_TABLE, *SIMHASH_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + bands)]
     evidence = choose_method(options).keeps_payload
     if evidence:
@@ -99,8 +99,8 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
         times = np.full(count, 1_700_000_000, np.uint32)
         payloads = [b""] * count
         if evidence:
-            filters = np.minimum(8192, np.exp(rng.normal(np.log(SHINGLES), 0.6, count))) * BITS / 8
-            payloads = [rng.bytes(1 + int(size)) for size in filters]
+            shingles = np.minimum(8192, np.exp(rng.normal(np.log(SHINGLES), 0.6, count)))
+            payloads = [rng.bytes(1 + filter_size(int(one))) for one in shingles]
         yield Pages(content, addresses, payloads, times, bucket_keys.ravel(), starts)
 
 

@@ -54,6 +54,8 @@ METHODS = (
     "idf",
 )
 SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
+#: MinHash bands by default, of pages with anchors and of others
+BANDS_BESIDE_ANCHORS, BANDS = 3, 8
 #: threshold of the method ``content`` by preset
 PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
 MEASURES = ("containment", "jaccard", "novelty")
@@ -198,7 +200,13 @@ class Options:
         "more buckets a bit are read.",
         between(0, 16, " bits"),
     )
-    bands: int = option(8, "int", "MinHash bands; each is one more table.", between(0, 54))
+    bands: int | None = option(
+        None,
+        "int",
+        "MinHash bands; each is one more table. `None`: 3 where `DEDUP_EVIDENCE=filter` finds "
+        "pages by their clauses too, else 8.",
+        unless_none(between(0, 54)),
+    )
     rows: int = option(3, "int", "Minima in a band.", between(1, 32))
 
     # What happens
@@ -389,6 +397,18 @@ class Options:
             mark=self.mark_field,
         )
 
+    @property
+    def keeps_evidence(self) -> bool:
+        """Whether an index keeps evidence of pages, and their anchors."""
+        return self.method == "content" and self.evidence == "filter"
+
+    @property
+    def band_count(self) -> int:
+        """How many MinHash bands a page has."""
+        if self.bands is not None:
+            return self.bands
+        return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
+
     def __attrs_post_init__(self) -> None:
         if self.threshold is not None and self.method in SIMHASH_METHODS:
             raise OptionsError(
@@ -407,11 +427,11 @@ class Options:
             raise OptionsError(
                 setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
             )
-        if self.bands * self.rows > self.num_perm:
+        if self.band_count * self.rows > self.num_perm:
             raise OptionsError(
                 setting_name("bands"),
-                self.bands,
-                f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} "
+                self.band_count,
+                f"{self.band_count} bands of {self.rows} rows need {self.band_count * self.rows} "
                 f"permutations, and DEDUP_NUM_PERM={self.num_perm}; lower one or raise the other",
             )
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
-#: parameter of an index with evidence: its bits a shingle, and of which clauses there are anchors
-EVIDENCE = "filter6-clauses4-lead3"
+#: parameter of an index with evidence: its filter, and of which clauses there are anchors
+EVIDENCE = "ribbon4-clauses8-lead3"
 #: words of a page from which on its title does not count as its content
 SHORT = 24
 
@@ -109,10 +109,10 @@ class Fingerprinter:
         self.hash_key = hash_key
         self._shingler = make_shingler(options, hash_key)
         method = literature(options, hash_key)
-        self._keeps_evidence = options.method == "content" and options.evidence == "filter"
+        self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
         self._text_signer = TextSigner(
-            self._shingler, options.num_perm, options.bands, options.rows
+            self._shingler, options.num_perm, options.band_count, options.rows
         )
 
     @property
@@ -121,7 +121,7 @@ class Fingerprinter:
         return {
             "shingler": self._shingler.fingerprint,
             "minhash": f"affine32-{self.options.num_perm}",
-            "bands": f"{self.options.bands}x{self.options.rows}",
+            "bands": f"{self.options.band_count}x{self.options.rows}",
             "min_features": str(self.options.min_features),
             **({"evidence": EVIDENCE} if self._keeps_evidence else {}),
             "method": self.options.method if self._signer is None else self._signer.parameters,

@@ -82,7 +82,7 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
         simhash=None if signed is None else signed.value,
         minhash=minhash,
         sketch=sketch(minhash),
-        bands=bands(minhash, options.bands, options.rows) if options.bands else no_bands,
+        bands=bands(minhash, options.band_count, options.rows) if options.band_count else no_bands,
         figures=figure_sketch(np.empty(0, np.uint32)),
         clauses=clause_sketch(np.empty((0, 2), np.uint64)),
         volatile=volatile_bits(signed, options.probes),
@@ -149,7 +149,7 @@ def measure(
                 wilson(sum(mask != 0 for mask in masks), pairs),
                 sum(mask & _SIMHASH_MASK != 0 for mask in masks) / pairs,
                 sum(mask & ~_SIMHASH_MASK != 0 for mask in masks) / pairs,
-                band_recall(jaccard, options.bands, options.rows),
+                band_recall(jaccard, options.band_count, options.rows),
                 proposed,
                 band_recall(jaccard, *proposed),
             )

@@ -275,7 +275,7 @@ def run_candidates(run: Run) -> None:
             seed=arguments.seed,
             progress=advance,
         )
-    tables = f"{run.options.bands} bands of {run.options.rows} rows"
+    tables = f"{run.options.band_count} bands of {run.options.rows} rows"
     records = [attrs.asdict(row, recurse=False) for row in rows]
     run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
     run.plot("candidates", output.candidate_recall, rows)

@@ -11,7 +11,7 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.base import Parameters, differences
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
-SCHEMA = 3
+SCHEMA = 4
 HASH_KEY = "hash_key"
 _KEY_DIGITS = 32
 

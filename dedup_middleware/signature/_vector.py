@@ -90,6 +90,16 @@ def trailing_zeros(_: Any, value: Any) -> Any:
 
 
 @intrinsic
+def parity(_: Any, value: Any) -> Any:
+    """1 if a uint64 has an odd number of one bits, else 0."""
+
+    def codegen(__: Any, builder: Any, ___: Any, args: Any) -> Any:
+        return builder.and_(builder.ctpop(args[0]), _I64(1))
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
 def prefetch(_: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of ``array[index]``; nothing waits for it."""
 

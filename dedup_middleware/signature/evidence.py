@@ -1,16 +1,16 @@
 """Evidence of a stored page: which words of another page it holds, and where new ones stand.
 
-It is a Bloom filter (B. Bloom, CACM 1970) of the hashes of the page's shingles and numerals and, if
-the page is short, of its words and those of its title. The wording of another page is compared with
-it: each of its shingles is in the stored page or is not, so the words that are in no common shingle
-are new, and where they stand is known. How long the stored page is makes no difference.
+It is a filter (:mod:`.ribbon`) of the hashes of the page's shingles and numerals and, if the page
+is short, of its words and those of its title. The wording of another page is compared
+with it: each of its shingles is in the stored page or is not, so the words that are in no common
+shingle are new, and where they stand is known. How long the stored page is makes no difference.
 
-A filter reports 5 % of the shingles that a page lacks as held (false positives). A shingle
+A filter reports 6 % of the shingles that a page lacks as held (false positives). A shingle
 therefore counts as common only if one near it is common too. Numerals are entered twice, which
-lowers their rate of false positives to .3 %.
+lowers their rate of false positives to .4 %.
 
 The bytes: one that says how shingles were sampled (a page of more than 8,192 enters one in 2, in 4,
-in 8, ..., chosen by their hashes) and whether the words of the title are in it, then the bits.
+in 8, ..., chosen by their hashes) and whether the words of the title are in it, then the filter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import R8, R64, RI64, U8, kernel
 from dedup_middleware.base.kernels import subkernel
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
@@ -36,48 +35,51 @@ from dedup_middleware.signature.evidence_columns import (
     NEW_TITLE,
     NEW_VALUES,
 )
+from dedup_middleware.signature.ribbon import (
+    COLUMNS,
+    PADDING,
+    count_bytes,
+    enter,
+    holds,
+    is_filter,
+    solve,
+)
+from dedup_middleware.signature.ribbon import FALSE_POSITIVES as MISTAKEN
 from dedup_middleware.text.figures import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, WORD
 
-BITS: Final = 6  # of the filter for each entry
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
 FRAME: Final = 6  # of so many words one is in the lead at the most
-_PROBES: Final = 4
 _NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
-_LEAST: Final = 8  # bytes of a filter
-_FULLEST: Final = 0.9  # share of ones; with 2 bits for an entry it is .86
+_MISTAKEN: Final = round(1e6 * MISTAKEN)
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
 _YEARS: Final = np.uint8(0x80)
 _LEVEL_SHIFT: Final = np.uint64(58)
 _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
-_LOW: Final = np.uint64(0xFFFFFFFF)
-_ONE, _THREE, _SEVEN, _HALF = np.uint64(1), np.uint64(3), np.uint64(7), np.uint64(32)
+_ONE: Final = np.uint64(1)
 _R32I: Final = types.Array(types.int32, 1, "C", readonly=True)
 _COLUMNS: Final = 8
 
 
-def make_evidence(wording: Wording, bits: int = BITS) -> bytes:
-    """The evidence of a page, about ``bits`` bits for each shingle.
+def make_evidence(wording: Wording) -> bytes:
+    """The evidence of a page.
 
     None of a page with more than ``MOST`` values, which would be too long for an index: only an
     equal text is a copy of it.
-
-    :raises ValueError: ``bits`` is not from 2 to 16
     """
-    bits = _inputs.count(bits, "bits", 2, 16)
     if len(wording.values) > MOST:
         return b""
     order = wording.order
     if len(order) > MOST:
         order = np.unique(order)  # each is entered once, so a sample of them keeps more
-    made: bytes = _fill(order, wording.values, wording.sorts, wording.title, bits).tobytes()
+    made: bytes = _fill(order, wording.values, wording.sorts, wording.title).tobytes()
     return made
 
 
@@ -107,7 +109,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
         wording.positions,
         wording.sorts,
         wording.title,
-        np.frombuffer(b"".join(evidence), np.uint8),
+        np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8),
         np.cumsum(lengths),
     )
     return found
@@ -118,57 +120,27 @@ def _is_sampled(value: Any, level: Any) -> Any:
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
-@subkernel
-def _add(out: Any, size: Any, value: Any) -> None:
-    low, step = value & _LOW, value >> _HALF | _ONE
-    for _ in range(_PROBES):
-        bit = (low & _LOW) * size >> _HALF
-        out[_ONE + (bit >> _THREE)] |= np.uint8(1) << np.uint8(bit & _SEVEN)
-        low += step
-
-
-@subkernel
-def _holds(data: Any, start: Any, size: Any, value: Any) -> Any:
-    """Whether a filter of `size` bits that begins at byte `start` holds a value."""
-    low, step, held = value & _LOW, value >> _HALF | _ONE, np.uint8(1)
-    for _ in range(_PROBES):
-        bit = (low & _LOW) * size >> _HALF
-        held &= data[start + (bit >> _THREE)] >> np.uint8(bit & _SEVEN)
-        low += step
-    return held
-
-
-@kernel(U8(R64, R64, R8, R64, types.int64))
-def _fill(order: Any, values: Any, sorts: Any, title: Any, bits: Any) -> Any:
+@kernel(U8(R64, R64, R8, R64))
+def _fill(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
         level += 1
-    entries = (count >> level) + 2 * (values.size + title.size)
-    out = np.zeros(1 + max(_LEAST, (entries * bits + 7) >> 3), np.uint8)
-    size = np.uint64(8 * (out.size - 1))
+    size = count_bytes((count >> level) + 2 * (values.size + title.size))
+    out = np.zeros(1 + size, np.uint8)
+    rows = np.zeros(8 * size // COLUMNS, np.uint64)
     out[0] = np.uint8(level) | (_TITLED if title.size else np.uint8(0))
     for i in range(np.uint64(order.size)):
         if _is_sampled(order[i], level):
-            _add(out, size, order[i])
+            enter(rows, order[i])
     for i in range(np.uint64(values.size)):
-        _add(out, size, mix(values[i] ^ _VALUE[0]))
-        _add(out, size, mix(values[i] ^ _VALUE[1]))
+        enter(rows, mix(values[i] ^ _VALUE[0]))
+        enter(rows, mix(values[i] ^ _VALUE[1]))
         out[0] |= _YEARS if sorts[i] == YEAR else np.uint8(0)
     for i in range(np.uint64(title.size)):
-        _add(out, size, mix(title[i] ^ _TITLE[0]))
-        _add(out, size, mix(title[i] ^ _TITLE[1]))
+        enter(rows, mix(title[i] ^ _TITLE[0]))
+        enter(rows, mix(title[i] ^ _TITLE[1]))
+    solve(rows, out[1:])
     return out
-
-
-@subkernel
-def _share_of_ones(data: Any, start: Any, size: Any) -> Any:
-    ones = 0
-    for i in range(start, start + (size >> _THREE)):
-        byte = data[i]
-        while byte:
-            byte &= byte - np.uint8(1)
-            ones += 1
-    return ones / np.float64(size)
 
 
 @subkernel
@@ -188,7 +160,7 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
             return 0
     for i in range(np.uint64(order.size)):
         if level == 0 or _is_sampled(order[i], level):
-            held = _holds(data, start, size, order[i])
+            held = holds(data, start, size, order[i])
             if not begun:
                 begun = True
                 for k in range(i):
@@ -247,8 +219,8 @@ def _count_values(
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
-        held = _holds(data, start, size, mix(values[i] ^ _VALUE[0]))
-        held &= _holds(data, start, size, mix(values[i] ^ _VALUE[1]))
+        held = holds(data, start, size, mix(values[i] ^ _VALUE[0]))
+        held &= holds(data, start, size, mix(values[i] ^ _VALUE[1]))
         found[NEW_VALUES] += np.int64(held == 0)
         if sorts[i] == NAME:
             continue
@@ -275,18 +247,15 @@ def _examine(
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
         start = np.uint64(ends[row]) + _ONE
-        size = np.uint64(8 * (ends[row + 1] - ends[row] - 1))
-        share = 1.0
-        if ends[row + 1] - ends[row] > _LEAST:
-            share = _share_of_ones(data, start, size)
-        if share > _FULLEST:
+        size = ends[row + 1] - ends[row] - 1
+        if not is_filter(size):
             found[row, NEW], found[row, LONGEST] = words, words
             found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1
             continue
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
-        found[row, FALSE_POSITIVES] = np.int64(1e6 * share * share * share * share)
+        found[row, FALSE_POSITIVES] = _MISTAKEN
         until, passage = 0, 0
         for word in range(words):
             if word < shingles and common[word] and not _is_alone(common, word):
@@ -306,7 +275,7 @@ def _examine(
         found[row, NEW_TITLE] = 0 if title.size and head & _TITLED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
-                held = _holds(data, start, size, mix(title[i] ^ _TITLE[0]))
-                held &= _holds(data, start, size, mix(title[i] ^ _TITLE[1]))
+                held = holds(data, start, size, mix(title[i] ^ _TITLE[0]))
+                held &= holds(data, start, size, mix(title[i] ^ _TITLE[1]))
                 found[row, NEW_TITLE] += np.int64(held == 0)
     return found

@@ -1,11 +1,12 @@
 """The wording of a page in text order: where its numerals stand, and anchors of its clauses.
 
 An **anchor** is the hash of a clause, the words between two punctuation marks, four at least; one
-of more than eight words ends behind the first word whose hash says so. Of every four clauses in a
-row the one with the smallest hash is an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken,
-SIGMOD 2003), so an excerpt that shares four whole clauses in a row with a page shares an anchor
-with it, however long the page is. The first three clauses are anchors too, since leads are what is
-sent on their own. Of sixteen clauses and fewer each is an anchor.
+of more than eight words ends behind the first word whose hash says so. Of every window, an eighth
+of a page, but three clauses in a row at least and eight at most, the one with the smallest hash is
+an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken, SIGMOD 2003). The windows of an excerpt
+are no longer than those of the page, so with a whole window of the page it shares an anchor. The
+first three clauses are anchors too, since leads are what is sent on their own. Of twenty clauses
+and fewer each is an anchor.
 
 A **value** is the hash of a numeral, with the place of its word among the words of the page. A
 numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
@@ -34,8 +35,9 @@ Hashes = NDArray[np.uint64]
 SHORT: Final = 60  # words from which on the names of a page are no values
 NAME: Final = 4  # sorts of values: a word of a name, and
 WORD: Final = 5  # any other word of a short page
-WINDOW: Final = 4  # clauses of which one is an anchor
-FEW_CLAUSES: Final = 16  # of a page of so many, each is one
+WINDOWS: Final = 8  # parts of a page, of each of which one clause is an anchor
+SHORTEST_WINDOW, LONGEST_WINDOW = 3, 8  # clauses
+FEW_CLAUSES: Final = 20  # of a page of so many, each is one
 LEAD: Final = 3  # clauses at the beginning of a page that are anchors too
 MOST_ANCHORS: Final = 48
 _WINNOWED: Final = MOST_ANCHORS - LEAD
@@ -133,7 +135,10 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
     clauses = _clause_hashes(hashes, cuts, count, keys)
     number = clauses.size
     anchors, found = np.empty(MOST_ANCHORS, np.uint64), 0
-    window = WINDOW if number > FEW_CLAUSES else 1
+    window = 1
+    if number > FEW_CLAUSES:
+        part = (number + WINDOWS - 1) // WINDOWS
+        window = min(max(part, SHORTEST_WINDOW), LONGEST_WINDOW)
     for first in range(max(1, number - window + 1)):
         least, any_clause = np.uint64(0), False
         for i in range(first, min(number, first + window)):

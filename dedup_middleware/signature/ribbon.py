@@ -1,0 +1,130 @@
+"""A filter of 64-bit hashes in 4.3 bits each: one in 16 that it lacks is reported as held.
+
+It is a homogeneous ribbon filter (P. C. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer,
+"Fast Succinct Retrieval and Approximate Membership using Ribbon", SEA 2022). A hash names 56
+neighbouring positions, and some of them by its coefficients. The filter gives each position four
+bits, one a column, such that those at the named positions add up to zero for every hash entered.
+Making one solves these equations, which always has a solution. A Bloom filter with as many false
+positives takes 5.8 bits a hash.
+
+Bytes: the columns one after the other, a bit a position. Each column is XORed with a pattern of its
+own, so that zeroed bytes hold no more hashes than a random filter.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.signature._vector import load_word, parity, trailing_zeros
+from dedup_middleware.text.hashing import mix
+
+COLUMNS: Final = 4
+FALSE_POSITIVES: Final = 1 / (1 << COLUMNS)
+PADDING: Final = 8  # bytes that must be readable behind a filter
+_WIDTH: Final = 56  # positions of a hash: with a shift below eight, they are in one word
+#: hashes at both ends are moved inwards by up to so many positions, which fills the ends
+_CLAMPED: Final = 14
+_LEAST: Final = 64  # positions
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+# Sums of any of the patterns have as many ones as zeros, so no column decides for another.
+_PATTERNS: Final = (
+    np.uint64(0x3333333333333333),
+    np.uint64(0x5555555555555555),
+    np.uint64(0x0F0F0F0F0F0F0F0F),
+    np.uint64(0xC3C3C3C3C3C3C3C3),
+)
+_LOW, _ONE, _EIGHT, _HALF = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(8), np.uint64(32)
+_THREE, _SEVEN, _BYTE = np.uint64(3), np.uint64(7), np.uint64(0xFF)
+
+
+def filter_size(hashes: int) -> int:
+    """Bytes of a filter for some hashes, repeated ones counted.
+
+    >>> filter_size(0), filter_size(280), filter_size(8192)
+    (32, 156, 4356)
+    """
+    return COLUMNS * (max(_LEAST, hashes + hashes // 12 + 4 + 7) // 8)
+
+
+count_bytes = subkernel(filter_size)
+
+
+@subkernel
+def is_filter(size: Any) -> Any:
+    """Whether a filter can have so many bytes."""
+    return size % COLUMNS == 0 and size >= _LEAST * COLUMNS // 8
+
+
+@subkernel
+def _coefficients(value: Any) -> Any:
+    return value * _SPREAD >> _EIGHT | _ONE
+
+
+@subkernel
+def _start(value: Any, positions: Any) -> Any:
+    last = positions - _WIDTH
+    at = (value & _LOW) * np.uint64(last + 1 + 2 * _CLAMPED) >> _HALF
+    return min(max(np.int64(at) - _CLAMPED, 0), last)
+
+
+@subkernel
+def enter(rows: Any, value: Any) -> None:
+    """Add the equation of a hash to those of a filter, which are zeros at first.
+
+    :param rows: uint64[positions], of each position the coefficients that begin there
+    """
+    at, left = _start(value, rows.size), _coefficients(value)
+    while left:
+        zeros = trailing_zeros(left)
+        at += np.int64(zeros)
+        left >>= zeros
+        if rows[at] == np.uint64(0):
+            rows[at] = left
+            return
+        left ^= rows[at]
+
+
+@subkernel
+def solve(rows: Any, out: Any) -> None:
+    """Write the filter whose equations are given.
+
+    :param out: uint8[positions / 2]
+    """
+    stride = rows.size >> 3
+    # The bits of each column at a position and behind it, the lowest one its own.
+    first = second = third = fourth = np.uint64(0)
+    for at in range(rows.size - 1, -1, -1):
+        if rows[at]:
+            behind = rows[at] >> _ONE
+            first = first << _ONE | parity(first & behind)
+            second = second << _ONE | parity(second & behind)
+            third = third << _ONE | parity(third & behind)
+            fourth = fourth << _ONE | parity(fourth & behind)
+        else:  # any bits will do
+            free = mix(np.uint64(at))
+            first = first << _ONE | free & _ONE
+            second = second << _ONE | free >> np.uint64(1) & _ONE
+            third = third << _ONE | free >> np.uint64(2) & _ONE
+            fourth = fourth << _ONE | free >> np.uint64(3) & _ONE
+        if at & 7 == 0:
+            byte = at >> 3
+            out[byte] = np.uint8((first ^ _PATTERNS[0]) & _BYTE)
+            out[stride + byte] = np.uint8((second ^ _PATTERNS[1]) & _BYTE)
+            out[2 * stride + byte] = np.uint8((third ^ _PATTERNS[2]) & _BYTE)
+            out[3 * stride + byte] = np.uint8((fourth ^ _PATTERNS[3]) & _BYTE)
+
+
+@subkernel
+def holds(data: Any, first: Any, size: Any, value: Any) -> Any:
+    """Whether a filter of `size` bytes that begins at byte `first` holds a hash: 1 or 0."""
+    stride = size // COLUMNS
+    at, wanted = np.uint64(_start(value, 8 * stride)), _coefficients(value)
+    byte, shift, odd = np.uint64(first) + (at >> _THREE), at & _SEVEN, np.uint64(0)
+    for column in range(COLUMNS):
+        word = load_word(data, byte) ^ _PATTERNS[column]
+        odd |= parity(word >> shift & wanted)
+        byte += np.uint64(stride)
+    return np.uint8(odd ^ _ONE)
