@@ -60,6 +60,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         )
         built = list(Path(self._folder.name).iterdir())
         if done.returncode or not built:
+            self._folder.cleanup()
             why = (done.stderr.strip().splitlines() or ["no reason is known"])[-1]
             if self._wanted():
                 raise RuntimeError(f"the kernels can't be compiled: {done.stderr}")

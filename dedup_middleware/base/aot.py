@@ -9,11 +9,12 @@ linked with its runtime by the C compiler that built Python. :mod:`.compiled` lo
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pkgutil
 import platform
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from dedup_middleware.base import compiled, jit
@@ -26,20 +27,36 @@ BASELINES: Final = {
     "aarch64": "generic",
     "arm64": "apple-m1",
 }
-_MODULES: Final = ("signature", "text", "index", "methods", "spark.pairing")
+_PACKAGES: Final = ("signature", "text", "index", "methods")
 
 
 def declared_kernels() -> dict[str, Any]:
     """All kernels of the package, by the names that they have in the extension module."""
-    found = {}
-    for name in _MODULES:
+    modules = [_alone("spark.pairing")]
+    for name in _PACKAGES:
         package = importlib.import_module(f"{compiled.PACKAGE.name}.{name}")
-        below = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
-        for module in (package, *(importlib.import_module(one.name) for one in below)):
-            for one in vars(module).values():
-                if hasattr(one, "declared"):
-                    found[compiled.exported_name(one.py_func)] = one
-    return found
+        below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        modules += [importlib.import_module(one.name) for one in below]
+    return {
+        compiled.exported_name(one.py_func): one
+        for module in modules
+        for one in vars(module).values()
+        if hasattr(one, "declared")
+    }
+
+
+def _alone(name: str) -> ModuleType:
+    """A module without its package, whose other modules need PySpark."""
+    whole = f"{compiled.PACKAGE.name}.{name}"
+    if whole in sys.modules:
+        return sys.modules[whole]
+    file = compiled.PACKAGE / f"{name.replace('.', '/')}.py"
+    spec = importlib.util.spec_from_file_location(whole, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[whole] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def build(folder: Path) -> Path:
@@ -50,16 +67,16 @@ def build(folder: Path) -> Path:
     :raises RuntimeError: there is no baseline for this machine, or this process uses compiled
         kernels
     """
-    from numba.core import codegen
-    from numba.core.pythonapi import PythonAPI
-    from numba.pycc import CC, compiler
-
     cpu = BASELINES.get(platform.machine())
     if cpu is None:
         known = ", ".join(sorted(BASELINES))
         raise RuntimeError(f"no kernels are compiled for {platform.machine()}; only for {known}")
     if compiled.kernels():
         raise RuntimeError("this installation has compiled kernels: set DEDUP_COMPILE=1")
+    from numba.core import codegen
+    from numba.core.pythonapi import PythonAPI
+    from numba.pycc import CC, compiler
+
     if PARTS_ARE_KNOWN:
         from dedup_middleware.base.parts import ModuleLibrary, unserialize_once
 
