@@ -93,7 +93,7 @@ test-matrix: $(VENV)/.matrix
 # What a release uploads: the source, the wheel, and whether a package page can show them.
 dist: $(VENV)/.matrix
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+	DEDUP_SHIP_KERNELS=0 $(BIN)/python -m build --outdir dist
 	$(BIN)/twine check --strict dist/*
 
 # A wheel with compiled kernels, for this Python and platform; needs no cache to start fast.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.compiled import FOLDERS
 from dedup_middleware.base.kernels import SOURCES
 from docs import rooms
 from tests.architecture import (
@@ -96,6 +97,8 @@ def test_cached_kernels_follow_what_they_are_made_of() -> None:
             folders = {files[other].parent.relative_to(PACKAGE).as_posix() for other in imported}
             own = files[name].parent.relative_to(PACKAGE).as_posix()
             assert folders <= {own, *SOURCES}, name
+            # An extension module belongs to all that its kernels are made of.
+            assert folders | {own} <= {*FOLDERS}, name
 
 
 def test_picture_is_up_to_date() -> None:

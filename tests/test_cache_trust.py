@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import pytest
 
-from dedup_middleware.base import kernels
+from dedup_middleware.base import cachefolder, kernels
 from dedup_middleware.text import store
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 def forget() -> None:
     """As in a new process."""
-    kernels.cache_directory.cache_clear()
+    cachefolder.cache_directory.cache_clear()
     cache: Any = sys.modules.get("dedup_middleware.base.kernelcache")
     if cache is not None:
         cache._reported.clear()
@@ -129,7 +129,7 @@ def test_link_in_the_temporary_directory(
     link.symlink_to(target)
     if IS_ROOT:
         os.lchown(link, STRANGER, STRANGER)
-    assert kernels.cache_directory() is None
+    assert cachefolder.cache_directory() is None
     run_kernel()
     assert list(target.iterdir()) == []
     assert "No cache directory can be written" in caplog.text
@@ -146,7 +146,7 @@ def test_exchanged_after_the_check(
     shutil.copytree(own, copy)
     plant(copy, tmp_path / "ran")
     forget()
-    assert kernels.cache_directory() == own
+    assert cachefolder.cache_directory() == own
     dispatcher: Any = kernels.kernel(add_one)
     own.rename(tmp_path / "away")
     own.symlink_to(copy)
@@ -157,7 +157,7 @@ def test_exchanged_after_the_check(
     assert not (tmp_path / "ran").exists()
     assert "are not used" in caplog.text
     # The lock goes to no other place either.
-    with kernels.taking_turns(dispatcher.stats.cache_path, "name"):
+    with cachefolder.taking_turns(dispatcher.stats.cache_path, "name"):
         pass
     assert list(copy.rglob("name.lock")) == []
 
@@ -230,10 +230,10 @@ def test_group_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     own = SimpleNamespace(gr_name="me", gr_mem=members)
     monkeypatch.setattr("grp.getgrgid", lambda _: own)
     forget()
-    assert kernels.cache_directory() == home / "cache"
+    assert cachefolder.cache_directory() == home / "cache"
     members.append("somebody")
     forget()
-    assert kernels.cache_directory() == in_tmp(tmp_path)
+    assert cachefolder.cache_directory() == in_tmp(tmp_path)
 
 
 def test_sticky_folder_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_modes_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert (hits(), hits()) == (0, 1)
             store.load_or_build("table.bin", lambda: {"a": np.arange(3)})
             dispatcher: Any = kernels.kernel(add_one)
-            with kernels.taking_turns(dispatcher.stats.cache_path, "name"):
+            with cachefolder.taking_turns(dispatcher.stats.cache_path, "name"):
                 pass
             modes = {
                 path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *rglob(folder)]
@@ -286,7 +286,7 @@ def test_lock_is_no_way_out(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir(0o700)
     (folder / "name.lock").symlink_to(victim)
-    with kernels.taking_turns(str(folder), "name"):
+    with cachefolder.taking_turns(str(folder), "name"):
         pass
     assert victim.read_text() == "content"
 
@@ -367,13 +367,13 @@ import logging, os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 import numba
 import numpy as np
-from dedup_middleware.base import kernels
+from dedup_middleware.base import cachefolder, kernels
 from dedup_middleware.text import store
 from tests.test_cache_trust import run_kernel
-kernels.cache_directory.cache_clear()
+cachefolder.cache_directory.cache_clear()
 logging.basicConfig(level=logging.INFO)
 run_kernel()  # loads the parts of numba that are read on first use, before the rights to them go
-kernels.cache_directory.cache_clear()
+cachefolder.cache_directory.cache_clear()
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65532)
@@ -381,7 +381,7 @@ if os.getuid() == 0:
 os.environ["XDG_CACHE_HOME"] = "/proc/none"
 dispatcher = run_kernel()
 table = store.load_or_build("table.bin", lambda: {"a": np.array([1])})
-print(kernels.cache_directory(), sum(dispatcher.stats.cache_hits.values()), table["a"][0])
+print(cachefolder.cache_directory(), sum(dispatcher.stats.cache_hits.values()), table["a"][0])
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,6 +49,7 @@ def build(out: Path) -> None:
         [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
         check=True,
         capture_output=True,
+        env={**os.environ, "DEDUP_SHIP_KERNELS": "0"},
     )
 
 

@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import importlib
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from numba import types
-from numba.core.errors import NumbaError
-
-from dedup_middleware.base import kernels
+from dedup_middleware.base import compiled
+from dedup_middleware.base.cachefolder import taking_turns
+from dedup_middleware.base.kerneltypes import Signature
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
 _compiling = threading.RLock()
 
-# What a kernel raises for arguments of other types; dtypes numba does not know raise the second.
-REFUSED = (TypeError, NumbaError)
 # A uint64 inside a kernel; NumPy's stubs mistake the arithmetic numba does with it.
 Word = Any
 
-U8 = types.Array(types.uint8, 1, "C")
-U16 = types.Array(types.uint16, 1, "C")
-U32 = types.Array(types.uint32, 1, "C")
-U64 = types.Array(types.uint64, 1, "C")
-I64 = types.Array(types.int64, 1, "C")
-F64 = types.Array(types.float64, 1, "C")
-# A read-only signature takes writable arrays too, never the other way round.
-R8 = types.Array(types.uint8, 1, "C", readonly=True)
-R8_2 = types.Array(types.uint8, 2, "C", readonly=True)
-R32 = types.Array(types.uint32, 1, "C", readonly=True)
-R32_2 = types.Array(types.uint32, 2, "C", readonly=True)
-R64 = types.Array(types.uint64, 1, "C", readonly=True)
-RI64 = types.Array(types.int64, 1, "C", readonly=True)
-RI64_2 = types.Array(types.int64, 2, "C", readonly=True)
-RF64 = types.Array(types.float64, 1, "C", readonly=True)
-R64_2 = types.Array(types.uint64, 2, "C", readonly=True)
+
+def _refused() -> tuple[type[Exception], ...]:
+    if compiled.kernels():
+        return (TypeError,)
+    from numba.core.errors import NumbaError
+
+    return (TypeError, NumbaError)
 
 
-def kernel(signature: Any) -> Callable[[_F], _F]:
+# What a kernel raises for arguments of other types; dtypes numba does not know raise the second.
+REFUSED = _refused()
+
+
+def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
     """``@kernel(signature)``: compiled for these types alone, by the first call.
 
     Not by the import: a process loads what it needs, and that is a few of them. Other types raise
-    one of ``REFUSED``, they never start the compiler. Code comes from the cache where it can; the
-    package's rule says where that lies.
+    one of ``REFUSED``, they never start the compiler. Code comes from the installation or from the
+    cache where it can; the package's rule says where that lies.
+
+    :param check: whether kernels of the installation refuse other arrays too, which takes .2 us
+        an array; without it they would read them as if they were of the right type
     """
 
     def declared(function: _F) -> _F:
+        if module := compiled.kernels():
+            found = getattr(module, compiled.exported_name(function))
+            if not check:
+                return cast("_F", found)
+            return cast("_F", functools.wraps(function)(compiled.checked(found, signature)))
+        from dedup_middleware.base import kernels
+
         dispatcher = cast("Any", kernels.kernel(function))
-        dispatcher.declared = signature
+        dispatcher.declared = signature.to_numba()
 
         # numba asks this what to call for types it has no code for yet.
         def compile_for(*_: Any, **__: Any) -> Any:
@@ -60,11 +67,63 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
     return declared
 
 
+def subkernel(function: _F) -> _F:
+    """Compile `function` as part of the kernels that call it; Python itself can't call it.
+
+    It may not make arrays. So it needs no reference counts, which would cost two atomic
+    operations for each array it is given, in every call. Without them, without entry points for
+    Python and C and without a cache of their own, subkernels also compile in half the time.
+    """
+    if compiled.kernels():
+        return function
+    from dedup_middleware.base import kernels
+
+    return kernels.subkernel(function)
+
+
+def allocating_subkernel(function: _F) -> _F:
+    """The same for a function that makes arrays."""
+    if compiled.kernels():
+        return function
+    from dedup_middleware.base import kernels
+
+    return kernels.allocating_subkernel(function)
+
+
+def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
+    """An operation for kernels: the function gets its types and writes its code."""
+    if compiled.kernels():
+        return cast("Callable[_P, Any]", function)
+    from numba import extending
+
+    return cast("Callable[_P, Any]", extending.intrinsic(function))
+
+
+class _Unloaded:
+    """Stands for a module of the compiler where kernels come compiled: intrinsics use it, which
+    are not called then, and constants of theirs."""
+
+    def __getattr__(self, _: str) -> _Unloaded:
+        return self
+
+    def __call__(self, *_: Any) -> _Unloaded:
+        return self
+
+
+def compiler(*modules: str) -> tuple[Any, ...]:
+    """Modules of numba and llvmlite, for intrinsics; not loaded where kernels come compiled."""
+    if compiled.kernels():
+        return (_Unloaded(),) * len(modules)
+    return tuple(map(importlib.import_module, modules))
+
+
 def compile_now(dispatcher: Any) -> None:
     """Compile a kernel for its types, or load it from the cache, unless that is done."""
+    if compiled.kernels():
+        return
     with _compiling:
         if dispatcher._can_compile:
-            with kernels.taking_turns(dispatcher.stats.cache_path, dispatcher.__qualname__):
+            with taking_turns(dispatcher.stats.cache_path, dispatcher.__qualname__):
                 dispatcher.compile(dispatcher.declared)
             dispatcher.disable_compile()
 
@@ -73,3 +132,19 @@ def compile_all(*kernels: Any) -> None:
     """Compile several kernels, or load them from the cache, unless that is done."""
     for dispatcher in kernels:
         compile_now(dispatcher)
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Suspend the cyclic garbage collector, which takes a seventh of the time of a compilation:
+    numba makes millions of objects and keeps nearly all of them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            if not gc.get_freeze_count():  # what was made counts as old: it is not searched now
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

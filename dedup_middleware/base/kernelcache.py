@@ -45,19 +45,6 @@ def keep_in(dispatcher: Any, folder: Path, stamp: object = None) -> None:
         _report(folder, error)
 
 
-def load_first_from(
-    dispatcher: Any, folder: Path, target: tuple[str, str, str], stamp: object
-) -> None:
-    """Load a kernel from a folder of shipped ones; where that fails, go on as without it.
-
-    :param dispatcher: the kernel, not compiled yet
-    :param folder: it is only read, and trusted as the package's own files are
-    :param target: what the kernels there were compiled for, as numba's cache has it
-    :param stamp: version of the source
-    """
-    dispatcher._cache = _ShippedFirst(dispatcher, folder, target, stamp)
-
-
 def _report(folder: Path, error: Exception) -> None:
     if folder in _reported:
         return
@@ -182,66 +169,3 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
         except OSError as error:
             _report(Path(self._cache_path), error)
-
-
-class _Shipped(caching.FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function as somebody else wrote it, for one target."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        folder: Path,
-        target: tuple[str, str, str],
-        stamp: object,
-    ) -> None:
-        self._name = repr(function)
-        self._py_func = function
-        self._impl = _Results(function, folder)
-        self._cache_file = caching.IndexDataCacheFile(str(folder), self._impl.filename_base, stamp)
-        self._target = target
-        self._enabled = True
-
-    def _index_key(self, sig: object, codegen: object) -> tuple[Any, ...]:
-        signature, _, code = super()._index_key(sig, codegen)
-        return signature, self._target, code
-
-
-class _ShippedFirst(caching._Cache):  # type: ignore[misc]
-    """Loads shipped code; what is not shipped goes through the cache that a kernel had before."""
-
-    def __init__(
-        self, dispatcher: Any, folder: Path, target: tuple[str, str, str], stamp: object
-    ) -> None:
-        self._shipped = _Shipped(dispatcher.py_func, folder, target, stamp)
-        self._other = dispatcher._cache
-
-    @property
-    def cache_path(self) -> str | None:
-        """The folder of the other cache: nothing is written to that of shipped code."""
-        path: str | None = self._other.cache_path
-        return path
-
-    def load_overload(self, sig: object, target_context: object) -> Any:
-        """What is kept of a function; None if there is nothing that can be used."""
-        try:
-            found = self._shipped.load_overload(sig, target_context)
-        except Exception as error:  # a damaged pickle may raise anything
-            logger.info("The shipped kernel %s is not used: %r", self._shipped._name, error)
-            found = None
-        return self._other.load_overload(sig, target_context) if found is None else found
-
-    def save_overload(self, sig: object, data: object) -> None:
-        """Keep a compiled function in the other cache."""
-        self._other.save_overload(sig, data)
-
-    def enable(self) -> None:
-        """Use the other cache."""
-        self._other.enable()
-
-    def disable(self) -> None:
-        """Neither load nor keep anything in the other cache."""
-        self._other.disable()
-
-    def flush(self) -> None:
-        """Empty the other cache."""
-        self._other.flush()

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from numba import _dynfunc, types
-from numba.core import codegen, targetconfig, typed_passes, untyped_passes
+from numba.core import cgutils, codegen, targetconfig, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel.models import OpaqueModel
 from numba.core.datamodel.registry import register_default
+from numba.core.pythonapi import PythonAPI
 
 #: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types,
 #: expressions of whole arrays, listings of types.
@@ -59,10 +60,12 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         _collect(self._linking_libraries, seen)
 
 
-class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Code of a kernel and of all that it calls."""
+class _Whole:
+    """Code of kernels and of all that they call; numba's library is its other base."""
 
     _linking_libraries: list[Any]
+    _codegen: Any
+    _final_module: Any
 
     def _optimize_functions(self, module: Any) -> None:
         """Left to :meth:`finalize`."""
@@ -73,7 +76,7 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         libraries: dict[Any, None] = {}
         _collect(self._linking_libraries, libraries)
         self._linking_libraries = list(libraries)
-        super().finalize()
+        super().finalize()  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         """Optimise once: numba's cheap passes before it would inline loops not yet vectorised."""
@@ -83,6 +86,29 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
             manager.run(self._final_module, builder)
         else:  # numba 0.61
             passes.run(self._final_module)
+
+
+class _KernelLibrary(_Whole, codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Code of one kernel."""
+
+
+class ModuleLibrary(_Whole, codegen.AOTCodeLibrary):  # type: ignore[misc]
+    """Code of all kernels of an extension module."""
+
+
+_unserialize = PythonAPI.unserialize
+
+
+def unserialize_once(self: Any, pointer: Any) -> Any:
+    """Code that unpickles an object once; without it each array that an extension module returns
+    unpickles its class, which takes .3 us."""
+    memo = cgutils.add_global_variable(self.module, self.pyobj, f"once{pointer.name}")
+    memo.initializer, memo.linkage = memo.type.pointee(None), "internal"
+    with self.builder.if_then(cgutils.is_null(self.builder, self.builder.load(memo))):
+        self.builder.store(_unserialize(self, pointer), memo)
+    found = self.builder.load(memo)
+    self.incref(found)
+    return found
 
 
 def _collect(libraries: list[Any], seen: dict[Any, None]) -> None:

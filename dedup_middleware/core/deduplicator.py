@@ -165,9 +165,9 @@ class Deduplicator:
 
     def _warm(self) -> None:
         """Load or compile every kernel that a decision of a text or of HTML needs."""
-        from dedup_middleware.base import kernels  # numba stays lazy
+        from dedup_middleware.base import jit  # numba stays lazy
 
-        with kernels.garbage_kept():
+        with jit.garbage_kept():
             self._use_kernels()
 
     def _use_kernels(self) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import I64, R8, R64, RI64, U64, compile_all, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import compile_all, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, R8, R64, RI64, U64
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     COMMON_ANCHOR,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import from_dtype, types
 
-from dedup_middleware.base.jit import F64, I64, RI64, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import F64, I64, RI64
 from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.methods.reasons import (
     COMMON_CODE,
@@ -23,7 +23,7 @@ from dedup_middleware.methods.reasons import (
 )
 from dedup_middleware.model.records import CONTENT
 
-_RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
+_RECORDS = types.Array(CONTENT, 1, readonly=True)
 
 
 @subkernel

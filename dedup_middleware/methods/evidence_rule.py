@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import from_dtype, types
 
-from dedup_middleware.base.jit import F64, I64, RI64, RI64_2, U8, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import F64, I64, RI64, RI64_2, U8
 from dedup_middleware.methods.reasons import (
     COMMON_CODE,
     CONTAINED_CODE,
@@ -35,7 +35,7 @@ from dedup_middleware.signature.evidence_columns import (
 
 #: codes of the measures
 CONTAINMENT, JACCARD, NOVELTY = range(3)
-_RECORDS = types.Array(from_dtype(CONTENT), 1, "C", readonly=True)
+_RECORDS = types.Array(CONTENT, 1, readonly=True)
 # Shares of its shingles that must be common, of a short page and of any other one.
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part

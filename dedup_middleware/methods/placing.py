@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import R64, U64, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import R64, U64
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     FIRST_BAND_TABLE,

@@ -9,14 +9,11 @@ whatever the processor has, so they are right everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any
 
-from llvmlite import ir
-from numba import extending, types
-from numba.core import cgutils
+from dedup_middleware.base.jit import compiler, intrinsic
 
-_P = ParamSpec("_P")
+ir, types, cgutils = compiler("llvmlite.ir", "numba.types", "numba.core.cgutils")
 
 _I1 = ir.IntType(1)
 _I8 = ir.IntType(8)
@@ -31,11 +28,6 @@ RECORD = 11  # bytes of a SimHash record: page id (5), suffix of the SimHash (6)
 SUFFIX = 48  # bits
 # Codes that the scan asks memory for in advance: what the processor guesses by itself comes late.
 _AHEAD = 256
-
-
-def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
-    """An operation for kernels: the function gets its types and writes its code."""
-    return cast("Callable[_P, Any]", extending.intrinsic(function))
 
 
 def _data(context: Any, builder: Any, array_type: Any, value: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import R32, REFUSED, U64, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R32, U64
 from dedup_middleware.signature import _inputs
 
 _BITS = 16  # of a SimHash that must be equal in one of the four tables

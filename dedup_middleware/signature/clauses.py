@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import I64, R8, R8_2, R64_2, U8, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, R8, R8_2, R64_2, U8
 from dedup_middleware.signature import _inputs
 from dedup_middleware.text.hashing import mix
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import F64, I64, R8, R8_2, R64, kernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel
+from dedup_middleware.base.kerneltypes import F64, I64, R8, R8_2, R64
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, turned
 from dedup_middleware.signature.figures import conflicts

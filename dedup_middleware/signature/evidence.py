@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import R8, R64, RI64, U8, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
@@ -64,7 +64,7 @@ _LEVEL_SHIFT: Final = np.uint64(58)
 _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _ONE: Final = np.uint64(1)
-_R32I: Final = types.Array(types.int32, 1, "C", readonly=True)
+_R32I: Final = types.Array(types.int32, 1, readonly=True)
 _COLUMNS: Final = 8
 
 
@@ -228,7 +228,7 @@ def _count_values(
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
 
 
-@kernel(types.Array(types.int64, 2, "C")(R64, types.int64, R64, _R32I, R8, R64, R8, RI64))
+@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R8, RI64))
 def _examine(
     order: Any,
     words: Any,

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import R32, REFUSED, U8, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R32, U8
 from dedup_middleware.signature import _inputs
 from dedup_middleware.text.places import NAMES, SECONDS
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import I64, R64, R64_2, REFUSED, U8, U16, Word, kernel
-from dedup_middleware.base.kernels import allocating_subkernel, subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import REFUSED, Word, allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, R64, R64_2, U8, U16
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import (
     LANES64,

@@ -8,11 +8,11 @@ finalizer, then ``a * h + b mod 2**32`` with odd a permutes the 32-bit numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import R32_2, R64, REFUSED, U32, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R32_2, R64, U32
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import MINIMA, minima64
 

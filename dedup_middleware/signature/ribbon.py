@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 from dedup_middleware.signature._vector import load_word, parity, trailing_zeros
 from dedup_middleware.text.hashing import mix
 

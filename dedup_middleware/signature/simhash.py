@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import I64, R32, R64, REFUSED, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, R32, R64
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import add_weights, count_bits
 

@@ -6,11 +6,11 @@ P. Li, A. C. König: b-bit minwise hashing, WWW 2010.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import F64, R32, R64, R64_2, REFUSED, U64, Word, kernel
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import F64, R32, R64, R64_2, U64
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.minhash import mix32

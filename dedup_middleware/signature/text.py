@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import I64, R8, R32, R32_2, R64, RF64, U8, U32, U64, Word, kernel
-from dedup_middleware.base.kernels import allocating_subkernel
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
+from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import add_weights
 from dedup_middleware.signature.bands import fill_bands
@@ -152,17 +152,28 @@ def _sign(
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
-_INTS = types.Array(types.int32, 1, "C")
 _RESULT = types.Tuple(
-    (types.boolean, types.int64, types.uint64, types.uint64, types.int64, U64, U64, _INTS, U8, U64)
-)
-
-
-@kernel(
-    _RESULT(
-        R32, types.boolean, *_TABLES, R32_2, types.int64, types.int64, I64, U32, U64, U64, U8, U8
+    (
+        types.boolean,
+        types.int64,
+        types.uint64,
+        types.uint64,
+        types.int64,
+        U64,
+        U64,
+        I32,
+        U8,
+        U64,
     )
 )
+
+
+_NUMBERS = (types.int64, types.int64)
+_ARGUMENTS = (R32, types.boolean, *_TABLES, R32_2, *_NUMBERS, I64, U32, U64, U64, U8, U8)
+
+
+# All arrays are made here and by Shingler.
+@kernel(_RESULT(*_ARGUMENTS), check=False)
 def _sign_text(
     raw: NDArray[np.uint32],
     composed: bool,

@@ -35,7 +35,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import CLASS_MASK, LETTER, SEPARATES
 from dedup_middleware.text.numerals import Codes, among, is_wrap, pack, word_after
 

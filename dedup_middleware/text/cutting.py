@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import kernel, subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import I32, R8, R64, RF64, U8, U32, int64
 from dedup_middleware.text.boundaries import single_characters, words
 from dedup_middleware.text.characters import BLOCK, HAN, SEPARATES
 from dedup_middleware.text.paths import (
@@ -86,7 +87,7 @@ def next_window(flags: Flags, i: int) -> tuple[int, int]:
     return first, i
 
 
-@kernel
+@kernel(int64(U32, U8, int64, R64, R8, R64, RF64, I32, I32, U8))
 def tokenize(
     codes: Codes,
     flags: Flags,
@@ -154,7 +155,7 @@ def _by_longest_match(
     return count
 
 
-@kernel
+@kernel(int64(U32, U8, int64, R64, R8, R64, RF64, I32, I32, U8))
 def lossless(
     codes: Codes,
     flags: Flags,

@@ -14,13 +14,12 @@ import logging
 import re
 from functools import cache
 from html import unescape
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 import attrs
 
-from dedup_middleware.base import kernels
 from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extraction import blocks, markup, metadata, quick, source
+from dedup_middleware.text.extraction import blocks, metadata, quick, source
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.metadata import article_body
 
@@ -122,9 +121,7 @@ def extract(
 
 def warm() -> None:
     """Compile the kernels that :func:`extract` calls, or load them from the cache."""
-    folder = cast("Any", markup.read_markup).stats.cache_path
-    with kernels.taking_turns(folder, "extract"):
-        extract(_SAMPLE, extractor="fast")  # trafilatura would take .3 s, and has no kernels
+    extract(_SAMPLE, extractor="fast")  # trafilatura would take .3 s, and has no kernels
 
 
 @cache

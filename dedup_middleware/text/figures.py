@@ -38,7 +38,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64_2, U8, U32
 from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import NUMERAL, SYMBOL
 from dedup_middleware.text.fold import fold_text, load_characters
@@ -394,7 +395,7 @@ def _read_figures(
     return count
 
 
-@kernel
+@kernel(I64_2(U32, U8))
 def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends, what belongs to it included. The name of a month comes before the number

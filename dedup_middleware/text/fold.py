@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R32, U8, U32, Tuple, boolean
 from dedup_middleware.text.characters import (
     CLASS_SHIFT,
     CODE_MASK,
@@ -168,7 +169,7 @@ def fold_and_align(
     return True, codes[:size], flags[:size], shifts[:shifted]
 
 
-@kernel
+@kernel(Tuple((boolean, U32, U8))(R32, boolean, R32, R32))
 def fold(
     raw: NDArray[np.uint32],
     composed: bool,

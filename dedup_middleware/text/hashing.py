@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import kernel, subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import U32, U64, Tuple, int64
 from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
 from dedup_middleware.text.polarity import polarity_of
 
@@ -164,7 +165,7 @@ def make_table(kinds: Mapping[int, int]) -> Hashes:
     return table
 
 
-@kernel
+@kernel(Tuple((U64, U32))(U64, int64))
 def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
     """Distinct values of values[:number] in order of first occurrence, and how often each occurs.
 

@@ -37,7 +37,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.text.capitals import read_run
 from dedup_middleware.text.characters import HAN, NUMERAL, SEPARATES
 from dedup_middleware.text.numerals import among

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 
 Codes = NDArray[np.uint32]
 

@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, hash_token, mix
 from dedup_middleware.text.names import is_credit

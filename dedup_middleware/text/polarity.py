@@ -26,7 +26,7 @@ from typing import Final
 import attrs
 import numpy as np
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.numerals import look_up, perfect_hash
 
 NOT, SO, NAME, ALTERNATIVES = 1, 2, 3, 4

@@ -71,7 +71,7 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
         FileNotFoundError: jieba's dictionary or the user's is missing.
     """
     mode = segmenter_mode(segmenter)
-    codes = code_points(text)
+    codes = code_points(text).copy()  # kernels take arrays that can be written to
     flags = word_classes()[codes]
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     if mode in (cutting.FMM, cutting.JIEBA):

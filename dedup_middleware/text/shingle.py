@@ -15,7 +15,22 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kerneltypes import (
+    I32,
+    R8,
+    R32,
+    R64,
+    RF64,
+    U8,
+    U32,
+    U64,
+    U64_2,
+    Tuple,
+    boolean,
+    int64,
+    uint64,
+)
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
@@ -101,7 +116,11 @@ class Shingles:
     anchors: NDArray[np.uint64]
 
 
-@kernel
+@kernel(
+    Tuple((int64, uint64, int64))(
+        U32, U8, I32, I32, int64, U8, R64, R64, U64, U64_2, U8, U8
+    )
+)  # fmt: skip
 def _keep(
     codes: NDArray[np.uint32],
     flags: NDArray[np.uint8],
@@ -212,7 +231,7 @@ def _roll(
     return np.int64(number)
 
 
-@kernel
+@kernel(Tuple((U64, U32, U64))(U64, int64, int64, R64))
 def _features(
     hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64]]:
@@ -316,7 +335,12 @@ def read_text(
     )
 
 
-@kernel
+_RESULT = Tuple(
+    (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64)
+)  # fmt: skip
+
+
+@kernel(_RESULT(R32, boolean, R32, R32, int64, int64, R64, R8, R64, RF64, R64, R64))
 def _shingle(
     raw: NDArray[np.uint32],
     composed: bool,

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.numerals import (
     LETTER_BITS,

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import cache_candidates, cache_directory
+from dedup_middleware.base.cachefolder import cache_candidates, cache_directory
 from dedup_middleware.base.trustedfolder import TrustedFolder
 
 logger = logging.getLogger(__name__)

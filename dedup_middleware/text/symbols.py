@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import subkernel
+from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import CLASS_MASK, EMOJI, REGIONAL, SYMBOL
 from dedup_middleware.text.hashing import TEXT_START, mix
 from dedup_middleware.text.numerals import Codes, among

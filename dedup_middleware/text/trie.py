@@ -28,7 +28,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import kernel, subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import I32, I64, R32, RI64, Tuple, int64
 from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
@@ -193,7 +194,7 @@ def _double_array(
     return roots, nodes
 
 
-@kernel
+@kernel(Tuple((I32, I64, I64))(R32, RI64, RI64, RI64))
 def _nodes(
     codes: NDArray[np.uint32],
     starts: NDArray[np.int64],
@@ -256,7 +257,7 @@ def _fit(
     return 0
 
 
-@kernel
+@kernel(Tuple((I64, I64, int64))(RI64, RI64, RI64, RI64, int64))
 def _place(
     labels: NDArray[np.int64],
     order: NDArray[np.int64],

@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import allocating_subkernel
+from dedup_middleware.base.jit import allocating_subkernel
 from dedup_middleware.text.figures import DATED
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 

@@ -19,8 +19,10 @@ import numba
 import numpy as np
 import pytest
 
+from dedup_middleware.base import compiled as _compiled
 from dedup_middleware.base import jit as _jit
-from dedup_middleware.base import kernels
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.cachefolder import taking_turns
 from dedup_middleware.signature import _vector
 from dedup_middleware.signature.minhash import MinHasher
 
@@ -49,7 +51,7 @@ def compiled(module: ModuleType) -> dict[str, Any]:
 def scan_step() -> Any:
     """The step of the scan alone, fresh from the compiler: cached code can't be looked at."""
 
-    @numba.njit(numba.uint64(_jit.R64, numba.uint64, numba.uint64, numba.uint64))  # type: ignore[untyped-decorator]
+    @numba.njit(types.uint64(types.R64, *[types.uint64] * 3).to_numba())  # type: ignore[untyped-decorator]
     def step(codes: Any, start: Any, query: Any, distance: Any) -> Any:
         return _vector.near_mask64(codes, start, query, distance)
 
@@ -59,7 +61,7 @@ def scan_step() -> Any:
 def minimum_step() -> Any:
     """The loop of MinHash alone, fresh from the compiler."""
 
-    @numba.njit(numba.void(_jit.R32, _jit.R32, _jit.R32, numba.uint64, _jit.U32))  # type: ignore[untyped-decorator]
+    @numba.njit(types.void(*[types.R32] * 3, types.uint64, types.U32).to_numba())  # type: ignore[untyped-decorator]
     def step(hashes: Any, factors: Any, offsets: Any, start: Any, out: Any) -> Any:
         _vector.minima64(hashes, factors, offsets, start, out)
 
@@ -175,7 +177,7 @@ for value in vars(module).values():
 def test_first_calls_of_many_threads() -> None:
     """Threads that call a new kernel at the same time get one compilation, and right results."""
 
-    @_jit.kernel(numba.int64(numba.int64))
+    @_jit.kernel(types.int64(types.int64))
     def twice(number: int) -> int:
         return 2 * number
 
@@ -218,7 +220,7 @@ def test_no_lock_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     turns = []
     for folder in (None, str(tmp_path / "file")):
-        with kernels.taking_turns(folder, "name"):
+        with taking_turns(folder, "name"):
             turns.append(folder)
     assert len(turns) == 2
 
@@ -265,7 +267,7 @@ UNTESTED = """
 import numba
 numba.version_info = numba.version_info._replace(short=(9, 0))
 from dedup_middleware.base import kernels
-assert not kernels._HAS_PARTS
+assert not kernels.PARTS_ARE_KNOWN
 """
 
 
@@ -284,12 +286,12 @@ def results(script: str, **environment: str) -> str:
 
 def test_kernels_are_made_anew_when_data_change(tmp_path: Path) -> None:
     """Arrays that are read from a file are constants in kernels, so its text counts as a source."""
-    digest = kernels._source_digest.__wrapped__
+    digest = _compiled.source_digest
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "words.txt").write_text("one")
-    before = digest(tmp_path)
+    before = digest(str(tmp_path))
     (tmp_path / "data" / "words.txt").write_text("two")
-    assert digest(tmp_path) != before
+    assert digest(str(tmp_path)) != before
 
 
 def test_another_numba_compiles_in_its_own_way(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import types
 
 from dedup_middleware.base import jit as _jit
+from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import arrays
@@ -68,12 +68,12 @@ def test_bits_are_counted_in_vectors(name: str, record_property: Any) -> None:
         assert re.search(r"\tvpopcntq\t.*%zmm", assembly)
 
 
-@_jit.kernel(types.uint64(_jit.R8, *[types.uint64] * 4))
+@_jit.kernel(types.uint64(types.R8, *[types.uint64] * 4))
 def _nearest(data: Any, byte: Any, count: Any, query: Any, distance: Any) -> Any:
     return hamming.nearest_records(data, byte, count, query, distance)
 
 
-@_jit.kernel(types.uint64(_jit.R64, *[types.uint64] * 4))
+@_jit.kernel(types.uint64(types.R64, *[types.uint64] * 4))
 def _near_words(words: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
     return _vector.near_words(words, start, count, query, distance)
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import numba
-from dedup_middleware.base.kernels import cache_directory
+from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.text.hashing import distinct
 import numpy as np
 values, counts = distinct(np.array([5, 7, 5], np.uint64), 3)
@@ -84,7 +84,7 @@ tempfile._candidate_tempdir_list = lambda: [os.environ["TMPDIR"]]
 import numpy as np
 import dedup_middleware
 assert dedup_middleware.__file__.startswith(package), dedup_middleware.__file__
-from dedup_middleware.base.kernels import cache_directory
+from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.signature.minhash import MinHasher
 from dedup_middleware.text.store import load_or_build
 arrays = load_or_build("table.bin", lambda: {"one": np.arange(3)})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.base import kernels
+from dedup_middleware.base import cachefolder
 from dedup_middleware.text import dictionary, store
 from dedup_middleware.text.dictionary import Dictionary
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
@@ -98,15 +98,15 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(directory))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    kernels.cache_directory.cache_clear()
-    kernels.cache_directory()
+    cachefolder.cache_directory.cache_clear()
+    cachefolder.cache_directory()
     return directory
 
 
 @pytest.fixture(autouse=True)
 def _forget_the_directory() -> object:
     yield
-    kernels.cache_directory.cache_clear()
+    cachefolder.cache_directory.cache_clear()
 
 
 def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_unwritable_everywhere(
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(blocked / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked / "xdg"))
     monkeypatch.setattr("tempfile.tempdir", str(blocked))
-    kernels.cache_directory.cache_clear()
+    cachefolder.cache_directory.cache_clear()
     for _ in range(2):
         loaded = store.load_or_build("table.bin", lambda: {"a": np.arange(3)})
         assert loaded["a"].tolist() == [0, 1, 2]
@@ -163,14 +163,14 @@ def test_directories_of_others_are_not_used(tmp_path: Path) -> None:
     shared.mkdir()
     shared.chmod(0o777)
     own = tmp_path / "own"
-    assert kernels.writable_directory(iter([shared, own])) == own
+    assert cachefolder.writable_directory(iter([shared, own])) == own
 
 
 def test_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The variable comes first, then the XDG cache, then the temporary directory."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "chosen"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    found = list(kernels.cache_candidates())
+    found = list(cachefolder.cache_candidates())
     assert found[:2] == [tmp_path / "chosen", tmp_path / "xdg" / "dedup-middleware"]
     assert len(found) == 3
 

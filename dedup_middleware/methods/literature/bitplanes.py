@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import F64, I64, R8, R64, RI64, U64, Word, kernel
-from dedup_middleware.base.kernels import subkernel
-from dedup_middleware.signature._vector import intrinsic
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import Word, compiler, intrinsic, kernel, subkernel
+from dedup_middleware.base.kerneltypes import F64, I64, R8, R64, RI64, U64
 
+(numba_types,) = compiler("numba.types")
 WORDS: Final = 59  # in a plane: 3764 positions
 POSITIONS: Final = 64 * WORDS
 
@@ -127,7 +127,7 @@ def _popcount(_: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
 
-    return types.uint64(types.uint64), codegen
+    return numba_types.uint64(numba_types.uint64), codegen
 
 
 @kernel(F64(R64, RI64, R64, RI64, RI64))

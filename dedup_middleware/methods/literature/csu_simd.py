@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import U8, kernel
-from dedup_middleware.signature._vector import intrinsic
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import compiler, intrinsic, kernel
+from dedup_middleware.base.kerneltypes import U8
 
+ir, numba_types = compiler("llvmlite.ir", "numba.types")
 LANES: Final = 8  # positions in a register
 
-_R16: Final = types.Array(types.uint16, 1, "C", readonly=True)
+_R16: Final = types.Array(types.uint16, 1, readonly=True)
 _ZERO = np.uint64(0)
 _LANES = np.uint64(LANES)
 
@@ -41,7 +41,8 @@ def _equal_lanes(_: Any, array: Any, start: Any, query: Any, offset: Any) -> Any
         equal = builder.bitcast(builder.icmp_unsigned("==", *loaded), ir.IntType(8))
         return builder.zext(builder.ctpop(equal), ir.IntType(64))
 
-    return types.uint64(array, types.uint64, query, types.uint64), codegen
+    word = numba_types.uint64
+    return word(array, word, query, word), codegen
 
 
 @kernel(U8(_R16, _R16))

@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.kernels import kernel, subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, I64_2, R8, U8, Tuple
 
 MAX_DEPTH: Final = 512
 MAX_CONTAINERS: Final = 50_000
@@ -232,7 +233,7 @@ def _closed_by(stack: Any, depth: int, tag: int) -> int:
     return place if place >= 0 else depth
 
 
-@kernel
+@kernel(Tuple((U8, I64_2, I64_2, I64))(R8))
 def read_markup(data: Any) -> Any:
     """Read a page: ``data`` is its markup, uint8[n] of UTF-8.
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dedup_middleware.base.kernels import kernel
+from dedup_middleware.base.jit import kernel
+from dedup_middleware.base.kerneltypes import R8, boolean, int64
 from dedup_middleware.text.extraction.blocks import Blocks
 
 _log = logging.getLogger("trafilatura")
@@ -120,7 +121,7 @@ def is_thread(data: bytes, page: Blocks) -> bool:
     )
 
 
-@kernel
+@kernel(boolean(R8, R8, int64, int64))
 def _holds(data: Any, word: Any, first: Any, second: Any) -> bool:
     """Whether uint8[n] holds a word; the bytes at two places of it are looked for first."""
     one, two = word[first], word[second]

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dedup_middleware.base.kernels import kernel, subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import I32_2, I64_2, R8, U8, Tuple, int64
 from dedup_middleware.text.extraction import markup
 
 # Tags of a page and "<" in its text; open elements, at once and summed up over its tags; options of
@@ -181,7 +182,7 @@ def reference(attributes: bytes) -> int:
     return number
 
 
-@kernel
+@kernel(Tuple((int64, U8, I32_2, I64_2))(R8))
 def trimmed(data: Any) -> Any:
     """Leave out what a parser need not see: ``data`` is a page, uint8[n] of UTF-8.
 

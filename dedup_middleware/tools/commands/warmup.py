@@ -20,7 +20,7 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""
-        from dedup_middleware.base.kernels import cache_directory
+        from dedup_middleware.base.cachefolder import cache_directory
         from dedup_middleware.core.deduplicator import Deduplicator
 
         started = time.perf_counter()

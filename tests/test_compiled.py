@@ -1,0 +1,285 @@
+"""A wheel with compiled kernels: a first start compiles nothing and loads no compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hatch_build
+from dedup_middleware.base import aot, compiled
+from dedup_middleware.base import kerneltypes as types
+from tests.docblocks import ROOT
+from tests.once import once
+
+DECIDE = """
+import asyncio, json, sys
+from dedup_middleware import Deduplicator, Document, Options
+import dedup_middleware
+async def decide():
+    text = "".join(f"第{i}段正文，今天的会议讨论了方案{i * 7}，大家意见不一。" for i in range(40))
+    page = "<title>标题</title><article><p>" + text + "</p></article>"
+    async with Deduplicator(Options()) as dedup:
+        verdict = await dedup.decide(Document(key="https://one.example/", text=text))
+        await dedup.commit(verdict)
+        again = await dedup.decide(Document(key="https://two.example/", text=text))
+        await dedup.decide(Document(key="https://three.example/", html=page))
+        return [verdict.outcome, again.outcome]
+outcomes = asyncio.run(decide())
+loaded = sorted({"numba", "llvmlite", "scipy"} & set(sys.modules))
+print(json.dumps([dedup_middleware.__file__, outcomes, loaded]))
+"""
+FLAGS = "fpu sse4_2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
+
+
+def build(out: Path) -> None:
+    """Build the wheel with kernels, and unpack it beside itself."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "DEDUP_SHIP_KERNELS": "1"},
+    )
+    (built,) = out.glob("*.whl")
+    with zipfile.ZipFile(built) as wheel:
+        wheel.extractall(out / "installed")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel; beside it is what an installation has, in the folder ``installed``."""
+    (built,) = once(tmp_path_factory, "wheel-with-kernels", build).glob("*.whl")
+    return built
+
+
+def run(installed: Path, *arguments: str, **environment: str) -> str:
+    """What Python prints with an installation of the package."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": str(installed), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def decided(installed: Path, **environment: str) -> tuple[list[str], list[str]]:
+    """Outcomes of the first decisions of a process, and which parts of the compiler it loaded."""
+    file, outcomes, loaded = json.loads(run(installed, "-c", DECIDE, **environment))
+    assert Path(file).is_relative_to(installed)
+    return outcomes, loaded
+
+
+@pytest.mark.slow
+def test_first_start_compiles_nothing(wheel: Path, tmp_path: Path) -> None:
+    """With an empty cache the first decisions are made without numba, and nothing is compiled."""
+    outcomes, loaded = decided(wheel.parent / "installed", DEDUP_CACHE_DIR=str(tmp_path))
+    assert outcomes == ["new", "duplicate"]
+    assert loaded == []
+    assert list(tmp_path.rglob("*.nbc")) == []
+
+
+@pytest.mark.slow
+def test_no_cache_is_needed(wheel: Path, tmp_path: Path) -> None:
+    """The same where nothing can be written."""
+    file = tmp_path / "file"
+    file.touch()
+    nowhere = dict.fromkeys(("DEDUP_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR"), str(file))
+    assert decided(wheel.parent / "installed", **nowhere) == (["new", "duplicate"], [])
+
+
+@pytest.mark.slow
+def test_results_are_those_of_numba(wheel: Path, tmp_path: Path) -> None:
+    """The tests of golden values, of signatures' oracles and of the rules hold with the wheel."""
+    installed = tmp_path / "installed"
+    shutil.copytree(wheel.parent / "installed", installed)
+    shutil.copytree(ROOT / "tests", installed / "tests", ignore=shutil.ignore_patterns("_*"))
+    shutil.copy(ROOT / "pyproject.toml", installed)
+    (installed / "tests" / "__init__.py").touch()
+    chosen = (
+        "test_golden.py", "signature/test_minhash.py", "signature/test_simhash.py",
+        "signature/test_sketch.py", "signature/test_hamming.py", "signature/test_figures.py",
+        "signature/test_bands.py", "text/test_shingle.py", "text/test_trie.py",
+        "methods/test_content_evidence.py",
+    )  # fmt: skip
+    files = [f"tests/{name}" for name in chosen if (ROOT / "tests" / name).exists()]
+    printed = run(
+        installed, "-m", "pytest", "-q", "--fewer-examples", "-p", "no:cacheprovider",
+        "--deselect=tests/text/test_shingle.py::test_one_compilation", *files,
+    )  # fmt: skip
+    assert " passed" in printed
+
+
+@pytest.mark.slow
+def test_other_sources_are_compiled(wheel: Path, tmp_path: Path) -> None:
+    """Kernels belong to the sources they were made of: where one was changed they are left."""
+    installed = tmp_path / "installed"
+    shutil.copytree(wheel.parent / "installed", installed)
+    with (installed / "dedup_middleware" / "methods" / "content_rule.py").open("a") as source:
+        source.write("# another version\n")
+    script = "from dedup_middleware.base import compiled; print(compiled.kernels())"
+    assert run(installed, "-c", script) == "None\n"
+
+
+@pytest.mark.slow
+def test_wheel_names_its_platform(wheel: Path) -> None:
+    """The wheel fits one Python and one platform, and holds one extension module."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{python}-{python}-{hatch_build.platform_tag()}" in wheel.name
+    with zipfile.ZipFile(wheel) as package:
+        (held,) = (name for name in package.namelist() if "_kernels" in name)
+    assert held.startswith(f"dedup_middleware/{compiled.module_name()}.")
+
+
+def hook(folder: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> tuple[Any, list[str]]:
+    """The hook of a build in which no kernel can be compiled, and its warnings."""
+    said: list[str] = []
+    app = SimpleNamespace(display_warning=said.append)
+    monkeypatch.setenv("DEDUP_SHIP_KERNELS", wanted)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    (folder / "python").write_text("#!/bin/sh\necho 'no compiler' >&2\nexit 1\n")
+    (folder / "python").chmod(0o755)
+    metadata = SimpleNamespace(core=SimpleNamespace(dependencies=["numba>=0.61"]))
+    made = hatch_build.KernelsHook(str(ROOT), {}, None, metadata, str(folder), "wheel", app)  # type: ignore[arg-type]
+    return made, said
+
+
+def test_wheel_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels can't be compiled the wheel holds Python alone, and one line says why."""
+    made, said = hook(tmp_path, monkeypatch, "")
+    data: dict[str, Any] = {"force_include": {}}
+    assert "numba>=0.61" in made.dependencies()
+    made.initialize("standard", data)
+    assert data == {"force_include": {}}
+    assert said == ["The kernels are compiled on first use, not now: no compiler"]
+
+
+def test_release_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that demands kernels ends with an error."""
+    made, _ = hook(tmp_path, monkeypatch, "1")
+    with pytest.raises(RuntimeError, match="no compiler"):
+        made.initialize("standard", {"force_include": {}})
+
+
+def test_wheel_of_python_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 0, and for an editable installation, nothing is compiled; 0 needs no numba either."""
+    made, said = hook(tmp_path, monkeypatch, "0")
+    assert made.dependencies() == []
+    made.initialize("standard", {})
+    made, said = hook(tmp_path, monkeypatch, "")
+    made.initialize("editable", {})
+    assert said == []
+
+
+def cpuinfo(folder: Path, flags: str) -> Path:
+    """What Linux says of a processor."""
+    file = folder / "cpuinfo"
+    file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\n")
+    return file
+
+
+@pytest.mark.parametrize("missing", ["avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
+def test_processor_that_lacks_something(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code for AVX2 would end the process on a processor without it."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert compiled.runs_here(cpuinfo(tmp_path, FLAGS))
+    less = " ".join(flag for flag in FLAGS.split() if flag != missing)
+    assert not compiled.runs_here(cpuinfo(tmp_path, less))
+
+
+def test_unknown_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing says what the processor has, x86-64 code is not used; others need nothing."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert not compiled.runs_here(tmp_path / "none")
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert not compiled.runs_here(cpuinfo(tmp_path, FLAGS))
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert compiled.runs_here(tmp_path / "none")
+
+
+def test_machine_without_a_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is built for a machine whose least processor is not known."""
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(RuntimeError, match="no kernels are compiled for riscv64; only for AMD64"):
+        aot.build(tmp_path)
+
+
+RECORD = np.dtype([("size", "<u4"), ("key", "<u8")])
+KERNEL = compiled.checked(
+    lambda *arguments: arguments,
+    types.void(types.U32, types.int64, types.R64_2, types.Array(RECORD, 1, readonly=True)),
+)
+
+
+def arrays() -> list[Any]:
+    """Arguments that fit."""
+    return [np.zeros(3, np.uint32), 5, np.zeros((2, 2), np.uint64), np.zeros(2, RECORD)]
+
+
+def test_arguments_that_fit() -> None:
+    """They are passed on as they are; a read-only array fits where nothing is written."""
+    fit = arrays()
+    fit[2].flags.writeable = fit[3].flags.writeable = False
+    assert all(one is other for one, other in zip(KERNEL(*fit), fit, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [
+        (0, np.zeros(3, np.int32)),
+        (0, np.zeros(3, ">u4")),
+        (0, np.zeros((3, 1), np.uint32)),
+        (0, np.zeros(6, np.uint32)[::2]),
+        (0, np.frombuffer(bytes(12), np.uint32)),
+        (0, [1, 2]),
+        (0, None),
+        (2, np.zeros((2, 3), np.uint64).T),
+        (3, np.zeros(2, [("size", "<u4"), ("key", "<i8")])),
+    ],
+)
+def test_arguments_that_do_not(place: int, other: Any) -> None:
+    """Another type, byte order, shape or layout, a read-only array to be written: refused."""
+    wrong = arrays()
+    wrong[place] = other
+    with pytest.raises(TypeError, match=f"argument {place} must be an array of"):
+        KERNEL(*wrong)
+
+
+def test_missing_arguments() -> None:
+    """A call with too few is refused as well."""
+    with pytest.raises(TypeError, match="argument 2 must be"):
+        KERNEL(*arrays()[:2])
+
+
+def test_every_kernel_is_exported() -> None:
+    """Each function that is decorated as a kernel is found, without the packages that are optional
+    and so missing in the environment of a build."""
+    optional = ("pyspark", "pandas", "pyarrow", "warcio", "opencc", "prometheus_client")
+    script = f"import sys; sys.modules.update(dict.fromkeys({optional!r}))\n"
+    script += "from dedup_middleware.base import aot; print(*aot.declared_kernels())"
+    decorated = {
+        f"{'.'.join(path.relative_to(ROOT / 'dedup_middleware').with_suffix('').parts)}.{name}"
+        for path in (ROOT / "dedup_middleware").rglob("*.py")
+        for name in re.findall(
+            r"^@kernel\((?s:.*?)\)(?:  # .*)?\ndef (\w+)", path.read_text("utf-8"), re.M
+        )
+    }
+    found = run(ROOT, "-c", script).split()
+    assert sorted(found) == sorted(name.replace(".", "__") for name in decorated)
