@@ -178,7 +178,13 @@ class Fingerprinter:
         if document.title and signed.words < SHORT:
             title = np.unique(self._shingler.token_hashes(document.title))
         wording = Wording(
-            signed.order, signed.words, signed.values, signed.positions, signed.sorts, title
+            signed.order,
+            signed.words,
+            signed.values,
+            signed.positions,
+            signed.sorts,
+            title,
+            signed.told,
         )
         return wording, make_evidence(wording), signed.anchors
 

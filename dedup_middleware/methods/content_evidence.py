@@ -83,8 +83,9 @@ class ContentByEvidence(Content):
         if page.size < _DISTINCT * compared:
             # What is said again and again must not count as often as it is said.
             distinct = np.unique(wording.order)
+            words = len(distinct) + wording.words - compared
             once = attrs.evolve(
-                NO_WORDING, order=distinct, words=len(distinct) + wording.words - compared
+                NO_WORDING, order=distinct, words=words, told=np.zeros(words, np.uint32)
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]

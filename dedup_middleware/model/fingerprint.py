@@ -16,7 +16,8 @@ class Wording:
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] what it is (below 4 a numeral, see ``text/figures.py``; 4 and 5 a word, see
-    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page.
+    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page; ``told``:
+    uint32[words] a hash of each word.
     """
 
     order: NDArray[np.uint64]
@@ -25,6 +26,7 @@ class Wording:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
+    told: NDArray[np.uint32]
 
     @property
     def numerals(self) -> int:
@@ -34,7 +36,7 @@ class Wording:
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
         sizes = np.array((len(self.order), self.words, len(self.values), len(self.title)), "<i8")
-        parts = (sizes, self.order, self.values, self.title, self.positions, self.sorts)
+        parts = (sizes, self.order, self.values, self.title, self.positions, self.told, self.sorts)
         return b"".join(part.tobytes() for part in parts)
 
     @classmethod
@@ -52,15 +54,24 @@ class Wording:
             (values, np.dtype("<u8")),
             (title, np.dtype("<u8")),
             (values, np.dtype("<i4")),
+            (words, np.dtype("<u4")),
             (values, np.dtype("u1")),
         ):
             parts.append(np.frombuffer(raw, dtype, count, at).copy())
             at += count * dtype.itemsize
-        return cls(parts[0], words, parts[1], parts[3], parts[4], parts[2])
+        return cls(parts[0], words, parts[1], parts[3], parts[5], parts[2], parts[4])
 
 
 _NOTHING = np.empty(0, np.uint64)
-NO_WORDING = Wording(_NOTHING, 0, _NOTHING, np.empty(0, np.int32), np.empty(0, np.uint8), _NOTHING)
+NO_WORDING = Wording(
+    _NOTHING,
+    0,
+    _NOTHING,
+    np.empty(0, np.int32),
+    np.empty(0, np.uint8),
+    _NOTHING,
+    np.empty(0, np.uint32),
+)
 
 
 @attrs.frozen(eq=False)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
+from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R8, R32, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
@@ -57,13 +57,15 @@ _NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
+_NUMERAL: Final = np.uint8(2)  # of a new word that is one
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
 _YEARS: Final = np.uint8(0x80)
 _LEVEL_SHIFT: Final = np.uint64(58)
 _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
-_ONE: Final = np.uint64(1)
+_SPREAD: Final = np.uint64(0x9E3779B1)
+_ONE, _HALF = np.uint64(1), np.uint64(32)
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
 _COLUMNS: Final = 8
 
@@ -89,17 +91,21 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     The columns count, of the page:
 
     * ``COMMON``: shingles that the other one holds
-    * ``NEW``: new words between lead and tail
-    * ``LONGEST``: words of the longest passage of mostly new words there: one more for each new
-      shingle, one less for each common one
-    * ``NEW_FRAME``: new words in lead and tail
+    * ``NEW``: new words between lead and tail, in halves: one that stands elsewhere in the page
+      where the other one holds it counts half, a numeral of a date line or time stamp nothing
+    * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
+      adds what it counts, a common shingle with another one near it takes one off; at least three
+      quarters of what it is if each new word counts whole
+    * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
-    * ``LOOSE_VALUES``: numerals between lead and tail that replace something, one new word or two
-      in a row; those of the date line do not count
+    * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
+      row, with no other new word next to them; those of the date line do not count
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
 
-    Without evidence, or with evidence that no page can have, everything is new.
+    On a page of which fewer than half of the words are different ones each new word counts whole,
+    and a common shingle takes half a word off. Without evidence, or with evidence that no page can
+    have, everything is new.
     """
     lengths = np.array([0, *map(len, evidence)], np.int64)
     found: NDArray[np.int64] = _examine(
@@ -109,6 +115,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
         wording.positions,
         wording.sorts,
         wording.title,
+        wording.told,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8),
         np.cumsum(lengths),
     )
@@ -184,14 +191,15 @@ def _is_alone(common: Any, shingle: Any) -> Any:
 
 @subkernel
 def _is_replaced(is_new: Any, word: Any) -> Any:
-    """Whether a word is new, alone or with one other new word next to it."""
+    """Whether a numeral is new, alone or with one other new numeral next to it."""
     first, last = max(0, word - 2), min(is_new.size, word + 3)
-    before, behind = 0, 0
-    while word - before - 1 >= first and is_new[word - before - 1]:
-        before += 1
-    while word + behind + 1 < last and is_new[word + behind + 1]:
+    before, behind = word, word
+    while before > first and is_new[before - 1]:
+        before -= 1
+    while behind + 1 < last and is_new[behind + 1]:
         behind += 1
-    return is_new[word] != 0 and before + behind <= 1
+    numerals = is_new[before] & is_new[behind] & _NUMERAL
+    return is_new[word] != 0 and behind - before <= 1 and numerals != 0
 
 
 @subkernel
@@ -209,6 +217,9 @@ def _count_values(
     is_new: Any, lead: Any, tail: Any, found: Any,
 ) -> None:  # fmt: skip
     """Count the numerals and names that the filter lacks, and numerals that replace others."""
+    for i in range(values.size):
+        if sorts[i] < NAME and is_new[positions[i]]:
+            is_new[positions[i]] |= _NUMERAL
     for i in range(values.size):
         word = np.int64(positions[i])
         inside = lead <= word < tail
@@ -228,7 +239,36 @@ def _count_values(
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
 
 
-@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R8, RI64))
+@allocating_subkernel
+def _first_places(told: Any, words: Any, positions: Any, sorts: Any) -> Any:
+    """Of each word where the page has it first, int32[words]; -1 for a numeral of a date line or
+    time stamp."""
+    size = np.uint64(2)
+    while size < np.uint64(2 * words):
+        size *= np.uint64(2)
+    table, firsts = np.full(size, -1, np.int32), np.empty(words, np.int32)
+    for word in range(words):
+        at = np.uint64(told[word]) * _SPREAD >> _HALF & (size - _ONE)
+        while table[at] >= 0 and told[table[at]] != told[word]:
+            at = (at + _ONE) & (size - _ONE)
+        if table[at] < 0:
+            table[at] = word
+        firsts[word] = table[at]
+    for i in range(positions.size):
+        if sorts[i] == DATED or sorts[i] == STAMP:
+            firsts[positions[i]] = np.int32(-1)
+    return firsts
+
+
+@subkernel
+def _halves(is_new: Any, known: Any, firsts: Any, word: Any) -> Any:
+    """What a word counts as a new one, in halves."""
+    if not is_new[word] or firsts[word] < 0:
+        return 0
+    return 1 if known[firsts[word]] else 2
+
+
+@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
 def _examine(
     order: Any,
     words: Any,
@@ -236,6 +276,7 @@ def _examine(
     positions: Any,
     sorts: Any,
     title: Any,
+    told: Any,
     data: Any,
     ends: Any,
 ) -> Any:
@@ -243,32 +284,48 @@ def _examine(
     found = np.zeros((count, _COLUMNS), np.int64)
     shingles = np.int64(order.size)
     common, is_new = np.empty(shingles, np.uint8), np.empty(words, np.uint8)
+    firsts, known = _first_places(told, words, positions, sorts), np.empty(words, np.uint8)
+    distinct = 0
+    for word in range(words):
+        distinct += np.int64(firsts[word] == word)
+    # A page of few different words says its news by their order.
+    repeats = 2 * distinct < words
+    off = 1 if repeats else 2
     width = words - shingles + 1
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
         start = np.uint64(ends[row]) + _ONE
         size = ends[row + 1] - ends[row] - 1
         if not is_filter(size):
-            found[row, NEW], found[row, LONGEST] = words, words
+            found[row, NEW], found[row, LONGEST] = 2 * words, 2 * words
             found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1
             continue
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
         found[row, FALSE_POSITIVES] = _MISTAKEN
-        until, passage = 0, 0
+        known[:] = np.uint8(0)
+        until = 0
         for word in range(words):
             if word < shingles and common[word] and not _is_alone(common, word):
                 until = word + width
-            new = word >= until
-            is_new[word] = new
+            is_new[word] = word >= until
+            if word < until and firsts[word] >= 0 and not repeats:
+                known[firsts[word]] = np.uint8(1)
+        passage, whole = 0, 0
+        for word in range(words):
+            halves = _halves(is_new, known, firsts, word)
             in_frame = word < lead or word >= tail
-            found[row, NEW] += np.int64(new and not in_frame)
-            found[row, NEW_FRAME] += np.int64(new and in_frame)
+            found[row, NEW_FRAME if in_frame else NEW] += halves
             if word < shingles and word >= lead and word + width <= tail:
-                # The largest sum of a stretch, where a common shingle cancels a new one.
-                passage = max(0, passage + (-1 if common[word] else 1))
-                found[row, LONGEST] = max(found[row, LONGEST], passage - width + 1)
+                # The largest sum of a stretch, where a common shingle cancels a new word.
+                last = word + width - 1
+                gain = _halves(is_new, known, firsts, last) if is_new[last] else 2
+                is_held = common[word] and not _is_alone(common, word)
+                passage = max(0, passage + (-off if is_held else gain))
+                whole = max(0, whole + (-1 if is_held else (gain + 1) // 2))
+                longest = max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
+                found[row, LONGEST] = max(found[row, LONGEST], longest)
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )

@@ -52,6 +52,7 @@ class SignedText(NamedTuple):
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
+    told: NDArray[np.uint32]
 
 
 def _check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -164,6 +165,7 @@ _RESULT = types.Tuple(
         I32,
         U8,
         U64,
+        U32,
     )
 )
 
@@ -201,11 +203,11 @@ def _sign_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
     ready, features, counts, _, places, clauses, words, exact = read[:8]
-    order, numerals, positions, sorts, anchors = read[8:]
+    order, numerals, positions, sorts, anchors, told = read[8:]
     value = np.uint64(0)
     if ready:
         made = (sums, minima, sketch, banded, figures, turns)
         value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
     return (
-        ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors
+        ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors, told
     )  # fmt: skip

@@ -69,13 +69,22 @@ _HALVES: Final = np.array(sorted(map(ord, "年场月时段程期")), np.uint32)
 PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3  # the lowest two bits of a kind
 KIND: Final = 3
 YEAR: Final = 1  # a number that may be a year
-DATED: Final = 2  # a figure in a date line
+DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
 STAMP: Final = 3  # a figure of a time stamp
 _COLON: Final = ord(":")
+_NEW_LINE: Final = ord("\n")
 _EDITION: Final = ord("版")
 _LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
+_LONGEST_PLACE: Final = 40  # characters before the comma of a date line
+_LONGEST_DAY: Final = 20  # and from there to its dash
+_COMMA: Final = ord(",")
+_LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
+_DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
+_LAST_HOUR, _SIX = 24, ord("6")
+_STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
+_SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
 _SLASH: Final = ord("/")
 _CLOSED: Final = ord(")")
 _DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
@@ -409,7 +418,8 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
 def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark time stamps: three figures next to each other, one of them a year, and behind them two
     with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
-    with the date before it, as in 2006年05月01日 星期一 第05版."""
+    with the date before it, as in 2006年05月01日 星期一 第05版. All figures of a short line
+    with a time of day are of the stamp: `14 March, 10:25 | 12 comments`."""
     for row in range(rows.shape[0]):
         if at(codes, rows[row, 4]) == _EDITION:
             kinds[row] = STAMP
@@ -430,15 +440,32 @@ def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]
             last += 1 if codes[rows[last, 4]] == _COLON else 0
         for i in range(row, last + 1):
             kinds[i] = STAMP
+    for row in range(rows.shape[0] - 1):
+        if not _is_time(codes, rows, row):
+            continue
+        first, last = _line_around(codes, rows[row, 3])
+        i = row
+        while i >= 0 and rows[i, 3] >= first and first < last:
+            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+            i -= 1
+        i = row + 1
+        while i < rows.shape[0] and rows[i, 4] <= last and first < last:
+            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+            i += 1
 
 
 @subkernel
 def _date_line_end(codes: Codes) -> int:
-    """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -` or
-    `МОСКВА, 3 апреля. /АГЕНТСТВО/`."""
-    slash = -1
+    """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
+    `МОСКВА, 3 апреля. /АГЕНТСТВО/`, or `МОСКВА, 3 апр -`."""
+    slash, comma, digit = -1, -1, False
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
+        if code == _COMMA and comma < 0:
+            comma = i
+        digit |= comma >= 0 and numerals.is_digit(codes, i)
+        if digit and among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32:
+            return i + 1 if comma <= _LONGEST_PLACE and i - comma <= _LONGEST_DAY else 0
         if code == _SLASH:
             if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
                 return i + 1
@@ -447,6 +474,48 @@ def _date_line_end(codes: Codes) -> int:
             dash = i + 2 if at(codes, i + 1) == 32 else i + 1
             return dash + 1 if among(at(codes, dash), _DASHES) else 0
     return 0
+
+
+@subkernel
+def _mark_days(
+    codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
+) -> None:
+    """Mark the day of the date line where it is said again, and the numbers of points: 第一，"""
+    for row in range(rows.shape[0]):
+        after = at(codes, rows[row, 4])
+        if at(codes, rows[row, 3] - 1) == _ORDINAL and among(after, _LISTS):
+            kinds[row] = DATED
+        elif kinds[row] != DATED and among(after, _DAYS):
+            for other in range(rows.shape[0]):
+                same = kinds[other] == DATED and hashes[other] == hashes[row]
+                kinds[row] = DATED if same else kinds[row]
+                if rows[other, 3] > _LONGEST_LINE or same:
+                    break
+
+
+@subkernel
+def _line_around(codes: Codes, i: int) -> tuple[int, int]:
+    """Where the line begins and ends in which the character at `i` stands; twice `i` if it is long
+    or ends a sentence."""
+    first, last = i, i
+    while first > 0 and codes[first - 1] != _NEW_LINE and last - first <= _STAMP_LINE:
+        first -= 1
+    while last < codes.size and codes[last] != _NEW_LINE and last - first <= _STAMP_LINE:
+        last += 1
+    if last - first > _STAMP_LINE or among(np.int64(codes[last - 1]), _SENTENCE_ENDS):
+        return i, i
+    return first, last
+
+
+@subkernel
+def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
+    """Whether a figure and the next one are a time of day, 10:25."""
+    colon = rows[row, 4]
+    minutes = at(codes, colon) == _COLON and rows[row + 1, 3] == colon + 1
+    minutes &= numerals.is_digit(codes, colon + 1) and numerals.is_digit(codes, colon + 2)
+    if not minutes or numerals.is_digit(codes, colon + 3) or not 0 <= rows[row, 1] <= 1:
+        return False
+    return rows[row, 0] * 10 ** rows[row, 1] <= _LAST_HOUR and codes[colon + 1] < _SIX
 
 
 @allocating_subkernel
@@ -495,6 +564,7 @@ def hash_figures(
     for row in range(hashes.size):
         if begins[row] < line:
             kinds[row] = DATED
+    _mark_days(codes, rows, hashes, kinds)
     return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, begins, kinds, line
 
 

@@ -98,6 +98,7 @@ class Shingles:
         positions: the token, from 0 on, that each of these stands at.
         sorts: of each whether it may be a year or stands in a date line, see `figures`.
         anchors: hashes of some clauses, see `wording`.
+        words: of each token 32 bits of its hash.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
             figures.
     """
@@ -114,6 +115,7 @@ class Shingles:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
+    words: NDArray[np.uint32]
 
 
 @kernel(
@@ -285,6 +287,7 @@ def read_text(
     NDArray[np.int32],
     NDArray[np.uint8],
     NDArray[np.uint64],
+    NDArray[np.uint32],
 ]:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
@@ -295,18 +298,18 @@ def read_text(
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
     if ready:
-        words = np.zeros(codes.size, np.uint8)
+        tagged = np.zeros(codes.size, np.uint8)
         count = cutting.tokenize(
-            codes, flags, mode, roots, hints, nodes, weights, starts, ends, words
+            codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged
         )
         names = np.empty((count, 4), np.int32)
         marks = np.empty(count, np.uint8)
         if mode == cutting.CHAR or not mark(raw, codes, flags, shifts, starts, ends, count, marks):
             marks = marks[:0]
-        named = find_names(codes, flags, starts, ends, words, marks, count, names)
+        named = find_names(codes, flags, starts, ends, tagged, marks, count, names)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = _keep(
-            codes, flags, starts, ends, count, words, stops, keys, hashes, clauses, cuts, numbers
+            codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
     features, counts, order = _features(hashes, kept, width, keys)
     figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
@@ -318,6 +321,9 @@ def read_text(
     located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
+    words = np.empty(kept, np.uint32)
+    for i in range(np.uint64(kept)):
+        words[i] = np.uint32(hashes[i])
     return (
         ready,
         features,
@@ -332,6 +338,7 @@ def read_text(
         positions,
         sorts,
         anchors,
+        words,
     )
 
 
@@ -368,6 +375,7 @@ def _shingle(
     NDArray[np.int32],
     NDArray[np.uint8],
     NDArray[np.uint64],
+    NDArray[np.uint32],
 ]:
     """`read_text` for Python."""
     return read_text(

@@ -37,13 +37,13 @@ def similarity_of(
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     row = min(12, max(4, 0.04 * counted))
-    new, frame = found[:, evidence.NEW], found[:, evidence.NEW_FRAME]
+    new, frame = found[:, evidence.NEW] / 2, found[:, evidence.NEW_FRAME] / 2
     used = np.maximum.reduce(
         [
             new / (0.12 * counted),
             (new + frame) / (0.18 * counted),
-            found[:, evidence.LONGEST] / row,
-            frame / 20,
+            found[:, evidence.LONGEST] / 2 / row,
+            frame / 14,
         ]
     )
     return np.asarray(np.maximum(0.0, 1.0 - (1.0 - 0.8) * used), np.float64)

@@ -128,6 +128,42 @@ async def test_another_numeral_is_another_page(old: str, new: str) -> None:
     assert (found.outcome, found.reason) == ("new", "other-figures")
 
 
+async def test_a_stamp_with_counts_is_no_news() -> None:
+    """Comments and minutes to read, on a line with a time, before a page."""
+    stamp = "By the desk | 14 May 2031, 9:05 am | 12 comments | 5 min read"
+    text = " ".join(ARTICLE)
+    assert (await verdict(text, f"{stamp}\n{text}")).outcome == "duplicate"
+    assert (await verdict(text, f"{stamp.replace('9:05 am', '')}\n{text}")).outcome == "new"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_known", "outcome"),
+    [
+        (14, True, "duplicate"),
+        (20, True, "new"),
+        (18, False, "new"),
+    ],
+)
+async def test_words_that_a_page_says_elsewhere_count_half(
+    words: int, is_known: bool, outcome: str
+) -> None:
+    """A clause of words that the page has in other sentences too, and one of words of its own."""
+    pool = [f"{one}{other}" for one in NOUNS[:40] for other in WORDS]
+    said = random.Random(1).sample(pool, 400)
+    lines = [" ".join(said[i : i + 8]) + "." for i in range(0, 320, 8)]
+    clause = " ".join((said[:100:5] if is_known else said[320:])[:words]) + "."
+    page = [*lines[:20], clause, *lines[20:]]
+    assert (await verdict(" ".join(lines), " ".join(page))).outcome == outcome
+
+
+async def test_a_page_of_few_words_says_its_news_by_their_order() -> None:
+    """Of made-up notices of 60 sentences of the same 80 words none with nine others is lost."""
+    for seed in range(10):
+        page, other = article(seed, 60), article(seed + 100, 9)
+        cut = page.index("。", len(page) // 2) + 1
+        assert (await verdict(page, page[:cut] + other + page[cut:])).outcome == "new"
+
+
 async def test_a_numeral_that_stands_elsewhere_too() -> None:
     """It replaces another one, although the stored page has it in another place."""
     old = [*ARTICLE[:9], "The bridge cost 40 crowns.", *ARTICLE[9:18], "Seats for 70 passengers."]
@@ -252,6 +288,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
         np.zeros(len(values), np.int32),
         sorts[: len(values)],
         order[: rng.integers(0, 9)],
+        np.zeros(words, np.uint32),
     )
     size = int(len(order) * rng.choice([0.3, 1.0, 1.0])) or 1
     host, title = int(rng.integers(0, 2)), int(rng.integers(0, 3))
@@ -265,7 +302,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     few = rng.choice([0.0, 0.05, 0.3])
     compared = int(len(order) * rng.choice([0.5, 1.0])) or 1
     found[:, evidence.COMMON] = compared * (1 - few * rng.random(count))
-    for column, most in ((evidence.NEW, 0.14), (evidence.LONGEST, 0.05), (evidence.NEW_FRAME, 0.1)):
+    for column, most in ((evidence.NEW, 0.28), (evidence.LONGEST, 0.1), (evidence.NEW_FRAME, 0.2)):
         found[:, column] = rng.integers(0, 2 + int(most * words * rng.random()), count)
     for column in (evidence.NEW_VALUES, evidence.LOOSE_VALUES):
         found[:, column] = rng.random(count) < 0.2
