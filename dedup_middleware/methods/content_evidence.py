@@ -4,13 +4,14 @@ The evidence of a stored page tells which words of the new page it holds (see
 :mod:`dedup_middleware.signature.evidence`). The others are new words. The page is a duplicate if
 
 * all of its numerals are in the stored page, and none stands in the same place as another one; on a
-  page of more than eight numerals none replaces a word or two, on one of fewer than 60 words no
-  name is new;
+  page of more than eight numerals none stands alone among known words, on one of fewer than 60
+  words no name is new;
 * its new words are few: at the threshold of 0.8 at most 12 % of the words between lead and tail,
   and 18 % of all;
 * they are scattered: no passage of mostly new words is longer than 4 % of the page, nor than 12
-  words (4 words are always allowed), so that no paragraph of its own is lost;
-* at most 20 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
+  words (4 words are always allowed), so that no paragraph of its own is lost; a word that the page
+  says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
+* at most 16 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
   and editors are named;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
 * 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a

@@ -41,7 +41,7 @@ _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
-_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 14.0  # new words
+_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
 _PLACED: Final = 8  # numerals whose places are surely known, see signature/figures.py
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one

@@ -43,7 +43,7 @@ def similarity_of(
             new / (0.12 * counted),
             (new + frame) / (0.18 * counted),
             found[:, evidence.LONGEST] / 2 / row,
-            frame / 14,
+            frame / 16,
         ]
     )
     return np.asarray(np.maximum(0.0, 1.0 - (1.0 - 0.8) * used), np.float64)
