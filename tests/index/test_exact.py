@@ -296,20 +296,20 @@ async def test_records_of_unlike_pages_in_one_call(
 ) -> None:
     """Short pages, pages with probes and others, claimed in one call in any order, have the records
     that a reading finds by."""
-    random.seed(3)
+    rng = random.Random(3)
     pages: list[tuple[Entry, tuple[BucketKey, ...]]] = []
     for i in range(1, 40):
         # In crowded buckets.
-        bands = [random.randrange(3) << 48 | random.getrandbits(48) for _ in range(2)]
-        simhash = random.getrandbits(64)
+        bands = [rng.randrange(3) << 48 | rng.getrandbits(48) for _ in range(2)]
+        simhash = rng.getrandbits(64)
         entry = page(i, simhash, bands)
         if i % 3 == 0:
             entry = attrs.evolve(
                 entry, bucket_keys=(entry.bucket_keys[0], hash_bucket_key(EXACT_TABLE, bands[0]))
             )
-        probes = simhash_bucket_keys(random.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
+        probes = simhash_bucket_keys(rng.getrandbits(64))[: i % 4] if i % 5 == 0 else ()
         pages.append((entry, probes))
-    random.shuffle(pages)
+    rng.shuffle(pages)
     made = await asyncio.gather(
         *(redis_index.propose(entry, 0, LEASE, probes) for entry, probes in pages)
     )
@@ -326,7 +326,7 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
     """Of calls that mix new pages, exact copies, near copies, copies of one another, short pages,
     and probes exactly the pages that are claimed get records, each in its order, in crowded buckets
     and in some that outgrow their field while the call runs."""
-    random.seed(11)
+    rng = random.Random(11)
     index = await harness.client()
     crowded = 40_000
     expected: dict[int, list[tuple[int, bytes]]] = {}
@@ -336,12 +336,12 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
         call: list[tuple[Entry, tuple[BucketKey, ...]]] = []
         for _ in range(40):
             key += 1
-            kind = random.choice(("new", "new", "new", "copy", "near", "short", "probing"))
-            prefixes = (crowded, random.choice((crowded, crowded, random.randrange(crowded))))
-            bands = tuple(one << 48 | random.getrandbits(48) for one in prefixes)
-            entry = page(key, random.getrandbits(64), bands, exact=key)
+            kind = rng.choice(("new", "new", "new", "copy", "near", "short", "probing"))
+            prefixes = (crowded, rng.choice((crowded, crowded, rng.randrange(crowded))))
+            bands = tuple(one << 48 | rng.getrandbits(48) for one in prefixes)
+            entry = page(key, rng.getrandbits(64), bands, exact=key)
             if kind in ("copy", "near") and entries + [one for one, _ in call]:
-                other = random.choice(entries + [one for one, _ in call])
+                other = rng.choice(entries + [one for one, _ in call])
                 exact = other.exact if kind == "copy" else False
                 entry = attrs.evolve(
                     other, bucket_keys=(entry.bucket_keys[0], *other.bucket_keys[1:]), exact=exact
@@ -349,7 +349,7 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
             elif kind == "short":
                 bucket_keys = (entry.bucket_keys[0], hash_bucket_key(EXACT_TABLE, bands[0]))
                 entry = attrs.evolve(entry, bucket_keys=bucket_keys, exact=False)
-            probes = simhash_bucket_keys(random.getrandbits(64))[:2] if kind == "probing" else ()
+            probes = simhash_bucket_keys(rng.getrandbits(64))[:2] if kind == "probing" else ()
             call.append((entry, probes))
         made = await asyncio.gather(
             *(index.propose(entry, 0, LEASE, probes) for entry, probes in call)

@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import attrs
 import numpy as np
@@ -37,8 +38,9 @@ from tests.index.bulk import (
     rows_of,
 )
 from tests.index.claiming import entered
-from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.index.harness import Harness, RedisHarness
 from tests.index.load_workers import import_file, loaded_article, options_of
+from tests.index.windows import in_time
 from tests.servers import RedisServer
 
 KINDS = ("memory", "sqlite", "redis")
@@ -206,30 +208,22 @@ async def test_export_beside_other_work(harness: Harness, tmp_path: Path) -> Non
     assert set(rows_of(pages)) <= set(read_all(tmp_path / "x.parquet"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_window(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
+@in_time
+async def test_window(harness: Harness) -> None:
     """Pages of all live generations are exported, expired ones are not, and they enter the newest
     generation of an index with another window."""
-    harness: Harness
-    if kind == "memory":
-        harness = MemoryHarness(2000.0)
-    elif kind == "sqlite":
-        harness = SQLiteHarness(tmp_path / "index.db", 2000.0)
-    else:
-        harness = RedisHarness(redis_server, 6.0)
-        time.sleep(-time.time() % 3 + 0.05)
     index = await harness.client()
     await index.load(pages_of([a_page(1, 11)], [TIME]))
     await harness.pass_time(harness.window / 2)
     await index.load(pages_of([a_page(2, 12)], [TIME]))
-    path = tmp_path / "x.parquet"
-    assert (await export_index(index, path)).pages == 2
-    await harness.pass_time(harness.window)
-    assert (await export_index(index, path)).pages == 1
-    other = MemoryIndex(window=500.0)
-    assert (await import_index(other, path)).pages == 1
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.parquet"
+        assert (await export_index(index, path)).pages == 2
+        await harness.pass_time(harness.window)
+        assert (await export_index(index, path)).pages == 1
+        other = MemoryIndex(window=500.0)
+        assert (await import_index(other, path)).pages == 1
     assert (await other.attach())["window"] == "500"
-    await harness.close()
 
 
 async def test_all_pages_have_expired(redis_server: RedisServer, tmp_path: Path) -> None:

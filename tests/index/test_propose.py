@@ -251,15 +251,13 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
 
 async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
     """Pages with crowded buckets: neighbours and tables are those found key by key."""
-    random.seed(5)
+    rng = random.Random(5)
     known: dict[int, tuple[BucketKey, ...]] = {}
     for i in range(200):
-        simhash = random.choice((0, 0x0123_4567_89AB_CDEF)) ^ random.getrandbits(64) & (
-            random.getrandbits(64) & random.getrandbits(64)
+        simhash = rng.choice((0, 0x0123_4567_89AB_CDEF)) ^ rng.getrandbits(64) & (
+            rng.getrandbits(64) & rng.getrandbits(64)
         )
-        bucket_keys = bucket_keys_of(
-            i + 1, simhash, (random.randrange(60) << 50, random.getrandbits(64))
-        )
+        bucket_keys = bucket_keys_of(i + 1, simhash, (rng.randrange(60) << 50, rng.getrandbits(64)))
         expected = beside_by_hand(bucket_keys, known)
         made = await proposed(index, bucket_keys)
         near = candidates_of(made).near
