@@ -137,7 +137,7 @@ def test_index_made_with_other_parameters(tmp_path: Path) -> None:
     crawl(settings, item("one.example", 1))
     done = dedup("check", "-", stdin=b"text", DEDUP_BANDS=10, **settings)
     assert done.code == 1
-    assert "bands: the index has '8x3', the settings ask for '10x3'" in done.err
+    assert "bands: the index has '3x3', the settings ask for '10x3'" in done.err
 
 
 def test_compare(tmp_path: Path) -> None:
