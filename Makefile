@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # A run of the tests starts hundreds of interpreters: none shall compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
+# An editable installation has no compiled kernels, so its build needs nothing for them.
+export DEDUP_SHIP_KERNELS = 0
 # Processes that run tests; many tests wait for others, so one more than there are cores.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 BIN := $(VENV)/bin

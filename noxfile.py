@@ -14,6 +14,8 @@ import nox
 
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False
+# Editable installations have no compiled kernels, so their build needs nothing for them.
+os.environ.setdefault("DEDUP_SHIP_KERNELS", "0")
 TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not services")
 
 
