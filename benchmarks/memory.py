@@ -19,35 +19,39 @@ _PR_SET_CHILD_SUBREAPER = 36  # Linux
 def resident(parent: int) -> int:
     """Bytes of memory (RSS) of a process and all its descendants.
 
-    Pages that processes share, such as those of files and of a forked parent, count in each.
+    Pages that processes share, such as those of files and of a forked parent, count in each. A
+    child that has not begun its program yet uses the memory of its parent and is left out: Java
+    starts programs so, and would count twice.
     """
     found = _processes()
     children: dict[int, list[int]] = {}
-    for number, (above, _) in found.items():
+    for number, (above, *_) in found.items():
         children.setdefault(above, []).append(number)
     waiting, total = [parent], 0
     while waiting:
         number = waiting.pop()
-        total += found[number][1] if number in found else 0
+        if number in found:
+            above, *memory = found[number]
+            total += 0 if above in found and memory == list(found[above][1:]) else memory[0]
         waiting += children.get(number, [])
     return total
 
 
-def _processes() -> dict[int, tuple[int, int]]:
-    """Parent and bytes of memory of each process of this machine."""
+def _processes() -> dict[int, tuple[int, int, int]]:
+    """Parent, bytes of memory and bytes of addresses of each process of this machine."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        found[int(folder.name)] = int(words[1]), int(words[21]) * _PAGE
+        found[int(folder.name)] = int(words[1]), int(words[21]) * _PAGE, int(words[20])
     return found
 
 
 def _children() -> set[int]:
     own = os.getpid()
-    return {number for number, (parent, _) in _processes().items() if parent == own}
+    return {number for number, (parent, *_) in _processes().items() if parent == own}
 
 
 @attrs.frozen

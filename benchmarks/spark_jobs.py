@@ -32,7 +32,7 @@ def shuffled_bytes(session: SparkSession) -> int:
 
 def main(pages: str, folder: str, method: str = "content") -> None:
     """Run the job, which writes all its tables, and say what it took."""
-    session = local_session("local[2]", {"spark.driver.memory": "3g"})
+    session = local_session("local[2]", {"spark.driver.memory": "1g"})
     options = Options(method=method, hash_key="5")
     job = Job(output=f"{folder}/result")
     began = time.perf_counter()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from itemadapter import ItemAdapter
 
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.model.keys import content_key
 
+if TYPE_CHECKING:  # it imports Scrapy, which the workers of a batch do without
+    from itemadapter import ItemAdapter
 
-def _value(adapter: ItemAdapter, field: str | None) -> Any:
+
+def _value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> Any:
     if field is None:
         return None
     try:
@@ -49,7 +52,7 @@ class PageFields:
     description: str = attrs.field(default="", repr=False, eq=False)
 
 
-def read_fields(adapter: ItemAdapter, names: FieldNames) -> PageFields:
+def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> PageFields:
     """The page in an item; values of types that a field can't have count as none."""
     key = _value(adapter, names.key)
     title = _value(adapter, names.title)

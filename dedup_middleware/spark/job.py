@@ -22,14 +22,13 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.against import with_key_of
-from dedup_middleware.spark.job_settings import Job, SparkError, job_options
+from dedup_middleware.spark.job_settings import BATCH_BYTES, Job, SparkError, job_options
 from dedup_middleware.spark.signing import PREFIX, Task, sign
 from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.file_reader import read_portable
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
-_BATCH_BYTES = 1 << 24  # of pages that a Python worker has in memory at once
 _NUMBERS = re.compile(r"#\d+L?")
 
 
@@ -123,7 +122,7 @@ def _adapted(source: Source, job: Job) -> dict[str, str]:
         "spark.sql.files.maxPartitionBytes": str(part),
         "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(job.batch_rows or 1000),
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     }
 
 

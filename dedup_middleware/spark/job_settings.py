@@ -14,6 +14,7 @@ from dedup_middleware.base.options import Options
 
 KEEP = ("first", "longest", "earliest-date")
 METHODS = ("content", "simhash", "weighted-simhash", "minhash")
+BATCH_BYTES = 1 << 22  # of rows that a Python worker gets at once
 HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
 
 

@@ -16,7 +16,7 @@ from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
 from dedup_middleware.spark.settling import settled
@@ -35,7 +35,10 @@ from dedup_middleware.spark.verdicts import (
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # in one partition of those that are judged
 _HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?([^/?#:\]]+)"
-_NUMBERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+_NUMBERS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+}
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
            "payload", "judged")  # fmt: skip
 

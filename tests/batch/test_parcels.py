@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import attrs
@@ -65,3 +67,19 @@ def test_a_worker_does_the_same() -> None:
     for row, one in zip(ROWS, found, strict=True):
         expected = signer(row)
         assert (one.key, one.text, one.error) == (expected.key, expected.text, expected.error)
+
+
+def test_workers_load_no_scrapy() -> None:
+    """What a worker process imports and needs to sign a row leaves Scrapy and Twisted out."""
+    script = (
+        "import sys\n"
+        "from dedup_middleware import Options\n"
+        "from dedup_middleware.tools.files.signing import sign_rows\n"
+        "rows = [{'url': 'https://a/1', 'text': 'one two three four five six seven eight nine'}]\n"
+        "assert sign_rows(Options(hash_key='1'), 1, False, rows).rows[0][-1]\n"
+        "print(sorted({'scrapy', 'twisted', 'itemadapter'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.strip() == "[]"

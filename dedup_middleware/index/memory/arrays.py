@@ -6,6 +6,8 @@ latency of memory, so all of them are prefetched before the first one is read.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
 _SLACK = 8  # words behind the last bucket
+_STEPS = 16  # in which buckets are laid out anew
+_HUGE = 1 << 21  # bytes of a huge page
 
 # The array begins with four numbers. Then there is a head for each bucket: where its words begin,
 # its length in bytes (21 bits), and its capacity in words, as a power of two.
@@ -128,10 +132,10 @@ class Buckets:
     (b'elevenbytes', 1, 11, [131073])
     """
 
-    __slots__ = ("_raw", "_store")
+    __slots__ = ("_memory", "_raw", "_store")
 
     def __init__(self) -> None:
-        self._use(_empty(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
+        self._use(_Memory(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
 
     def __len__(self) -> int:
         """Buckets that hold anything."""
@@ -144,9 +148,12 @@ class Buckets:
 
     def names(self) -> list[int]:
         """Buckets that hold anything, ascending."""
-        heads = self._store[int(_FIRST) : int(_FIRST + self._store[_HEADS])]
-        names: list[int] = np.flatnonzero(heads >> _LENGTH_SHIFT & _LENGTH).tolist()
+        names: list[int] = self._filled().tolist()
         return names
+
+    def _filled(self) -> NDArray[np.int64]:
+        heads = self._store[int(_FIRST) : int(_FIRST + self._store[_HEADS])]
+        return np.flatnonzero(heads >> _LENGTH_SHIFT & _LENGTH)
 
     def get(self, bucket: int) -> bytes:
         """What a bucket holds."""
@@ -229,26 +236,62 @@ class Buckets:
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
-        """Lay out all buckets anew, with twice the capacity and more for so many full buckets.
+        """Lay out all buckets anew, with half as much capacity again, and more for full buckets.
 
-        Memory that is never written to costs nothing but addresses.
+        In the order in which they lie in memory, so that what was read is given back meanwhile:
+        both arrays together take little more than one.
         """
         heads = max(int(self._store[_HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(_capacities(self._store))
-        larger = _empty(heads, 2 * words + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS)
-        _lay_out(self._store, larger)
+        room = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
+        larger = _Memory(heads, room)
+        order = self._in_memory_order()
+        released = int(_FIRST + self._store[_HEADS])  # the heads are read until the end
+        for part in np.array_split(order, _STEPS):
+            if len(part):
+                _lay_out(self._store, larger.words, part)
+                last = int(self._store[_FIRST + part[-1]] >> _START_SHIFT)
+                self._memory.release(released, last)
+                released = last
+        larger.words[_BYTES], larger.words[_FILLED] = self._store[_BYTES], self._store[_FILLED]
         self._use(larger)
 
-    def _use(self, store: NDArray[np.uint64]) -> None:
-        self._store = store
-        self._raw = store.view(np.uint8)
+    def _in_memory_order(self) -> NDArray[np.uint64]:
+        """Buckets that hold anything, by where they begin."""
+        filled = self._filled()
+        starts = self._store[int(_FIRST) + filled] >> _START_SHIFT
+        return filled[np.argsort(starts)].astype(np.uint64)
+
+    def _use(self, memory: _Memory) -> None:
+        self._memory = memory
+        self._store = memory.words
+        self._raw = memory.words.view(np.uint8)
 
 
-def _empty(heads: int, words: int) -> NDArray[np.uint64]:
-    store = np.zeros(int(_FIRST) + heads + words + _SLACK, np.uint64)
-    store[_END] = int(_FIRST) + heads
-    store[_HEADS] = heads
-    return store
+class _Memory:
+    """An array for buckets; what was never written to costs nothing but addresses."""
+
+    __slots__ = ("_map", "words")
+
+    def __init__(self, heads: int, words: int) -> None:
+        size = int(_FIRST) + heads + words + _SLACK
+        self._map = None
+        if hasattr(mmap, "MAP_PRIVATE"):
+            self._map = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            if 8 * size >= 2 * _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+                with contextlib.suppress(OSError):  # a kernel without huge pages
+                    self._map.madvise(mmap.MADV_HUGEPAGE)  # as NumPy does for its own arrays
+            self.words = np.frombuffer(self._map, np.uint64)
+        else:
+            self.words = np.zeros(size, np.uint64)
+        self.words[_END] = int(_FIRST) + heads
+        self.words[_HEADS] = heads
+
+    def release(self, first: int, end: int) -> None:
+        """Give words back, which are not read again, where the system can do so."""
+        start, stop = -(-8 * first // _HUGE) * _HUGE, 8 * end // _HUGE * _HUGE
+        if self._map is not None and start < stop and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 @subkernel
@@ -573,19 +616,18 @@ def _capacities(store: Any) -> Any:
     return words
 
 
-@kernel(types.void(R64, U64))
-def _lay_out(store: Any, larger: Any) -> None:
-    larger[_BYTES], larger[_FILLED] = store[_BYTES], store[_FILLED]
+@kernel(types.void(R64, U64, R64))
+def _lay_out(store: Any, larger: Any, buckets: Any) -> None:
+    """Copy buckets behind those that are in the larger array by now."""
     end = larger[_END]
-    for bucket in range(store[_HEADS]):
+    for bucket in buckets:
         head = store[_FIRST + bucket]
         length = head >> _LENGTH_SHIFT & _LENGTH
-        if length > _ZERO:
-            capacity, start = _capacity_for(length), head >> _START_SHIFT
-            for i in range((length + _SEVEN) >> _THREE):
-                larger[end + i] = store[start + i]
-            larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | capacity
-            end += _ONE << capacity
+        capacity, start = _capacity_for(length), head >> _START_SHIFT
+        for i in range((length + _SEVEN) >> _THREE):
+            larger[end + np.uint64(i)] = store[start + np.uint64(i)]
+        larger[_FIRST + bucket] = end << _START_SHIFT | length << _LENGTH_SHIFT | capacity
+        end += _ONE << capacity
     larger[_END] = end
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Pages, records_of
 from dedup_middleware.index.parameters import agree, complete, missing
 from dedup_middleware.index.readable import IndexStats
@@ -40,6 +41,8 @@ from dedup_middleware.model.claims import (
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from dedup_middleware.index.memory.arrays import Buckets, Ids, Look
 
 _FIRST_ROOM = 1024  # page records
@@ -65,6 +68,8 @@ class MemoryIndex(Index):
     :param window: seconds that a page is remembered, 0: for ever
     :param clock: seconds, never going back
     :param wall: seconds since 1970, read once: the times of commits count on from there
+    :param files: of addresses and of payloads, see :class:`.Texts`; closed by who opened them;
+        None: they stay in memory
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class MemoryIndex(Index):
         window: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        files: tuple[FileIO, FileIO] | None = None,
     ) -> None:
         self.corrupt = 0
         self.overflow = 0
@@ -87,8 +93,9 @@ class MemoryIndex(Index):
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
         self._states = np.zeros(_FIRST_ROOM, np.uint8)
         self._times = np.zeros(_FIRST_ROOM, np.uint32)
-        self._addresses: dict[int, bytes] = {}
-        self._payloads: dict[int, bytes] = {}
+        addresses, payloads = files or (None, None)
+        self._addresses = Texts(addresses)
+        self._payloads = Texts(payloads)
         self._leases: dict[int, _Lease] = {}
         self._last = 0  # page id
         self._forgotten = 0  # pages below it have expired; their rows are gone
@@ -168,8 +175,8 @@ class MemoryIndex(Index):
         self._times = self._times[rows:].copy()
         self._content[0], self._states[0], self._times[0] = 0, State.FREE, 0
         self._forgotten = first - 1
-        self._addresses = {k: v for k, v in self._addresses.items() if k >= first}
-        self._payloads = {k: v for k, v in self._payloads.items() if k >= first}
+        self._addresses.remove_before(first)
+        self._payloads.remove_before(first)
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
@@ -212,7 +219,7 @@ class MemoryIndex(Index):
     ) -> tuple[PageRecords, list[bytes]]:
         """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
         records = await self.fetch(page_ids)
-        return records, [self._payloads.get(page_id, b"") for page_id in page_ids.tolist()]
+        return records, [self._payloads.get(page_id) or b"" for page_id in page_ids.tolist()]
 
     async def propose(
         self,
@@ -255,7 +262,7 @@ class MemoryIndex(Index):
             payloads: dict[int, bytes] = {}
             if self._payloads:
                 every = near.page_ids.tolist()
-                payloads = {page_id: self._payloads.get(page_id, b"") for page_id in every}
+                payloads = {page_id: self._payloads.get(page_id) or b"" for page_id in every}
             candidates = Candidates(near, records, addresses, payloads, more=look.is_cut)
         if not is_claimed:
             return candidates
@@ -301,8 +308,8 @@ class MemoryIndex(Index):
         self._states[rows] = State.COMMITTED
         self._times[rows] = np.where(pages.times, pages.times, now)
         if self._record.text:
-            self._addresses.update((i, raw) for i, raw in enumerate(pages.addresses, first) if raw)
-        self._payloads.update((i, raw) for i, raw in enumerate(pages.payloads, first) if raw)
+            _enter(self._addresses, pages.addresses, first)
+        _enter(self._payloads, pages.payloads, first)
         page_ids = np.arange(first, self._last + 1, dtype=np.uint64)
         for some in records_of(pages, page_ids):
             self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
@@ -388,7 +395,7 @@ class MemoryIndex(Index):
                     await asyncio.sleep(0)
         for texts in (self._addresses, self._payloads):
             for page_id in living.without(texts):
-                del texts[page_id]
+                texts.remove(page_id)
         return removed
 
     async def stats(self) -> IndexStats:
@@ -404,8 +411,8 @@ class MemoryIndex(Index):
             buckets=sum(map(len, self._buckets.values())),
             bytes=sum(one.nbytes for one in self._buckets.values())
             + (self._record.itemsize + 5) * (self._last - self._forgotten)
-            + sum(map(len, self._addresses.values()))
-            + sum(map(len, self._payloads.values())),
+            + self._addresses.nbytes
+            + self._payloads.nbytes,
             corrupt=self.corrupt,
             overflow=self.overflow,
             parameters=dict(self._parameters),
@@ -415,10 +422,12 @@ class MemoryIndex(Index):
         """Give out page ids; returns the last one."""
         self._last += count
         while self._last - self._forgotten >= len(self._states):
-            # np.resize would repeat the old rows; rows that are not used yet must read as FREE.
+            # Rows that are not used yet read as FREE, and take no memory until they are written.
             for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros(len(old), old.dtype)]))
+                larger = np.zeros(2 * len(old), old.dtype)
+                larger[: len(old)] = old
+                setattr(self, name, larger)
         return self._last
 
     def _lease(self, page_id: int) -> _Lease | None:
@@ -440,6 +449,12 @@ class MemoryIndex(Index):
         if state is State.COMMITTED:
             self._times[row] = int(self._clock() + self._epoch)
         return True
+
+
+def _enter(texts: Texts, raws: Sequence[bytes | None], first: int) -> None:
+    for page_id, raw in enumerate(raws, first):
+        if raw:
+            texts[page_id] = raw
 
 
 def _compact(buckets: Buckets, names: list[int], living: Living, *, of_simhashes: bool) -> int:

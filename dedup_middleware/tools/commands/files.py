@@ -61,7 +61,7 @@ class Command(Subcommand):
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
         parser.add_argument(
             "--workers", type=_workers, default=os.cpu_count() or 1, metavar="N",
-            help="processes that make fingerprints, 0: none but this one (default: %(default)s)",
+            help="processes that make fingerprints, this one among them (default: %(default)s)",
         )  # fmt: skip
         parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 

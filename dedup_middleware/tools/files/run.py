@@ -1,15 +1,21 @@
-"""A run: rows in, fingerprints from all cores, one deduplicator, rows out in their order."""
+"""A run: rows in, fingerprints from all cores, one deduplicator, rows out in their order.
+
+This process decides, and makes fingerprints too where none has come from the others: each process
+has an interpreter, kernels and a dictionary of its own, so there are no more than there are cores.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import multiprocessing
+import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +25,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.ranking import is_dropped
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.files.results import (
     ClusterOutput,
@@ -51,7 +57,7 @@ def batch_options(options: Options) -> Options:
 
 _ROWS = 256  # in a part that goes to a worker
 _CHARS = 4_000_000  # of lines in a part
-_AHEAD = 3  # parts in flight for each worker
+_AHEAD = 3  # parts in memory for each process
 
 Progress = Callable[[float], None]
 
@@ -61,7 +67,7 @@ class Plan:
     """What a run reads and writes.
 
     :ivar near: near misses are part of the clusters
-    :ivar workers: processes that make fingerprints; 0: this one
+    :ivar workers: processes that make fingerprints, this one among them; 0: this one
     """
 
     inputs: tuple[Path, ...]
@@ -104,15 +110,14 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     started = time.perf_counter()
     outputs = Outputs(plan, options)
     try:
-        index = open_index(options)
-        async with Deduplicator(options, index=index) as dedup:
-            with _executor(plan.workers) as executor:
+        with _index(plan.kept.parent) as index, _executor(plan.workers) as executor:
+            async with Deduplicator(options, index=index) as dedup:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
                     for row, one in zip(rows, signed, strict=True):
                         await outputs.take(path, row, one, dedup)
                     progress(done)
-            await outputs.finish(index)
+                await outputs.finish(index)
     except BrokenProcessPool as error:
         raise BatchError(
             "a worker process was ended, as by too little memory: use fewer --workers"
@@ -223,36 +228,58 @@ def _length(fields: dict[str, Any]) -> int:
 
 async def _signed(
     parts: Iterator[tuple[Path, list[Row], float]],
-    executor: Executor,
+    executor: Executor | None,
     plan: Plan,
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
-    """Parts with their fingerprints, in their order, made some parts ahead."""
-    hash_key = int(options.hash_key, 16)
-    texts = plan.journal is not None
+    """Parts with their fingerprints, in their order, made some parts ahead.
+
+    :param executor: the other processes, if any
+    """
+    sign = partial(sign_rows, options, int(options.hash_key, 16), plan.journal is not None)
+    others = 0 if executor is None else plan.workers - 1
     waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
-    more = True
-    while more or waiting:
-        while more and len(waiting) < _AHEAD * max(1, plan.workers):
-            part = next(parts, None)
-            if part is None:
-                more = False
-                break
-            work = executor.submit(sign_rows, options, hash_key, texts, raw_rows(part[1]))
-            waiting.append((*part, work))
-        if waiting:
+    part = next(parts, None)
+    while part is not None or waiting:
+        busy = sum(not work.done() for *_, work in waiting)
+        has_room = len(waiting) < _AHEAD * (others + 1)
+        if part is not None and has_room and executor is not None and busy < _AHEAD * others:
+            work = executor.submit(sign, raw_rows(part[1]))
+        elif part is not None and has_room and not (waiting and waiting[0][-1].done()):
+            work = Future()
+            work.set_result(sign(raw_rows(part[1])))
+        else:
             path, rows, done, work = waiting.popleft()
             yield path, rows, unpack(await asyncio.wrap_future(work)), done
+            continue
+        waiting.append((*part, work))
+        part = next(parts, None)
 
 
 @contextlib.contextmanager
-def _executor(workers: int) -> Iterator[Executor]:
-    """Worker processes; waiting work is cancelled when the run ends early."""
-    if workers == 0:
-        executor: Executor = ThreadPoolExecutor(1)
-    else:
-        # Forking a process that has threads, as numba and the event loop have, may hang it.
-        executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+def _index(folder: Path) -> Iterator[MemoryIndex]:
+    """An index whose addresses and evidence are in files without names.
+
+    :param folder: where these are
+    """
+    with (
+        tempfile.TemporaryFile(buffering=0, dir=folder) as addresses,
+        tempfile.TemporaryFile(buffering=0, dir=folder) as payloads,
+    ):
+        yield MemoryIndex(files=(addresses, payloads))
+
+
+@contextlib.contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    """The processes besides this one; waiting work is cancelled when the run ends early.
+
+    :param workers: processes in all
+    """
+    if workers <= 1:
+        yield None
+        return
+    # Forking a process that has threads, as numba and the event loop have, may hang it.
+    executor = ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"))
     try:
         yield executor
     finally:

@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from itemadapter import ItemAdapter
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
@@ -58,7 +57,7 @@ class Signer:
         except ValueError as error:
             return Signed(error=str(error))
         options = self._options
-        page = read_fields(ItemAdapter(fields), options.field_names)
+        page = read_fields(fields, options.field_names)
         if page.is_bare:
             return Signed(error=f"no field {options.text_field!r} or {options.html_field!r}")
         if page.is_unread and not page.text and not page.html:
