@@ -55,7 +55,7 @@ METHODS = (
 )
 SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
 #: MinHash bands by default, of pages with anchors and of others
-BANDS_BESIDE_ANCHORS, BANDS = 3, 8
+BANDS_BESIDE_ANCHORS, BANDS = 2, 8
 #: threshold of the method ``content`` by preset
 PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
 MEASURES = ("containment", "jaccard", "novelty")
@@ -203,7 +203,7 @@ class Options:
     bands: int | None = option(
         None,
         "int",
-        "MinHash bands; each is one more table. `None`: 3 where `DEDUP_EVIDENCE=filter` finds "
+        "MinHash bands; each is one more table. `None`: 2 where `DEDUP_EVIDENCE=filter` finds "
         "pages by their clauses too, else 8.",
         unless_none(between(0, 54)),
     )

@@ -34,13 +34,15 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
         for rows in whole_pages(batches):
-            named = dict(zip(words(rows.column("page")).tolist(), _named(rows), strict=True))
+            # Rows of candidates have no value.
+            given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
+            named = {page for page, value in zip(*given, strict=True) if value}
             found = []
             pages = with_candidates(rows, to_content(rows.column("content")), method)
             for page, own, payload, candidates in pages:
                 if not len(candidates):
                     continue
-                judged, ranking = ranked(method, own, payload, candidates, named[page])
+                judged, ranking = ranked(method, own, payload, candidates, page in named)
                 if ranking.match is not None:
                     continue
                 nearest, reason = ranking.nearest, ranking.reason
@@ -59,7 +61,3 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
                 yield pa.RecordBatch.from_arrays(arrays, schema=NEAR_MISSES)
 
     return work
-
-
-def _named(rows: Any) -> list[bool]:
-    return [bool(value) for value in rows.column("named").to_pylist()]

@@ -66,7 +66,7 @@ def test_default_tables_find_what_they_promise() -> None:
 
 @pytest.mark.parametrize("kind", ["words-changed", "words-deleted"])
 def test_edits_all_over_a_page_leave_it_a_bucket(kind: str) -> None:
-    """With anchors and three bands, 98 of 100 pages with an edit in 20 words share a bucket."""
+    """With anchors and two bands, 98 of 100 pages with an edit in 20 words share a bucket."""
     options = Options()
     make, method = Fingerprinter(options), choose_method(options)
     found = 0

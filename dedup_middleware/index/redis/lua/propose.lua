@@ -133,6 +133,9 @@ local stored = {} -- rows that were fetched
 
 -- Whether so many pages have a suffix in the bucket of an anchor that it is ignored.
 local function is_common(value, suffix)
+  if #value < COMMON_ANCHOR * BAND_RECORD then
+    return false
+  end
   local pages, place = 0, find(value, suffix, 6, true)
   while place do
     if place % BAND_RECORD == 6 then
