@@ -237,6 +237,11 @@ class Driver:
         return await _Decision(self, page, entry).run()
 
 
+def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
+    """Whether all like pages that may still be stored have greater ids than a claimed page."""
+    return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
+
+
 class _Decision:
     """The decision on one page."""
 
@@ -289,8 +294,15 @@ class _Decision:
         driver = self._driver
         try:
             if made.candidates is not NO_CANDIDATES or len(self._found.missing):
-                await self._take(made.candidates, made.claim.page_id)
+                own = made.claim.page_id
+                await self._take(made.candidates, None if made.is_mutual else own)
                 ruling = await self._judge_all()
+                # Those with smaller ids don't give way, or wait for others: a page waits with its
+                # claim for greater ids only, so that no circle of pages does.
+                while made.is_mutual and _waits_with_claim(ruling, own):
+                    if not await self._wait(ruling):
+                        break
+                    ruling = await self._judge_all()
         except BaseException:
             # Nothing else knows of the claim, which would block like pages until its lease ends.
             forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))

@@ -37,7 +37,7 @@ from tests.index.bulk import (
     rows_of,
 )
 from tests.index.claiming import entered
-from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.index.harness import ONE_STEP, Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.index.load_workers import import_file, loaded_article, options_of
 from tests.servers import RedisServer
 
@@ -169,6 +169,7 @@ async def test_pages_are_not_entered_twice(file: Path, harness: Harness) -> None
     assert await fresh.count() == 101
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_only_committed_pages_are_exported(harness: Harness, tmp_path: Path) -> None:
     """Pages that are pending, released, forgotten or whose lease has run out stay out."""
     index = await harness.client()
