@@ -17,7 +17,7 @@ from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met
+from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,
@@ -84,7 +84,7 @@ class Gathered:
             near = Neighbours(near.page_ids[keep], near.tables[keep])
             records = chosen(records, np.isin(records.page_ids, near.page_ids))
         if len(near):
-            self.near = _united(self.near, near) if len(self.near) else near
+            self.near = united(self.near, near) if len(self.near) else near
         self.update(records)
         self.addresses.update(found.addresses)
         self.payloads.update(found.payloads)
@@ -147,15 +147,6 @@ class Gathered:
         self._upto = max(self._upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, self._most)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
-
-
-def _united(one: Neighbours, other: Neighbours) -> Neighbours:
-    """The candidates of two replies, and all tables in which either found them."""
-    page_ids = np.union1d(one.page_ids, other.page_ids)
-    tables = np.zeros(len(page_ids), np.uint64)
-    for part in (one, other):
-        tables[np.searchsorted(page_ids, part.page_ids)] |= part.tables
-    return Neighbours(page_ids, tables)
 
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from tests.index.harness import (
     RedisHarness,
     SQLiteHarness,
 )
-from tests.index.windows import MEMORY, REDIS, SQLITE, Windows
+from tests.index.windows import CLUSTER, MEMORY, REDIS, SQLITE, Windows
 from tests.servers import RedisServer, running_cluster, running_redis
 
 # Its import computes a fingerprint: no process that collects tests shall compile kernels for it.
@@ -95,8 +95,19 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=[MEMORY, SQLITE, pytest.param(REDIS, marks=pytest.mark.services)])
+@pytest.fixture(
+    params=[
+        MEMORY,
+        SQLITE,
+        pytest.param(REDIS, marks=pytest.mark.services),
+        pytest.param(CLUSTER, marks=pytest.mark.services),
+    ]
+)
 def windows(request: pytest.FixtureRequest, tmp_path: Path) -> Windows:
     """Makes stores of each kind whose pages expire."""
-    server = request.getfixturevalue("redis_server") if request.param == REDIS else None
-    return Windows(request.param, tmp_path, server)
+    servers: list[RedisServer] = []
+    if request.param == REDIS:
+        servers = [request.getfixturevalue("redis_server")]
+    elif request.param == CLUSTER:
+        servers = request.getfixturevalue("cluster_masters")
+    return Windows(request.param, tmp_path, servers)

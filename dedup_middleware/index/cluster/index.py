@@ -56,6 +56,7 @@ _LANES = 2
 _CROWD = 20
 _READ = 512  # buckets read by one call
 _LOADED = 512  # pages entered together
+_LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
 _REFRESH_LEASE = 10.0  # seconds
 
 
@@ -191,8 +192,9 @@ class ClusterIndex(ClusterHomes):
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
         self.record.check(max(pages.payloads, default=b""))
-        for start in range(0, len(pages), _LOADED):
-            await self._load(pages.part(start, start + _LOADED))
+        count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
+        for start in range(0, len(pages), count):
+            await self._load(pages.part(start, start + count))
         return len(pages)
 
     async def _load(self, pages: Pages) -> None:

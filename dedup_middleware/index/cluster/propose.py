@@ -14,6 +14,7 @@ No script spans two shards, so a page is entered in steps, each for many pages a
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 
@@ -26,10 +27,14 @@ from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
 from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
+    FIRST_BAND_TABLE,
+    MOST_BANDS,
     NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
+    SIMHASH_TABLES,
     Neighbours,
     most_met,
+    united,
 )
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
@@ -45,6 +50,7 @@ MOST = 64  # candidates whose records come with a reply
 _TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
 _CHECKED = 256  # known pages of one page whose records are read again
 _NOTHING = np.empty(0, np.uint64)
+_NARROW = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in SIMHASH_TABLES]
 
 
 @attrs.define(eq=False)
@@ -61,7 +67,9 @@ class _Page:
 
     def meet(self, near: Neighbours | None) -> None:
         """Take in what was found in the buckets."""
-        corrupt = self.near.corrupt  # what an earlier announcement has repaired
+        corrupt = (
+            self.near.corrupt if self.own[:-1] else 0
+        )  # what an earlier announcement has repaired
         if near is None:
             self.near = attrs.evolve(NO_NEIGHBOURS, corrupt=corrupt)
             return
@@ -101,16 +109,25 @@ async def _read(
     index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
     """Give their candidates to pages that have any."""
-    await _visit(index, pages, None)
-    seen = await _look(index, pages, settles=False)
-    for page, (records, texts) in zip(pages, seen, strict=True):
+    await _visit(index, pages, None, _NARROW)
+    met = [page for page in pages if len(page.near)]
+    if not met:
+        return
+    wide = [_Page(page.proposed, near=page.near) for page in met]
+    seen, _ = await asyncio.gather(
+        _look(index, met, settles=False), _visit(index, wide, None, SIMHASH_TABLES)
+    )
+    for page, other, (records, texts) in zip(met, wide, seen, strict=True):
         alive = _is_alive(records)
         # One without a row may be on its way: only an announcement finds out.
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
-        if _blocking(page.near, records.page_ids[alive]).any() or is_cut:
-            note_scanned(page.near.scanned)
-            page.result = _candidates(page.near, records, texts, alive, more=is_cut)
+        if alive.any() or is_cut:
+            note_scanned(other.near.scanned)
+            made = _candidates(page.near, records, texts, alive, more=is_cut)
+            near = united(made.near, other.near)
+            corrupt, full = page.near.corrupt + other.near.corrupt, page.near.full + other.near.full
+            page.result = attrs.evolve(made, near=attrs.evolve(near, corrupt=corrupt, full=full))
 
 
 async def _announce(
@@ -165,8 +182,12 @@ async def _visit(
     index: ClusterHomes,
     pages: list[_Page],
     announced: list[Announced] | None,
+    tables: Sequence[int] | None = None,
 ) -> list[bool | int]:
-    """One exchange: read the buckets of pages, and announce them if they are to be."""
+    """One exchange: read the buckets of pages, and announce them if they are to be.
+
+    :param tables: those that are read; None: all
+    """
     distance = pages[0].proposed.distance
     moment = index.moment()
     generations = list(moment.live)
@@ -178,7 +199,7 @@ async def _visit(
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]
-    made = visit(index, PagesToVisit(keys, written, ids), generations, newest)
+    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, tables=tables)
     parts: list[list[int]] = []
     creating: list[Call] = []
     checked: list[tuple[_Page, Known]] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -19,10 +20,85 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
 )
+from dedup_middleware.model.records import BAND_SUFFIX_BITS, SIMHASH_SUFFIX_BITS
 
-_WRITE, _WIDE, _ANCHOR = 1, 2, 4
-_ITEM = 15  # bytes
-_ITEMS = 1024  # in one call, which keeps its server for about a millisecond
+_WIDE, _ANCHOR = 1, 2
+_GROUP = np.dtype([("kind", "u1"), ("items", "<u2"), ("fields", "<u2")])
+_BYTES = np.arange(8)
+
+
+@attrs.frozen(eq=False)
+class _Columns:
+    """Items in the order in which ``visit.lua`` takes them: by shard, table and bucket.
+
+    ``groups``: first item of each table of each shard, and behind the last one; ``fields``: the
+    same for different fields; ``sizes``: bytes of the suffixes before each item.
+    """
+
+    shards: NDArray[np.int64]
+    tables: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    fields: NDArray[np.int64]
+    heads: NDArray[np.void]
+    names: NDArray[np.uint16]
+    places: NDArray[np.uint16]
+    ids: NDArray[np.uint8]
+    suffixes: bytes
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        buckets: NDArray[np.uint64],
+        suffixes: NDArray[np.uint64],
+        page_ids: NDArray[np.uint64],
+        shards: NDArray[np.int64],
+    ) -> _Columns:
+        """Columns of items that are in this order already."""
+        tables = (buckets >> np.uint64(16)).astype(np.int64)
+        is_first = np.diff(shards * 256 + tables, prepend=-1) != 0
+        is_new = is_first | (np.diff(buckets, prepend=~buckets[:1]) != 0)
+        starts = np.flatnonzero(is_first)
+        groups = np.append(starts, len(buckets))
+        number = np.cumsum(is_new)  # of different fields, up to each item
+        firsts = number[starts] - 1
+        fields = np.append(firsts, number[-1])
+        heads = np.zeros(len(starts), _GROUP)
+        wide = np.isin(tables, SIMHASH_TABLES)
+        kinds = _WIDE * wide + _ANCHOR * np.isin(tables, ANCHOR_TABLES)
+        heads["kind"], heads["items"], heads["fields"] = (
+            kinds[starts],
+            np.diff(groups),
+            np.diff(fields),
+        )
+        widths = np.where(wide, SIMHASH_SUFFIX_BITS // 8, BAND_SUFFIX_BITS // 8)
+        return cls(
+            shards[starts],
+            tables[starts],
+            groups,
+            fields,
+            heads,
+            buckets[is_new].astype(">u2"),
+            (number - np.repeat(firsts, np.diff(groups))).astype("<u2"),
+            _bytes(page_ids)[:, :5],
+            _bytes(suffixes)[widths[:, None] > _BYTES].tobytes(),
+            np.append(0, np.cumsum(widths)),
+        )
+
+    def calls(self) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
+        """Of each shard its items, the arguments of its call, and its tables."""
+        borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(borders):
+            items = slice(int(self.groups[start]), int(self.groups[stop]))
+            fields = slice(int(self.fields[start]), int(self.fields[stop]))
+            arguments = [
+                self.heads[start:stop].tobytes(),
+                self.names[fields].tobytes(),
+                self.places[items].tobytes(),
+                self.ids[items].tobytes(),
+                self.suffixes[int(self.sizes[items.start]) : int(self.sizes[items.stop])],
+            ]
+            yield int(self.shards[start]), items, arguments, self.tables[start:stop].tolist()
 
 
 @attrs.frozen(eq=False)
@@ -59,60 +135,40 @@ def visit(
     generations: Sequence[int],
     newest: int,
     *,
+    tables: Sequence[int] | None = None,
     returns: bool = True,
 ) -> Visit:
     """Calls that visit all buckets of some pages, the pages in the same order on every shard.
 
     :param generations: those that are read, the oldest first
     :param newest: the one that is written
+    :param tables: those that are visited; None: all
     :param returns: whether the calls return what they find
     """
     every = [BucketKeys.of(keys).words for keys in pages.keys]
     counts = np.array([len(one) // 2 for one in every], np.int64)
     words = np.concatenate([np.empty(0, np.uint64), *every])
-    buckets, suffixes = words[::2], words[1::2]
     owners = np.repeat(np.arange(len(every)), counts)
-    starts = np.cumsum(counts) - counts
-    positions = np.arange(len(buckets)) - starts[owners]
-    writes = positions < np.array(pages.written, np.int64)[owners]
-    tables = (buckets >> np.uint64(16)).astype(np.int64)
-    page_ids = np.array(pages.page_ids, np.uint64)[owners]
-    shards = index.spread.of_buckets(buckets)
-    order = np.lexsort((tables, shards))
-    items = np.zeros((len(buckets), _ITEM), np.uint8)
-    items[:, 1] = (
-        _WRITE * writes
-        + _WIDE * np.isin(tables, SIMHASH_TABLES)
-        + _ANCHOR * np.isin(tables, ANCHOR_TABLES)
-    )
-    items[:, 2] = (buckets >> np.uint64(8)) & np.uint64(0xFF)
-    items[:, 3] = buckets & np.uint64(0xFF)
-    items[:, 4:9] = _bytes(page_ids)[:, :5]
-    items[:, 9:15] = _bytes(suffixes)[:, :6]
+    positions = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
+    written = positions < np.array(pages.written, np.int64)[owners]
+    page_ids = np.where(written, np.array(pages.page_ids, np.uint64)[owners], np.uint64(0))
+    shards = index.spread.of_buckets(words[::2])
+    order = np.lexsort((words[::2], shards))  # stable: pages stay in their order
+    if tables is not None:
+        order = order[np.isin((words[::2] >> np.uint64(16))[order], tables)]
+    if not len(order):
+        return Visit(pages.keys, owners, positions, [], [])
+    columns = _Columns.of(words[::2][order], words[1::2][order], page_ids[order], shards[order])
     ends = [end_of(one) for one in generations] if index.window else [b""]
     place = generations.index(newest) + 1 if index.window else 1
     parts, calls = [], []
-    ordered = shards[order]
-    borders = np.flatnonzero(np.diff(ordered)) + 1
-    for group in np.split(order, borders) if len(order) else ():
-        shard = int(shards[group[0]])
-        for start in range(0, len(group), _ITEMS):
-            part = group[start : start + _ITEMS]
-            own, groups = np.unique(tables[part], return_inverse=True)
-            items[part, 0] = groups + 1
-            names = [hash_of(b"", table, end) for table in own.tolist() for end in ends]
-            calls.append(
-                index.script_call(
-                    "visit",
-                    shard,
-                    (b"counters", *names),
-                    len(ends),
-                    place,
-                    int(returns),
-                    items[part].tobytes(),
-                )
-            )
-            parts.append(part)
+    for shard, items, arguments, held in columns.calls():
+        names = [hash_of(b"", table, end) for table in held for end in ends]
+        keys = (b"counters", *names)
+        calls.append(
+            index.script_call("visit", shard, keys, len(ends), place, int(returns), *arguments)
+        )
+        parts.append(order[items])
     return Visit(pages.keys, owners, positions, parts, calls)
 
 

@@ -1,30 +1,32 @@
 -- Reads buckets of one shard, and adds records to them.
 -- KEYS: leases, counters, then of each table the hashes of all generations, the oldest first.
 -- ARGV: prefix, number of generations, place of the one that is written, '1': return what was found, '0':
--- not; then the items: the place of the table among those of KEYS (1 byte), kind (1 byte: the sum of WRITE,
--- WIDE and ANCHOR), field (2), page id (5), suffix (6), those of a table one after the other.
+-- not; of each table its kind (1 byte: 0, WIDE or ANCHOR), number of items and of different fields (2
+-- bytes each); the fields (2 bytes each), table by table; then of the items, table by table, the place of
+-- their field among those of the table (2 bytes), page ids (5 bytes, zeros: only read), suffixes.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
 -- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
 -- the same suffix.
-local WRITE, WIDE, ANCHOR = 1, 2, 4
-local FIRST, ITEM = 2, 15 -- keys before those of the buckets; bytes
+local WIDE, ANCHOR = 1, 2
+local FIRST = 2 -- keys before those of the buckets
 local MOST = 2048 -- records that an item returns of a table other than those of SimHashes
+local NEWEST = 16 -- records among which that of an earlier try of this call may be
+local NONE = '\0\0\0\0\0'
 local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local ITEMS = ARGV[5]
-local find, sub, byte, char, call = string.find, string.sub, string.byte, string.char, redis.call
-local read = struct.unpack
+local TABLES, FIELDS, PLACES, IDS, SUFFIXES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local find, sub, char, call, rep = string.find, string.sub, string.char, redis.call, string.rep
+local read, pack, unpack = struct.unpack, struct.pack, unpack
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
-local filled, overflow = 0, 0
+local overflow = 0
 local found, count = {}, 0
-local LARGEST = FULL_BUCKET
 
 -- Records with a suffix, one after the other, but for those of the page itself, and their number.
-local function matching(value, suffix, own)
-  local records, pages, place = '', 0, find(value, suffix, 6, true)
+local function matching(value, suffix, own, place)
+  local records, pages = '', 0
   while place and pages < MOST do
     if place % 8 == 6 then
       local record = sub(value, place - 5, place + 2)
@@ -37,90 +39,86 @@ local function matching(value, suffix, own)
   return records, pages
 end
 
-local at = 1
-while at <= #ITEMS do
-  local group = byte(ITEMS, at)
-  local stop, fields, places, size = at, {}, {}, 0
-  while stop <= #ITEMS and byte(ITEMS, stop) == group do
-    local field = sub(ITEMS, stop + 2, stop + 3)
-    if not places[field] then
-      size = size + 1
-      fields[size], places[field] = field, size
-    end
-    stop = stop + ITEM
-  end
+local field_at, suffix_at, item = 1, 1, 0
+for group = 1, #TABLES / 5 do
+  local kind, items, size = read('<BI2I2', TABLES, 5 * group - 4)
+  local wide, anchor = kind == WIDE, kind == ANCHOR
+  local width = wide and 11 or 8
+  local fields = { read(rep('c2', size), FIELDS, field_at) }
+  local places = { read('<' .. rep('I2', items), PLACES, 2 * item + 1) }
+  local ids = { read(rep('c5', items), IDS, 5 * item + 1) }
+  local suffixes = { read(rep(wide and 'c6' or 'c3', items), SUFFIXES, suffix_at) }
+  field_at, suffix_at = field_at + 2 * size, suffix_at + (width - 5) * items
   local held, hash = {}, FIRST + (group - 1) * GENERATIONS
   for generation = 1, GENERATIONS do
-    held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields))
+    held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, 1, size))
   end
-  local changed = {}
-  while at < stop do
-    local kind, field = byte(ITEMS, at + 1), sub(ITEMS, at + 2, at + 3)
-    local writes, wide, anchor = kind % 2 == 1, kind % ANCHOR >= WIDE, kind >= ANCHOR
-    local width = wide and 11 or 8
-    local own, suffix = sub(ITEMS, at + 4, at + 8), sub(ITEMS, at + 9, at + (wide and 14 or 11))
-    local place = places[field]
-    local data, odd, full, is_common = '', 0, 0, false
+  local newest, changed, changes = held[WRITTEN], {}, false
+  for i = 1, items do
+    local place, own, suffix = places[i], ids[i], suffixes[i]
+    local data, odd, full, is_common = nil, 0, 0, false
     for generation = 1, GENERATIONS do
       local value = held[generation][place]
       if value then
         local length = #value
-        odd = odd + length % width
-        if length > LARGEST then
+        local left = length % width
+        odd = odd + left
+        if length > FULL_BUCKET then
           full = full + 1
         end
         if wide then
           if ANSWERS then
-            local kept = length - length % width
-            data = data .. sub(value, length > LARGEST and kept - SHOWN + 1 or 1, kept)
+            if left > 0 or length > FULL_BUCKET then
+              value = sub(value, length > FULL_BUCKET and length - left - SHOWN + 1 or 1, length - left)
+            end
+            data = data and data .. value or value
           end
         elseif ANSWERS or anchor then
-          local records, pages = matching(value, suffix, own)
-          if anchor and pages >= COMMON_ANCHOR then
-            is_common = is_common or generation == WRITTEN
-          else
-            data = data .. records
+          local at = find(value, suffix, 6, true)
+          if at then
+            local records, pages = matching(value, suffix, own, at)
+            if anchor and pages >= COMMON_ANCHOR then
+              is_common = is_common or generation == WRITTEN
+            elseif records ~= '' then
+              data = data and data .. records or records
+            end
           end
         end
       end
     end
-    if writes and not is_common then
-      local value = held[WRITTEN][place]
-      local length = value and #value or 0
+    if own ~= NONE and not is_common then
+      local value = newest[place] or ''
+      local length = #value
       local record = own .. suffix
       if length % width > 0 then -- no record behind such bytes could be read
         length = length - length % width
         value = sub(value, 1, length)
       end
-      if not value then
-        filled = filled + 1
-      end
-      local again = value and find(value, record, 1, true)
       if length + width > BUCKET_LIMIT then
         overflow = overflow + 1
-      elseif not again or again % width ~= 1 then -- not of an earlier try of this call
-        held[WRITTEN][place] = (value or '') .. record
-        changed[place] = true
+      elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+        newest[place] = value .. record
+        changed[place], changes = true, true
       end
     end
-    if ANSWERS and (data ~= '' or odd > 0 or full > 0) then
-      found[count + 1] = struct.pack('<I2', (at - 1) / ITEM) .. char(odd < 255 and odd or 255, full)
-      found[count + 2] = data
+    if ANSWERS and (data or odd > 0 or full > 0) then
+      found[count + 1] = pack('<I2', item + i - 1) .. char(odd < 255 and odd or 255, full)
+      found[count + 2] = data or ''
       count = count + 2
     end
-    at = at + ITEM
   end
-  local writes, n = {}, 0
-  for place in pairs(changed) do
-    writes[n + 1], writes[n + 2] = fields[place], held[WRITTEN][place]
-    n = n + 2
-  end
-  if n > 0 then
-    call('HSET', KEYS[hash + WRITTEN], unpack(writes))
+  item = item + items
+  if changes then
+    local writes, n = {}, 0
+    for place in pairs(changed) do
+      writes[n + 1], writes[n + 2] = fields[place], newest[place]
+      n = n + 2
+    end
+    call('HSET', KEYS[hash + WRITTEN], unpack(writes, 1, n))
   end
 end
-if filled > 0 or overflow > 0 then
+if overflow > 0 then
   local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
-  set_counters(KEYS[2], last_id, rows, buckets + filled, left_out + overflow, gone)
+  set_counters(KEYS[2], last_id, rows, buckets, left_out + overflow, gone)
 end
 return found
