@@ -316,9 +316,12 @@ def running_cluster(folder: Path, count: int, *arguments: str) -> Iterator[list[
 
 def cluster_port() -> int:
     """A port for a node of a cluster: nodes talk to each other on the port 10,000 above."""
-    while (port := free_port()) > 55_000:
-        pass
-    return port
+    while True:
+        port = free_port()
+        if port <= 55_000:
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                probe.bind(("127.0.0.1", port + 10_000))
+                return port
 
 
 def knows_all_slots(client: redis.Redis) -> bool:

@@ -175,11 +175,14 @@ class ClusterIndex(ClusterHomes):
         if not self._window.seconds:
             return [False] * len(page_ids)
         oldest = self.moment().oldest
-        if self._expiring[0] != oldest or 0 in self._expiring[1]:
+        if self._expiring[0] != oldest:
             self._expiring = (
                 oldest,
                 [
-                    min((first for one, first in state.firsts.items() if one > oldest), default=0)
+                    min(
+                        (first for one, first in state.firsts.items() if one > oldest),
+                        default=state.counters[0] + 1,
+                    )
                     for state in await upkeep.states(self)
                 ],
             )
