@@ -306,7 +306,7 @@ def running_cluster(folder: Path, count: int, *arguments: str) -> Iterator[list[
             client.execute_command("CLUSTER SET-CONFIG-EPOCH", i + 1)
         for server in servers[1:]:
             clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not all(map(knows_all_slots, clients)):
             if time.monotonic() > deadline:
                 raise RuntimeError("the nodes of the cluster do not find each other")

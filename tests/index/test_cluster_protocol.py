@@ -37,14 +37,15 @@ async def _opened(harness: ClusterHarness) -> ClusterIndex:
 
 
 async def test_round_trips(harness: ClusterHarness) -> None:
-    """A new page takes three with its commit, a copy two, a page beside a different one two more
-    than a new one has to."""
+    """A new page takes three with its commit, a copy two, a page beside a different one four: what
+    it meets is judged, and it is announced."""
     index = await _opened(harness)
     for i in range(30):  # ids are reserved with the first page, and every master gets the scripts
         places = bucket_keys_of(i + 10, (i + 1) * 0x9E37_79B9_7F4A_7C15 % 2**64, (i << 55, i << 56))
         warm = await index.propose(entry(places), 0, LEASE)
         if isinstance(warm, Claimed):
             await index.commit(warm.claim)
+            await index.propose(entry(places), 0, LEASE)
     trips: list[int] = []
     index.watch_round_trips(lambda: trips.append(1))
 

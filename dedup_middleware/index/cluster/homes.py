@@ -218,6 +218,8 @@ class ClusterHomes(ClusterNamespace):
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
     ) -> tuple[list[Any], list[Seen]]:
         """Replies of calls, and what is looked up in the same exchange."""
+        if not lookups:  # without a task of its own, which would come too late for others' exchange
+            return await self._link.replies(calls), []
         replies, *seen = await asyncio.gather(self._link.replies(calls), *lookups)
         return replies, seen
 
