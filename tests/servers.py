@@ -284,3 +284,52 @@ def running_redis(folder: Path, *arguments: str, port: int | None = None) -> Ite
         yield server
     finally:
         server.kill()
+
+
+SLOTS = 16384
+
+
+@contextlib.contextmanager
+def running_cluster(folder: Path, count: int, *arguments: str) -> Iterator[list[RedisServer]]:
+    """Masters that share all slots of a cluster, for the length of a ``with`` block."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for i in range(count):
+            own = folder / f"master-{i}"
+            own.mkdir()
+            options = ("--cluster-enabled", "yes", *arguments)
+            servers.append(stack.enter_context(running_redis(own, *options, port=cluster_port())))
+        clients = [stack.enter_context(server.client()) for server in servers]
+        for i, client in enumerate(clients):
+            own_slots = range(i * SLOTS // count, (i + 1) * SLOTS // count)
+            client.execute_command("CLUSTER ADDSLOTS", *own_slots)
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", i + 1)
+        for server in servers[1:]:
+            clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port)
+        deadline = time.monotonic() + 300
+        while not all(map(knows_all_slots, clients)):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the nodes of the cluster do not find each other")
+            time.sleep(0.05)
+        yield servers
+
+
+def cluster_port() -> int:
+    """A port for a node of a cluster: nodes talk to each other on the port 10,000 above."""
+    while True:
+        port = free_port()
+        if port <= 55_000:
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                probe.bind(("127.0.0.1", port + 10_000))
+                return port
+
+
+def knows_all_slots(client: redis.Redis) -> bool:
+    """Whether a node has heard of the slots of all nodes."""
+    info = client.execute_command("CLUSTER INFO")
+    text = (
+        info
+        if isinstance(info, dict)
+        else dict(line.split(":") for line in info.decode().split("\r\n") if line)
+    )
+    return bool(text["cluster_state"] == "ok" and text["cluster_slots_ok"] == str(SLOTS))

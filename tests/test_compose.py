@@ -13,11 +13,13 @@ import pytest
 import yaml
 
 from crawler.sample_site import SampleSite
-from tests.servers import running_redis
+from dedup_middleware.index.redis.servers import nodes_of
+from tests.servers import running_cluster, running_redis
 from tests.test_sharing import crawl_sample, finish, stored
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docker-compose.yml"
+CLUSTER = ROOT / "docker-compose.cluster.yml"
 PASSWORD = "a password/with:odd@characters"
 
 
@@ -28,12 +30,13 @@ def compose() -> dict[str, Any]:
     return read
 
 
-def test_follows_the_published_schema() -> None:
+@pytest.mark.parametrize("file", [FILE, CLUSTER], ids=lambda file: file.name)
+def test_follows_the_published_schema(file: Path) -> None:
     """The file is valid by the schema of the Compose specification."""
     subprocess.run(
         [
             *(sys.executable, "-m", "check_jsonschema"),
-            *("--builtin-schema", "vendor.compose-spec", str(FILE)),
+            *("--builtin-schema", "vendor.compose-spec", str(file)),
         ],
         check=True,
     )
@@ -47,6 +50,48 @@ def test_redis_is_reached_from_this_machine_alone(compose: dict[str, Any]) -> No
         assert service["environment"]["DEDUP_REDIS_PASSWORD"].startswith("${DEDUP_REDIS_PASSWORD:?")
     assert redis["healthcheck"]["test"] == ["CMD", "redis-cli", "ping"]
     assert compose["services"]["crawler"]["depends_on"]["redis"]["condition"] == "service_healthy"
+
+
+def test_nodes_of_the_cluster_are_alike_and_named_in_the_address() -> None:
+    """All masters evict nothing, require the password and join before a crawler starts."""
+    services = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["services"]
+    nodes = {name: one for name, one in services.items() if name.startswith("node-")}
+    assert len(nodes) == 3
+    for one in nodes.values():
+        started = one["command"][-1].split()
+        assert {"--cluster-enabled", "noeviction", "--requirepass"} <= set(started)
+        assert "ports" not in one
+    crawler = services["crawler"]
+    assert crawler["depends_on"]["join"]["condition"] == "service_completed_successfully"
+    url = crawler["environment"]["DEDUP_INDEX_URL"]
+    assert nodes_of(url) == [f"redis://{name}:6379" for name in nodes]
+    assert set(services["join"]["depends_on"]) == set(nodes)
+
+
+def test_cluster_of_the_compose_file_works_with_processes(tmp_path: Path) -> None:
+    """The options of its nodes start a cluster, on which crawlers share one index."""
+    services = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["services"]
+    words = services["node-1"]["command"][-1].split()
+    options = [word for word in words[words.index("redis-server") + 1 :] if "$$" not in word]
+    options = [word for word in options if word not in {"--requirepass", "--masterauth"}]
+    wanted = options[options.index("--cluster-node-timeout") :]
+    with running_cluster(tmp_path, 3, *wanted) as masters:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+        folders = [tmp_path / str(n) for n in range(2)]
+        finish(
+            [
+                crawl_sample(
+                    folder,
+                    SCRAPY_PROJECT="cluster",
+                    DEDUP_INDEX_URL=f"redis+cluster://{hosts}",
+                    DEDUP_SHARDS="8",
+                )
+                for folder in folders
+            ]
+        )
+    keys = Counter(item["url"] for folder in folders for item in stored(folder))
+    assert set(keys) == {page.address for page in SampleSite().pages() if page.stored}
+    assert {key: n for key, n in keys.items() if n > 1} == {}
 
 
 def flags(compose: dict[str, Any]) -> list[str]:

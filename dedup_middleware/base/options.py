@@ -27,6 +27,7 @@ from dedup_middleware.base.settingfields import (
     one_of,
     option,
     setting_name,
+    shards_check,
     to_bool,
     to_int,
     unless_none,
@@ -74,7 +75,8 @@ class Options:
         "memory:",
         "str",
         "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...`, "
-        "`redis+sentinel://...`, `rediss+sentinel://...` or `unix://...`.",
+        "`redis+sentinel://...`, `rediss+sentinel://...`, `redis+cluster://...`, "
+        "`rediss+cluster://...` or `unix://...`.",
         index_url_check,
         shown=lambda url: repr(hide_password(url)),
     )
@@ -86,6 +88,13 @@ class Options:
         namespace_check,
     )
 
+    shards: int = option(
+        64,
+        "int",
+        "Parts into which an index on `redis+cluster://` is cut, a power of two; fixed when the "
+        "index is made. Each part lies on one master, so there can be as many masters as parts.",
+        shards_check,
+    )
     keep_address: bool = option(
         True,
         "bool",

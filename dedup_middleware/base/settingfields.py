@@ -18,8 +18,13 @@ SCHEMES = (
     "rediss://",
     "redis+sentinel://",
     "rediss+sentinel://",
+    "redis+cluster://",
+    "rediss+cluster://",
     "unix://",
 )
+
+#: slots of a cluster that one index can be spread over
+MOST_SHARDS = 4096
 
 #: of files of clusters, by which their format is chosen
 CLUSTER_SUFFIXES = (".jsonl", ".jl", ".csv", ".parquet")
@@ -103,6 +108,12 @@ def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         raise fail(attribute, value, "use 1 to 64 characters without spaces or braces")
 
 
+def shards_check(_: Any, attribute: attrs.Attribute[int], value: int) -> None:
+    """Check: a power of two."""
+    if not 1 <= value <= MOST_SHARDS or value & (value - 1):
+        raise fail(attribute, value, f"use a power of two from 1 to {MOST_SHARDS}")
+
+
 def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: the address of an index."""
     if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
@@ -131,6 +142,7 @@ _ADDRESSES: Final = tuple(
     re.compile(rf"(?P<scheme>{scheme}){_USER}(?P<place>{place}){_QUERY}", re.ASCII)
     for scheme, place in (
         ("rediss?://", rf"(?:{_HOST})?(?:/\d*)?"),
+        (r"rediss?\+cluster://", rf"{_HOST}(?:,{_HOST})*(?:/0?)?"),
         (r"rediss?\+sentinel://", rf"{_HOST}(?:,{_HOST})*(?:/[\w.-]+(?:/\d*)?)?"),
         ("unix://", r"/[\w./ +~-]*"),
     )
@@ -169,7 +181,9 @@ def hide_password(url: str) -> str:
             return _shown_address(found)
     if _FILE_OR_MEMORY.fullmatch(url) or _NO_CREDENTIALS.fullmatch(url):
         return url
-    beginning = re.match("(?:sqlite:|memory:|unix|rediss?(?:[+]sentinel)?)?(?:://)?", url)
+    beginning = re.match(
+        "(?:sqlite:|memory:|unix|rediss?(?:[+](?:sentinel|cluster))?)?(?:://)?", url
+    )
     return (beginning.group() if beginning else "") + "***"
 
 

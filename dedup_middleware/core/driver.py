@@ -17,7 +17,7 @@ from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met
+from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,
@@ -84,7 +84,7 @@ class Gathered:
             near = Neighbours(near.page_ids[keep], near.tables[keep])
             records = chosen(records, np.isin(records.page_ids, near.page_ids))
         if len(near):
-            self.near = _united(self.near, near) if len(self.near) else near
+            self.near = united(self.near, near) if len(self.near) else near
         self.update(records)
         self.addresses.update(found.addresses)
         self.payloads.update(found.payloads)
@@ -147,15 +147,6 @@ class Gathered:
         self._upto = max(self._upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, self._most)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
-
-
-def _united(one: Neighbours, other: Neighbours) -> Neighbours:
-    """The candidates of two replies, and all tables in which either found them."""
-    page_ids = np.union1d(one.page_ids, other.page_ids)
-    tables = np.zeros(len(page_ids), np.uint64)
-    for part in (one, other):
-        tables[np.searchsorted(page_ids, part.page_ids)] |= part.tables
-    return Neighbours(page_ids, tables)
 
 
 logger = logging.getLogger(__name__)
@@ -237,6 +228,11 @@ class Driver:
         return await _Decision(self, page, entry).run()
 
 
+def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
+    """Whether all like pages that may still be stored have greater ids than a claimed page."""
+    return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
+
+
 class _Decision:
     """The decision on one page."""
 
@@ -289,8 +285,15 @@ class _Decision:
         driver = self._driver
         try:
             if made.candidates is not NO_CANDIDATES or len(self._found.missing):
-                await self._take(made.candidates, made.claim.page_id)
+                own = made.claim.page_id
+                await self._take(made.candidates, None if made.is_mutual else own)
                 ruling = await self._judge_all()
+                # Those with smaller ids don't give way, or wait for others: a page waits with its
+                # claim for greater ids only, so that no circle of pages does.
+                while made.is_mutual and _waits_with_claim(ruling, own):
+                    if not await self._wait(ruling):
+                        break
+                    ruling = await self._judge_all()
         except BaseException:
             # Nothing else knows of the claim, which would block like pages until its lease ends.
             forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))

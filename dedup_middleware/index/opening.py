@@ -20,6 +20,10 @@ def open_index(options: Options) -> Index:
         from dedup_middleware.index.sqlite.index import SQLiteIndex
 
         return SQLiteIndex(rest, timeout=options.timeout, window=options.window)
+    if scheme.endswith("+cluster"):
+        from dedup_middleware.index.cluster.index import ClusterIndex
+
+        return ClusterIndex(options, window=options.window)
     from dedup_middleware.index.redis.index import RedisIndex
 
     return RedisIndex(options, window=options.window)

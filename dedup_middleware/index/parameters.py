@@ -87,6 +87,7 @@ _SETTINGS: Mapping[str, str] = {
     "DEDUP_FOLD_TRADITIONAL",
     "min_features": "DEDUP_MIN_FEATURES",
     "window": "DEDUP_WINDOW",
+    "shards": "DEDUP_SHARDS",
     "record": "DEDUP_KEEP_ADDRESS, DEDUP_METHOD",
 }
 

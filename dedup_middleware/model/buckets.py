@@ -196,6 +196,15 @@ NO_NEIGHBOURS = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
 NON_SIMHASH_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # as a bit mask
 
 
+def united(one: Neighbours, other: Neighbours) -> Neighbours:
+    """The candidates of two replies, and all tables in which either found them."""
+    page_ids = np.union1d(one.page_ids, other.page_ids)
+    tables = np.zeros(len(page_ids), np.uint64)
+    for part in (one, other):
+        tables[np.searchsorted(page_ids, part.page_ids)] |= part.tables
+    return Neighbours(page_ids, tables)
+
+
 def most_met(near: Neighbours, most: int) -> Neighbours:
     """Of too many pages those found in most tables, the oldest first; ascending.
 

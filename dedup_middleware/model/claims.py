@@ -91,11 +91,15 @@ class Claimed:
     """The claim of a page, and the pages that it met in the SimHash tables alone, or that were
     claimed just before it by the same process.
 
-    The claim must be released if one of those makes the page a duplicate.
+    The claim must be released if one of those makes the page a duplicate. ``is_mutual``: they may
+    have met this claim, too, whatever their ids are. Of two like pages that have met each other
+    that with the greater id gives its claim back; that with the smaller id keeps its own until the
+    other one is settled.
     """
 
     claim: Claim
     candidates: Candidates = NO_CANDIDATES
+    is_mutual: bool = False
 
 
 @attrs.frozen(eq=False)

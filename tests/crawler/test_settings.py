@@ -30,6 +30,7 @@ def test_every_project_of_scrapy_cfg_exists() -> None:
         "default": "settings.local",
         "local": "settings.local",
         "shared": "settings.shared",
+        "cluster": "settings.cluster",
     }
 
 
@@ -61,6 +62,7 @@ def test_real_sites_are_throttled_and_the_sample_is_not() -> None:
     [
         ("redis://cache:6379/0", "redis://:p%40ss@cache:6379/0"),
         ("rediss://user@cache/1", "rediss://user:p%40ss@cache/1"),
+        ("redis+cluster://a:1,b:2", "redis+cluster://:p%40ss@a:1,b:2"),
         ("redis://:own@cache/1", "redis://:own@cache/1"),
         ("sqlite:x.db", "sqlite:x.db"),
     ],

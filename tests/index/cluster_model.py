@@ -4,11 +4,15 @@ No script spans two shards, so a page is entered by messages to single shards, e
 carry out atomically:
 
 * ``READ``: the records of a bucket; ``LOOK``: the state of a page on its home shard
-* ``CREATE``: announce the page on its home shard; refused if somebody has settled its id before
+* ``CREATE``: announce the page on its home shard; refused if its id was settled before
 * ``APPEND``: its record into a bucket; the answer is what stood there before
-* ``CHALLENGE``: state of another page; one that is announced and younger is wounded by it, and one
-  that has no row yet gets a row that says it is gone, so that its ``CREATE`` comes too late
-* ``CLAIM``: announced to pending, if nobody has wounded it; ``COMMIT`` and ``WITHDRAW``
+* ``CHALLENGE``: state of another page; one that has no row yet gets a row that says it is gone, so
+  that its ``CREATE`` comes too late
+* ``COMMIT`` and ``WITHDRAW``
+
+A page that has met no like page goes to storage. Of two that have met each other that with the
+greater id withdraws; that with the smaller id keeps its announcement until the other is settled.
+A page that is judged for the first time withdraws for any page with a smaller id, like or not.
 
 Messages that a client sends together arrive in any order, and others' in between. Processes die and
 leases lapse between any two messages. :func:`explore` visits every state that a few pages can
@@ -31,7 +35,7 @@ import attrs
 
 ATTEMPTS = 16  # ids that a page may use; one that needs more is said never to end
 
-MISSING, ANNOUNCED, PENDING, COMMITTED, GONE = range(5)  # states of an id on its home shard
+MISSING, PENDING, COMMITTED, GONE = range(4)  # states of an id on its home shard
 
 
 class Kind(IntEnum):
@@ -42,7 +46,6 @@ class Kind(IntEnum):
     CREATE = 2
     APPEND = 3
     CHALLENGE = 4
-    CLAIM = 5
     STORE = 6  # to the storage, not to a shard
     COMMIT = 7
     WITHDRAW = 8
@@ -57,7 +60,7 @@ class Phase(IntEnum):
     ANNOUNCING = 2
     CHECKING = 3
     WITHDRAWING = 4
-    CLAIMING = 5
+    STANDING = 5  # keeps its announcement until those with greater ids are settled
     STORING = 6
     COMMITTING = 7
     WAITING = 8
@@ -114,8 +117,7 @@ class State(NamedTuple):
 _IN_BUCKETS = frozenset({Kind.READ, Kind.APPEND, Kind.REMOVE})
 # Of each message to a home shard the state that it needs, and the state that it leaves.
 _STEPS = {
-    Kind.CREATE: (MISSING, ANNOUNCED),
-    Kind.CLAIM: (ANNOUNCED, PENDING),
+    Kind.CREATE: (MISSING, PENDING),
     Kind.COMMIT: (PENDING, COMMITTED),
 }
 
@@ -129,13 +131,11 @@ class Rules:
     """The protocol; each False is a mutant that must be caught."""
 
     checks_what_stood_before: bool = True
-    wounds: bool = True
-    younger_yields: bool = True
-    claims_by_compare: bool = True
-    spares_claimed: bool = True
+    greater_yields: bool = True
+    smaller_stands: bool = True
+    creates_by_compare: bool = True
     settles_missing: bool = True
     sweeper_settles_missing: bool = True
-    keeps_age: bool = True
 
 
 PROTOCOL = Rules()
@@ -144,8 +144,6 @@ PROTOCOL = Rules()
 @attrs.frozen
 class Crawl:
     """Pages, the buckets of each, and who is like whom.
-
-    A page is older than all after it.
 
     :param places: of each page its buckets
     :param groups: of each page its group; pages of one group are like
@@ -158,6 +156,7 @@ class Crawl:
     shards: tuple[int, ...]
     sweeps: bool = False
     rules: Rules = PROTOCOL
+    order: int = 0  # of the ids, see :meth:`age`
 
     @property
     def pages(self) -> int:
@@ -179,9 +178,9 @@ class Crawl:
         )
 
     def age(self, number: int) -> tuple[int, ...]:
-        """What orders ids that meet, the oldest first."""
+        """What orders ids that meet: later ones of a page may be anywhere among those of others."""
         page, attempt = divmod(number, ATTEMPTS)
-        return (page,) if self.rules.keeps_age else (attempt, page)
+        return ((page, attempt), (attempt, page), (-attempt, page))[self.order]
 
     # What shards do.
 
@@ -222,8 +221,8 @@ class Crawl:
         was = now = state.homes[target]
         if kind in (Kind.LOOK, Kind.CHALLENGE):
             if kind == Kind.CHALLENGE:
-                now = self._challenged(was, at * ATTEMPTS + client.attempt, target, at)
-            held = client.held | (now in (ANNOUNCED, PENDING)) << target
+                now = self._challenged(was, at)
+            held = client.held | (now == PENDING) << target
             stored = client.stored | (now == COMMITTED) << target
             client = client._replace(held=held, stored=stored)
         elif kind == Kind.WITHDRAW:
@@ -232,25 +231,17 @@ class Crawl:
             # Sent again after its answer was lost, a message finds what it did itself.
             before, after = _STEPS[kind]
             refused = was not in (before, after)
-            if kind == Kind.CLAIM and not self.rules.claims_by_compare:
+            if kind == Kind.CREATE and not self.rules.creates_by_compare:
                 refused = False
             now = was if refused else after
             client = client._replace(refused=refused)
         return state._replace(homes=_put(state.homes, target, now)), client
 
-    def _challenged(self, was: int, own: int, other: int, at: int) -> int:
+    def _challenged(self, was: int, at: int) -> int:
         """What becomes of an id that another page, or the sweeper, has found in a bucket."""
         rules = self.rules
-        if at == self.pages:
-            return GONE if was == MISSING and rules.sweeper_settles_missing else was
-        if was == MISSING and rules.settles_missing:
-            return GONE
-        is_younger = self.age(other) > self.age(own)
-        if is_younger and rules.wounds and was == ANNOUNCED:
-            return GONE
-        if is_younger and was == PENDING and not rules.spares_claimed:
-            return GONE
-        return was
+        settles = rules.sweeper_settles_missing if at == self.pages else rules.settles_missing
+        return GONE if was == MISSING and settles else was
 
     # What a client does when all its messages are answered.
 
@@ -263,7 +254,6 @@ class Crawl:
             Phase.ANNOUNCING: self._has_announced,
             Phase.CHECKING: self._has_checked,
             Phase.WITHDRAWING: self._has_withdrawn,
-            Phase.CLAIMING: self._has_claimed,
             Phase.STORING: self._has_stored,
             Phase.COMMITTING: self._has_committed,
         }
@@ -281,25 +271,28 @@ class Crawl:
         others = self._others(at, client)
         if others:
             return _sending(client, Phase.CHECKING, Kind.CHALLENGE, others)
-        return self._claiming(at, client)
+        return self._storing(at, client)
 
-    def _has_checked(self, state: State, at: int, client: Client) -> Client:
+    def _has_checked(self, _: State, at: int, client: Client) -> Client:
         own = at * ATTEMPTS + client.attempt
-        if not self._yields_to(state, own, client):
-            return self._claiming(at, client)
-        sent = _sending(client, Phase.WITHDRAWING, Kind.WITHDRAW, 1 << own)
-        return sent._replace(held=client.held, stored=client.stored)
+        like = self._like(at, client.held | client.stored)
+        earlier = sum(1 << other for other in _ids(client.held) if self.age(other) < self.age(own))
+        yields = client.stored & like or (
+            self.rules.greater_yields and earlier & (like if client.known else earlier)
+        )
+        if yields:
+            sent = _sending(client, Phase.WITHDRAWING, Kind.WITHDRAW, 1 << own)
+            return sent._replace(held=client.held, stored=client.stored)
+        waits = client.held & like
+        if waits and self.rules.smaller_stands:
+            known = client.known | (client.held | client.stored) & ~like
+            return client._replace(phase=Phase.STANDING, waits=waits, known=known)
+        return self._storing(at, client)
 
     def _has_withdrawn(self, state: State, at: int, client: Client) -> Client:
         return self._judge(state, at, client._replace(attempt=client.attempt + 1))
 
-    def _claiming(self, at: int, client: Client) -> Client:
-        own = at * ATTEMPTS + client.attempt
-        return _sending(client, Phase.CLAIMING, Kind.CLAIM, 1 << own)
-
-    def _has_claimed(self, _: State, at: int, client: Client) -> Client:
-        if client.refused:
-            return self._again(at, client)
+    def _storing(self, at: int, client: Client) -> Client:
         return _sending(client, Phase.STORING, Kind.STORE, 1 << at)
 
     def _has_stored(self, _: State, at: int, client: Client) -> Client:
@@ -313,24 +306,17 @@ class Crawl:
         """Ids of other pages that it has met and does not know."""
         return client.seen & ~client.known & ~(((1 << ATTEMPTS) - 1) << (at * ATTEMPTS))
 
-    def _yields_to(self, state: State, own: int, client: Client) -> int:
-        """Ids that keep a page from claiming."""
-        blocking = client.held | client.stored
-        if not self.rules.wounds:  # the mutant ignores younger announcements
-            for other in _ids(client.held):
-                if self.age(other) > self.age(own) and state.homes[other] == ANNOUNCED:
-                    blocking &= ~(1 << other)
-        if not self.rules.younger_yields:
-            for other in _ids(client.held):
-                if self.age(other) < self.age(own) and state.homes[other] == ANNOUNCED:
-                    blocking &= ~(1 << other)
-        return blocking
+    def _like(self, at: int, others: int) -> int:
+        """Those of some ids whose pages are like a page."""
+        return sum(
+            1 << other
+            for other in _ids(others)
+            if self.groups[other // ATTEMPTS] == self.groups[at]
+        )
 
     def _judge(self, state: State, at: int, client: Client) -> Client:
         """Drop the page, wait, or go on with what it has met as known."""
-        like = 0
-        for other in _ids(client.held | client.stored):
-            like |= (self.groups[other // ATTEMPTS] == self.groups[at]) << other
+        like = self._like(at, client.held | client.stored)
         if client.stored & like:
             self._check_drop(state, at, client.stored & like)
             return Client(Phase.DROPPED)
@@ -373,13 +359,16 @@ class Crawl:
 
     def may_go_on(self, state: State, client: Client) -> bool:
         """Whether a waiting client may look again."""
-        return client.phase == Phase.WAITING and any(
-            state.homes[other] not in (ANNOUNCED, PENDING) for other in _ids(client.waits)
+        return client.phase in (Phase.WAITING, Phase.STANDING) and any(
+            state.homes[other] != PENDING for other in _ids(client.waits)
         )
 
     def go_on(self, state: State, at: int) -> State:
-        """It reads its buckets again."""
+        """It reads its buckets again, or looks at those it has waited for with its announcement."""
         client = state.clients[at]
+        if client.phase == Phase.STANDING:
+            looking = _sending(client, Phase.CHECKING, Kind.CHALLENGE, client.waits)
+            return state._replace(clients=_put(state.clients, at, looking))
         reading = self._reading(at, client.attempt, client.known)
         return state._replace(clients=_put(state.clients, at, reading))
 
@@ -404,7 +393,7 @@ class Crawl:
         return client.phase in ENDS or client.attempt != attempt
 
     def lapse(self, state: State, number: int) -> State:
-        """The lease of an announced or claimed page runs out."""
+        """The lease of an announced page runs out."""
         if not self.is_abandoned(state, number):
             state = state._replace(lapses=state.lapses - 1)
         if state.homes[number] == PENDING:
@@ -423,7 +412,7 @@ class Crawl:
             if client.phase == Phase.STORING and state.failures:
                 yield self.fail(state, at)
         for number, home in enumerate(state.homes):
-            if home in (ANNOUNCED, PENDING) and (state.lapses or self.is_abandoned(state, number)):
+            if home == PENDING and (state.lapses or self.is_abandoned(state, number)):
                 yield self.lapse(state, number)
 
     def tidied(self, state: State) -> State:
@@ -474,7 +463,7 @@ class Crawl:
         for at, client in enumerate(state.clients):
             if client.phase not in ENDS:
                 raise BrokenError(f"page {at} waits for ever: {client}")
-        if any(home in (ANNOUNCED, PENDING) for home in state.homes):
+        if any(home == PENDING for home in state.homes):
             raise BrokenError("an announcement is not settled")
         for group in set(self.groups):
             members = [page for page in range(self.pages) if self.groups[page] == group]
@@ -647,8 +636,7 @@ class Walk:
         alive = [
             number
             for number, home in enumerate(state.homes)
-            if home in (ANNOUNCED, PENDING)
-            and (not abandoned or self._crawl.is_abandoned(state, number))
+            if home == PENDING and (not abandoned or self._crawl.is_abandoned(state, number))
         ]
         if alive:
             self.state = self._crawl.lapse(state, self._chance.choice(alive))
@@ -684,7 +672,7 @@ def random_crawl(chance: random.Random, rules: Rules = PROTOCOL) -> Crawl:
         for group in groups
     )
     shards = tuple(chance.randrange(SHARDS) for _ in range(buckets))
-    return Crawl(places, groups, shards, chance.random() < 0.3, rules)
+    return Crawl(places, groups, shards, chance.random() < 0.3, rules, chance.randrange(3))
 
 
 def walk(seed: int, rules: Rules = PROTOCOL) -> State:

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.index.base import Index
-from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
-from tests.index.windows import MEMORY, REDIS, SQLITE, Windows
-from tests.servers import RedisServer, running_redis
+from tests.index.harness import (
+    ClusterHarness,
+    Harness,
+    MemoryHarness,
+    RedisHarness,
+    SQLiteHarness,
+)
+from tests.index.windows import CLUSTER, MEMORY, REDIS, SQLITE, Windows
+from tests.servers import RedisServer, running_cluster, running_redis
 
 # Its import computes a fingerprint: no process that collects tests shall compile kernels for it.
 collect_ignore = ["race_preload.py"]
@@ -32,7 +38,21 @@ def workers_server(redis_server: RedisServer) -> RedisServer:
     return redis_server
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("redis", marks=pytest.mark.services)])
+@pytest.fixture(scope="session")
+def cluster_masters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    """Three masters that share all slots; each test uses a namespace of its own."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 3) as masters:
+        yield masters
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("redis", marks=pytest.mark.services),
+        pytest.param("cluster", marks=pytest.mark.services),
+    ]
+)
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
     """A fresh store of each kind."""
     harness: Harness
@@ -40,6 +60,8 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         harness = MemoryHarness()
     elif request.param == "sqlite":
         harness = SQLiteHarness(tmp_path / "index.db")
+    elif request.param == "cluster":
+        harness = ClusterHarness(request.getfixturevalue("cluster_masters"))
     else:
         harness = RedisHarness(request.getfixturevalue("redis_server"))
     yield harness
@@ -73,8 +95,19 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=[MEMORY, SQLITE, pytest.param(REDIS, marks=pytest.mark.services)])
+@pytest.fixture(
+    params=[
+        MEMORY,
+        SQLITE,
+        pytest.param(REDIS, marks=pytest.mark.services),
+        pytest.param(CLUSTER, marks=pytest.mark.services),
+    ]
+)
 def windows(request: pytest.FixtureRequest, tmp_path: Path) -> Windows:
     """Makes stores of each kind whose pages expire."""
-    server = request.getfixturevalue("redis_server") if request.param == REDIS else None
-    return Windows(request.param, tmp_path, server)
+    servers: list[RedisServer] = []
+    if request.param == REDIS:
+        servers = [request.getfixturevalue("redis_server")]
+    elif request.param == CLUSTER:
+        servers = request.getfixturevalue("cluster_masters")
+    return Windows(request.param, tmp_path, servers)

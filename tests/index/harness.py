@@ -13,10 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 import redis
+from redis.cluster import RedisCluster
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.cluster.spread import Spread, chunk_keys
 from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout
@@ -31,6 +35,8 @@ from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
 from tests.servers import RedisServer
 
+# Back ends that claim a page in one step, and give page ids in the order of the claims.
+ONE_STEP = ["memory", "sqlite", "redis"]
 PARAMETERS = {"shingle_width": "3", "bands": "2"}
 _names = itertools.count()
 LARGE = 4096  # bytes beyond which a bucket is a key of its own on Redis
@@ -211,12 +217,67 @@ class RedisHarness(BytesHarness):
         self.admin.close()
 
 
-def shorten_leases(admin: redis.Redis, prefix: bytes, seconds: float) -> None:
+def shorten_leases(admin: redis.Redis | RedisCluster, prefix: bytes, seconds: float) -> None:
     """Let all leases of a namespace end so much sooner."""
     leases = prefix + b"leases"
     for page, lease in admin.hgetall(leases).items():
         till = max(0, int.from_bytes(lease[8:], "little") - round(seconds * 1000))
         admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+
+
+class ClusterHarness(BytesHarness):
+    """All clients use one namespace that is spread over the masters of a real cluster."""
+
+    moves_time = False
+
+    def __init__(self, masters: Sequence[RedisServer], window: float = 0.0) -> None:
+        super().__init__(window)
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+        self.options = Options(
+            index_url=f"redis+cluster://{hosts}", namespace=f"test-{next(_names)}", shards=8
+        )
+        self.spread = Spread(self.options.namespace, self.options.shards)
+        self.admin = RedisCluster("127.0.0.1", masters[0].port, protocol=2)
+        self.slept = 0.0  # seconds
+
+    def connect(self) -> Index:
+        return ClusterIndex(self.options, window=self.window)
+
+    def prefixes(self) -> list[bytes]:
+        """Prefixes of the keys of all shards."""
+        return [self.spread.prefix(shard) for shard in range(self.spread.shards)]
+
+    def advance(self, seconds: float) -> None:
+        for prefix in self.prefixes():
+            shorten_leases(self.admin, prefix, seconds)
+
+    async def pass_time(self, seconds: float) -> None:
+        self.slept += seconds
+        await asyncio.sleep(seconds)
+
+    def put_bucket(self, bucket: int, data: bytes) -> None:
+        (shard,) = self.spread.of_buckets(np.array([bucket], np.uint64)).tolist()
+        name = hash_of(self.spread.prefix(shard), bucket >> 16)
+        if data:
+            self.admin.hset(name, field_of(bucket), data)
+        else:
+            self.admin.hdel(name, field_of(bucket))
+
+    def damage_page(self, number: int) -> None:
+        layout = RowLayout(RecordLayout(text=False))
+        chunk, row = divmod(self.spread.local(number), layout.rows)
+        key = self.spread.prefix(self.spread.home_of(number)) + chunk_keys([chunk])[0]
+        raw = self.admin.get(key)
+        self.admin.set(key, raw[: row * layout.row.itemsize + 50])
+
+    def damage_counter(self) -> None:
+        for prefix in self.prefixes():
+            self.admin.delete(prefix + b"committed")
+        self.admin.set(self.prefixes()[0] + b"committed", 77)
+
+    async def close(self) -> None:
+        await super().close()
+        self.admin.close()
 
 
 def bucket_keys_of(

@@ -14,7 +14,7 @@ from dedup_middleware.model.buckets import BUCKET_LIMIT
 from dedup_middleware.model.claims import MOST_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import State, chosen, joined
 from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, states
-from tests.index.harness import Harness, bucket_keys_of, entry
+from tests.index.harness import ONE_STEP, Harness, bucket_keys_of, entry
 
 
 async def test_claim_writes_one_record_per_bucket_key(index: Index) -> None:
@@ -122,6 +122,7 @@ async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> Non
     assert await index.renew([], LEASE) == []
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_what_is_not_known_blocks_a_claim(harness: Harness, index: Index) -> None:
     """A page that came after the candidates were judged blocks the claim, and nothing is written;
     known too, it does not."""
@@ -150,6 +151,7 @@ async def test_probes_block_a_claim(index: Index) -> None:
     assert found.near.page_ids.tolist() == [held.page_id]
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, index: Index) -> None:
     """What was judged as released counts only while it is: a load makes pages of such rows stored
     ones. What was judged as pending or stored is known whatever has become of it."""
@@ -169,6 +171,7 @@ async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, ind
         await index.compact()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
     """An id stands for the page that was judged: where it belongs to other content, as after a
     server has lost its last second, the page is not known."""
@@ -185,6 +188,7 @@ async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
     assert isinstance(made, Claimed)
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_many_known_pages(index: Index) -> None:
     """A page may know thousands; one of them that is left out blocks its claim. More than can be
     named are refused, and named by the last id of all instead."""
@@ -253,6 +257,7 @@ async def test_full_bucket_takes_no_more(harness: Harness, index: Index) -> None
     assert await index.commit(claim)
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_racing_claims_have_one_winner(harness: Harness) -> None:
     """Of clients that claim one bucket at the same moment exactly one gets it."""
     clients = [await harness.client() for _ in range(4)]

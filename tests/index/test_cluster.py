@@ -19,7 +19,13 @@ from dedup_middleware.model.records import State
 from tests.index.claiming import entered
 from tests.index.harness import PARAMETERS, bucket_keys_of, entry
 from tests.index.redis_use import RIGHTS
-from tests.servers import RedisServer, free_port, running_redis
+from tests.servers import (
+    RedisServer,
+    cluster_port,
+    knows_all_slots,
+    running_cluster,
+    running_redis,
+)
 
 BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
@@ -28,45 +34,8 @@ LEASE = 60.0
 @pytest.fixture
 def masters(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Three masters that share all slots."""
-    with contextlib.ExitStack() as stack:
-        servers = []
-        for name in "abc":
-            (tmp_path / name).mkdir()
-            servers.append(
-                stack.enter_context(
-                    running_redis(tmp_path / name, "--cluster-enabled", "yes", port=_port())
-                )
-            )
-        clients = [stack.enter_context(server.client()) for server in servers]
-        bounds = [0, 5461, 10923, 16384]
-        for i, client in enumerate(clients):
-            client.execute_command("CLUSTER ADDSLOTS", *range(bounds[i], bounds[i + 1]))
-            client.execute_command("CLUSTER SET-CONFIG-EPOCH", i + 1)
-        for server in servers[1:]:
-            clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port)
-        deadline = time.monotonic() + 300
-        while not all(_ready(client) for client in clients):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with running_cluster(tmp_path, 3) as servers:
         yield servers
-
-
-def _port() -> int:
-    # Nodes talk to each other on the port 10,000 above.
-    while (port := free_port()) > 55_000:
-        pass
-    return port
-
-
-def _ready(client: redis.Redis) -> bool:
-    # Of its own slots every node knows at once; it must have heard of all others' too.
-    info = client.execute_command("CLUSTER INFO")
-    text = (
-        info
-        if isinstance(info, dict)
-        else dict(line.split(":") for line in info.decode().split("\r\n") if line)
-    )
-    return text["cluster_state"] == "ok" and text["cluster_slots_ok"] == "16384"
 
 
 def _knows(client: redis.Redis, port: int) -> bool:
@@ -167,7 +136,9 @@ def replica(tmp_path: Path, masters: list[RedisServer]) -> Iterator[RedisServer]
     """A replica of the node that holds the default namespace, quick to take its place."""
     (tmp_path / "replica").mkdir()
     with (
-        running_redis(tmp_path / "replica", "--cluster-enabled", "yes", port=_port()) as server,
+        running_redis(
+            tmp_path / "replica", "--cluster-enabled", "yes", port=cluster_port()
+        ) as server,
         contextlib.ExitStack() as stack,
     ):
         admin = stack.enter_context(server.client())
@@ -184,7 +155,7 @@ def replica(tmp_path: Path, masters: list[RedisServer]) -> Iterator[RedisServer]
                 break
             time.sleep(0.1)
         while admin.info("replication").get("master_link_status") != "up" or not all(
-            _ready(one) and _knows(one, server.port) for one in (admin, *admins)
+            knows_all_slots(one) and _knows(one, server.port) for one in (admin, *admins)
         ):
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -20,9 +20,11 @@ LIKE_PAIR = Crawl((BOTH,) * 2, (0, 0), (0, 1))
 LIKE_THREE = Crawl((BOTH,) * 3, (0, 0, 0), (0, 1))
 
 
-def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving() -> None:
-    """Of two like pages one is stored, whichever way their messages cross."""
-    found = explore(LIKE_PAIR, LIKE_PAIR.start())
+@pytest.mark.parametrize("order", range(3))
+def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving(order: int) -> None:
+    """Of two like pages one is stored, whichever way their messages cross and their ids follow."""
+    crawl = attrs.evolve(LIKE_PAIR, order=order)
+    found = explore(crawl, crawl.start())
     assert found.states > 100
     assert found.ends >= 2
 
@@ -30,7 +32,7 @@ def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving() -> None:
 def test_deaths_stalls_and_failed_items_of_a_pair() -> None:
     """Between any two messages clients die and leases lapse: what is left over is settled."""
     found = explore(LIKE_PAIR, LIKE_PAIR.start(crashes=2, lapses=2, failures=1))
-    assert found.states > 10_000
+    assert found.states > 3_000
 
 
 def test_a_sweeper_beside_a_pair() -> None:
@@ -82,24 +84,16 @@ def _is_caught(rules: Rules) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "rule", [field.name for field in attrs.fields(Rules) if field.name != "keeps_age"]
-)
+@pytest.mark.parametrize("rule", [field.name for field in attrs.fields(Rules)])
 def test_no_rule_can_be_left_out(rule: str) -> None:
     """A protocol without one of its rules breaks a promise for two like pages already."""
     assert not _is_caught(PROTOCOL)
     assert _is_caught(attrs.evolve(PROTOCOL, **{rule: False}))
 
 
-@pytest.mark.slow
-def test_pages_that_grow_young_again_starve() -> None:
-    """If a page took a new age with each attempt, others could wound it again and again."""
-    crawl = Crawl((BOTH,) * 3, (0, 1, 0), (0, 1), rules=Rules(keeps_age=False))
-    with pytest.raises(BrokenError, match="got nowhere"):
-        explore(crawl, crawl.start())
-
-
-@pytest.mark.parametrize("rule", ["checks_what_stood_before", "wounds", "claims_by_compare"])
+@pytest.mark.parametrize(
+    "rule", ["checks_what_stood_before", "smaller_stands", "creates_by_compare"]
+)
 def test_random_interleavings_find_the_same_faults(rule: str) -> None:
     """The random search has teeth as well: a few hundred ways are enough."""
     rules = attrs.evolve(PROTOCOL, **{rule: False})

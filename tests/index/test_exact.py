@@ -35,7 +35,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
-from tests.index.harness import LARGE, PARAMETERS, Harness, RedisHarness, bucket_keys_of
+from tests.index.harness import LARGE, ONE_STEP, PARAMETERS, Harness, RedisHarness, bucket_keys_of
 from tests.index.redis_use import LEASE
 from tests.index.windows import in_time
 from tests.servers import RedisServer
@@ -189,6 +189,7 @@ async def test_oldest_of_copies_is_named(
     await redis_harness.close()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_pending_copy_settles_nothing(index: Index) -> None:
     """A copy on its way to storage is told as pending, beside all others; once it is stored it
     settles, and once it is given back it does not."""
@@ -322,6 +323,7 @@ async def test_records_of_unlike_pages_in_one_call(
     await redis_harness.close()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> None:
     """Of calls that mix new pages, exact copies, near copies, copies of one another, short pages,
     and probes exactly the pages that are claimed get records, each in its order, in crowded buckets
@@ -369,6 +371,7 @@ async def test_a_call_writes_the_records_of_what_it_claims(harness: Harness) -> 
     await harness.close()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> None:
     """Exact copies proposed at the same time by several clients: one is claimed, all others are
     told of it while it is on its way, and named as stored afterwards."""

@@ -58,14 +58,14 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
 
     await harness.pass_time(span)
     late = await stored(index, 2, "https://a/late")
-    assert await found(index) == [old, late]
+    assert sorted(await found(index)) == sorted([old, late])
     assert await index.expiring([old, late]) == [False, False]
 
     await harness.pass_time(span)
-    assert await found(index) == [old, late]
+    assert sorted(await found(index)) == sorted([old, late])
     assert await index.expiring([old, late]) == [True, False]
     assert await index.refresh(old, bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50)))
-    anew = max(await found(index))
+    (anew,) = {*await found(index)} - {old, late}
     assert await index.addresses([anew]) == ["https://a/old"]
     assert await index.payloads([anew]) == [b"https://a/old" * 3]
     before = await index.fetch(np.array([old, anew], np.uint64))
@@ -73,7 +73,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert before.content[0] == before.content[1]
 
     await harness.pass_time(span)
-    assert await found(index) == [late, anew]
+    assert sorted(await found(index)) == sorted([late, anew])
     key = bucket_keys_of(1)[:1]
     assert neighbours(key, await index.read_buckets(key), 0).page_ids.tolist() == [anew]
 
@@ -81,7 +81,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert await found(index) == []
     other = await harness.client()
     last = await stored(other, 3, "https://a/last")
-    assert last > anew
+    assert last not in (old, late, anew)
     # Expired buckets are removed in the background, or a few with every claim.
     if isinstance(harness, SQLiteHarness):
         last = await stored(other, 3, "https://a/last")

@@ -31,7 +31,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.crafted import crafted
-from tests.index.harness import Clock, Harness, RedisHarness, bucket_keys_of, entry
+from tests.index.harness import ONE_STEP, Clock, Harness, RedisHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 from tests.texts import article
 
@@ -70,6 +70,7 @@ def driver_of(index: Index) -> tuple[Driver, Counts]:
     return Driver(index, choose_method(OPTIONS), counts), counts
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 @pytest.mark.slow
 async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """When one bucket is flooded, pages elsewhere meet nothing of it; honest pages of that bucket
@@ -182,6 +183,7 @@ def test_alarm_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     assert "https://a/10 met 3000 candidates, and so did 9 pages before it" in caplog.text
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 @pytest.mark.slow
 async def test_bucket_grows_no_further_than_its_limit(harness: Harness) -> None:
     """However many claims meet in one bucket, its bytes stay bounded and the rest is counted."""

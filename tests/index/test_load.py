@@ -31,6 +31,7 @@ from tests.index.bulk import (
     stored,
 )
 from tests.index.harness import (
+    ONE_STEP,
     PARAMETERS,
     Harness,
     RedisHarness,
@@ -42,6 +43,7 @@ from tests.index.workers import decide, store_articles
 from tests.servers import RedisServer, running_redis
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     """A loaded page is committed and found in all its tables, with its content, address, payload
     and time; other pages keep theirs, and numbers go on behind it."""
@@ -74,6 +76,7 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     assert stats.buckets == len(await all_buckets(index))
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_full_buckets_take_no_more(harness: Harness, index: Index) -> None:
     """A bucket is filled to its limit by whole records; those left out are counted."""
     bucket_key = page(1, 5).bucket_keys[1]
@@ -117,6 +120,7 @@ async def test_generation_that_the_server_knows_first(redis_server: RedisServer)
     await harness.close()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_a_claim_over_a_load_judges_again(harness: Harness) -> None:
     """A page that was judged before a load of its neighbours can't be claimed after it, not even
     where one was met while its load was under way."""

@@ -38,7 +38,7 @@ from tests.index.bulk import (
     rows_of,
 )
 from tests.index.claiming import entered
-from tests.index.harness import Harness, RedisHarness
+from tests.index.harness import ONE_STEP, Harness, RedisHarness
 from tests.index.load_workers import import_file, loaded_article, options_of
 from tests.index.windows import in_time
 from tests.servers import RedisServer
@@ -171,6 +171,7 @@ async def test_pages_are_not_entered_twice(file: Path, harness: Harness) -> None
     assert await fresh.count() == 101
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_only_committed_pages_are_exported(harness: Harness, tmp_path: Path) -> None:
     """Pages that are pending, released, forgotten or whose lease has run out stay out."""
     index = await harness.client()

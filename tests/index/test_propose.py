@@ -32,6 +32,7 @@ from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Clai
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
+    ONE_STEP,
     Harness,
     MemoryHarness,
     RedisHarness,
@@ -129,6 +130,7 @@ async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> 
     assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
     harness: Harness,
 ) -> None:
@@ -169,6 +171,7 @@ async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
         assert made.candidates is NO_CANDIDATES
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     """Of pages proposed at the same time each knows what it was given, whatever the others know.
     One claimed just before by the same call comes with the claim of a page that knows others, and
@@ -234,6 +237,7 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
         await index.close()
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     """Of like pages proposed at the same time by several clients, one is claimed and all others
     are told of it."""
@@ -288,6 +292,7 @@ async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     assert await index.read_buckets((empty,)) == [b""]
 
 
+@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
     """Bytes that are no record are counted, hide no candidate, and keep no page from its claim; the
     record of the next claim takes their place."""

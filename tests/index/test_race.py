@@ -26,8 +26,10 @@ PROCESSES = VARIANTS
 ROUNDS = [range(start, start + 12) for start in range(0, 36, 12)]
 
 
-@pytest.mark.parametrize("kind", ["redis", "sqlite"])
-async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
+@pytest.mark.parametrize("kind", ["redis", "sqlite", "cluster"])
+async def test_eight_processes(
+    kind: str, tmp_path: Path, redis_server: RedisServer, cluster_masters: list[RedisServer]
+) -> None:
     """Eight processes, on Redis as if on three machines near and far, decide a variant each of the
     same articles at the same moment: one variant of each article is stored, the others are not."""
     context = multiprocessing.get_context("forkserver")
@@ -35,6 +37,8 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     start, kept = context.Barrier(PROCESSES), context.Queue()
     async with contextlib.AsyncExitStack() as stack:
         urls = [f"sqlite:{tmp_path / 'index.db'}"]
+        if kind == "cluster":
+            urls = [f"redis+cluster://127.0.0.1:{master.port}" for master in cluster_masters]
         if kind == "redis":
             proxies = [
                 await stack.enter_async_context(Proxy(redis_server.port, host=host, delay=delay))
@@ -63,15 +67,16 @@ async def test_eight_processes(kind: str, tmp_path: Path, redis_server: RedisSer
     assert (stats.committed, stats.pending) == (len(articles), 0)
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis", "sqlite"])
+@pytest.mark.parametrize("kind", ["memory", "redis", "sqlite", "cluster"])
 async def test_hundred_items_of_one_response(
-    kind: str, tmp_path: Path, redis_server: RedisServer
+    kind: str, tmp_path: Path, redis_server: RedisServer, cluster_masters: list[RedisServer]
 ) -> None:
     """A hundred near-duplicates are in the pipeline at once: one is stored and the others are
     dropped, each naming the one that was."""
     places = {
         "memory": "memory:",
         "redis": redis_server.url,
+        "cluster": f"redis+cluster://127.0.0.1:{cluster_masters[0].port}",
         "sqlite": f"sqlite:{tmp_path / 'index.db'}",
     }
     crawl = Crawl(

@@ -69,7 +69,7 @@ async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> N
 async def test_walk_over_many_pages(index: Index) -> None:
     """A walk meets all pages where the storage behind them is divided."""
     numbers = [await stored(index, key) for key in range(1, 301)]
-    assert list(await walk(index)) == numbers
+    assert list(await walk(index)) == sorted(numbers)
 
 
 async def test_forgotten_pages_can_be_stored_again(index: Index) -> None:
@@ -121,7 +121,7 @@ async def test_compaction(harness: Harness, index: Index) -> None:
     assert (after.committed, after.pending) == (3, 1)
     assert await index.compact() == 0
     assert await index.commit(held)
-    assert await stored(index, 8) > held.page_id
+    assert await stored(index, 8) not in {*kept, *gone, released.page_id, held.page_id}
 
 
 async def test_compaction_repairs_buckets(harness: Harness, index: Index) -> None:

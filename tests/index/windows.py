@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import attrs
 
-from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from tests.index.harness import (
+    ClusterHarness,
+    Harness,
+    MemoryHarness,
+    RedisHarness,
+    SQLiteHarness,
+)
 from tests.servers import RedisServer
 
-MEMORY, SQLITE, REDIS = ("memory", "sqlite", "redis")
+MEMORY, SQLITE, REDIS, CLUSTER = ("memory", "sqlite", "redis", "cluster")
 _TOLD = (1000.0,)
 _REAL = (1.5, 6.0, 24.0)
 _START = 0.05  # seconds into a generation at which a scenario begins
@@ -31,12 +37,12 @@ class Windows:
 
     kind: str
     folder: Path
-    server: RedisServer | None
+    servers: Sequence[RedisServer] = ()
 
     @property
     def spans(self) -> tuple[float, ...]:
         """Seconds of a generation, to be tried one after the other."""
-        return _REAL if self.kind == REDIS else _TOLD
+        return _REAL if self.kind in (REDIS, CLUSTER) else _TOLD
 
     async def make(self, span: float) -> Harness:
         """A fresh store."""
@@ -46,8 +52,9 @@ class Windows:
         if self.kind == SQLITE:
             return SQLiteHarness(self.folder / "index.db", window)
         await asyncio.sleep(-time.time() % span + _START)
-        assert self.server is not None
-        return RedisHarness(self.server, window)
+        if self.kind == CLUSTER:
+            return ClusterHarness(self.servers, window)
+        return RedisHarness(self.servers[0], window)
 
 
 def in_time(scenario: Scenario) -> Callable[[Windows], Awaitable[None]]:
@@ -61,7 +68,9 @@ def in_time(scenario: Scenario) -> Callable[[Windows], Awaitable[None]]:
                 await scenario(harness)
                 return
             except Exception:
-                slept = harness.slept if isinstance(harness, RedisHarness) else 0.0
+                slept = (
+                    harness.slept if isinstance(harness, (RedisHarness, ClusterHarness)) else 0.0
+                )
                 is_late = time.monotonic() - started - slept >= span - _START
                 if not is_late or span == windows.spans[-1]:
                     raise

@@ -68,8 +68,13 @@ _SCAN = 1000  # keys looked at, and at most removed, by one call
 class Server(Protocol):
     """What the steps need of the index."""
 
-    prefix: bytes
-    layout: RowLayout
+    @property
+    def prefix(self) -> bytes:
+        """Prefix of every key."""
+
+    @property
+    def layout(self) -> RowLayout:
+        """Layout of the rows of pages."""
 
     def ask(self, *command: bytes | int) -> Coroutine[Any, Any, Reply]:
         """Send one command."""

@@ -217,13 +217,17 @@ class Call:
     script: Script | None = None
     session: Session | None = None
 
-    def bytes_to_send(self, *, in_full: bool) -> bytes:
-        """The bytes to send. ``in_full``: with the text of the script."""
+    def words(self, *, in_full: bool) -> tuple[bytes | str | int, ...]:
+        """The command. ``in_full``: with the text of the script."""
         if self.script is None:
-            return pack(self.arguments)
-        how = (b"EVAL", self.script.text) if in_full else (b"EVALSHA", self.script.sha)
+            return tuple(self.arguments)
+        how = ("EVAL", self.script.text) if in_full else ("EVALSHA", self.script.sha)
         first = () if self.session is None else (self.session.argument,)
-        return pack((*how, len(self.keys), *self.keys, *first, *self.arguments))
+        return (*how, len(self.keys), *self.keys, *first, *self.arguments)
+
+    def bytes_to_send(self, *, in_full: bool) -> bytes:
+        """The command in the form in which it is sent."""
+        return pack(self.words(in_full=in_full))
 
 
 @attrs.frozen(eq=False)
@@ -301,7 +305,7 @@ class RedisLink:
         tries = [_Try(call) for call in calls]
         for attempt in range(self._retries + 1):
             if attempt:
-                await asyncio.sleep(_pause(attempt))
+                await asyncio.sleep(pause(attempt))
             await self._attempt(tries)
             open_tries = [one for one in tries if one.result is None]
             if not open_tries or self._gave_up or all(map(_hopeless, open_tries)):
@@ -381,6 +385,6 @@ def _hopeless(one: _Try) -> bool:
     return one.trouble is not None and one.trouble.remedy is Remedy.NONE
 
 
-def _pause(attempt: int) -> float:
+def pause(attempt: int) -> float:
     """Seconds before an attempt: doubled each time, and random, so that processes spread out."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * float(2**attempt)) * random.uniform(0.5, 1)

@@ -178,14 +178,20 @@ class Script:
     sha: bytes
 
 
+OWN = "dedup_middleware.index.redis"
+
+
 @cache
-def script(name: str, layout: RowLayout) -> Script:
-    """A script by the name of its file, with the common part before it."""
-    folder = files("dedup_middleware.index.redis") / "lua"
+def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
+    """A script by the name of its file, with the common part before it.
+
+    :param package: the one in whose folder ``lua`` the script is
+    """
     known = {**_CONSTANTS, **layout.constants}
     constants = "".join(f"local {key} = {value}\n" for key, value in known.items())
     text = constants + "".join(
-        (folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name)
+        (files(folder) / "lua" / f"{part}.lua").read_text(encoding="utf-8")
+        for folder, part in ((OWN, "common"), (package, name))
     )
     raw = text.encode()
     return Script(raw, hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode())

@@ -74,7 +74,7 @@ def read_address(url: str) -> Address:
     :raises OptionsError: the address can't be used; the message hides its password
     """
     if not url.startswith(redis_sentinel.SCHEMES):
-        return Address(connection_options(url))
+        return Address(connection_options(nodes_of(url)[0]))
     try:
         server, watch = redis_sentinel.split_address(url)
     except ValueError as error:
@@ -84,6 +84,19 @@ def read_address(url: str) -> Address:
     except OptionsError as error:
         raise _fail(url, error.fix) from None
     return Address({k: v for k, v in options.items() if k not in {"host", "port"}}, watch)
+
+
+def nodes_of(url: str) -> list[str]:
+    """The address of each node that is named in that of a cluster; any other address as it is.
+
+    >>> nodes_of("redis+cluster://user:secret@a:1,b:2?protocol=3")
+    ['redis://user:secret@a:1?protocol=3', 'redis://user:secret@b:2?protocol=3']
+    """
+    found = re.fullmatch(r"(rediss?)\+cluster://((?:[^/?#]*@)?)([^/?#@]*)(.*)", url, re.DOTALL)
+    if found is None:
+        return [url]
+    scheme, credentials, hosts, rest = found.groups()
+    return [f"{scheme}://{credentials}{host}{rest}" for host in hosts.split(",")]
 
 
 def connection_options(url: str) -> dict[str, Any]:

@@ -183,7 +183,7 @@ async def _compact_buckets(
         for name, table in sorted(hashes.items()):
             fields = await fields_of(server, name)
             for start in range(0, len(fields), _READ):
-                yield _compact_some(server, living, name, table, fields[start : start + _READ])
+                yield compact_some(server, living, name, table, fields[start : start + _READ])
 
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone
@@ -203,7 +203,7 @@ async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
     return hashes
 
 
-async def _compact_some(
+async def compact_some(
     server: Server, living: Living, name: bytes, table: int, prefixes: Sequence[int]
 ) -> tuple[int, int]:
     """Number of buckets that were looked at, and of records taken out of them."""

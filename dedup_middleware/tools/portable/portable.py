@@ -27,7 +27,9 @@ from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, P
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
-_WINDOW = "window"
+# How long pages are remembered, and over how many shards they are spread, does not decide whether
+# they can be compared.
+_OF_THE_INDEX = ("window", "shards")
 _LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
 _PART = 10_000  # pages whose texts are fetched at once
 
@@ -287,8 +289,8 @@ class _Origin:
 
 async def _open(index: Index, origin: _Origin) -> None:
     """Open an index with the parameters of the pages to come, or refuse."""
-    # How long pages are remembered does not decide whether they can be compared.
-    wanted = {k: v for k, v in record_parameter(origin.parameters).items() if k != _WINDOW}
+    every = record_parameter(origin.parameters)
+    wanted = {name: value for name, value in every.items() if name not in _OF_THE_INDEX}
     try:
         stored = await index.attach()
     except IndexRefusedError:
@@ -300,7 +302,7 @@ async def _open(index: Index, origin: _Origin) -> None:
 
 
 def _compare(stored: Parameters, wanted: Parameters, origin: _Origin) -> None:
-    own = {name: value for name, value in stored.items() if name != _WINDOW}
+    own = {name: value for name, value in stored.items() if name not in _OF_THE_INDEX}
     if own.get(HASH_KEY) != wanted.get(HASH_KEY):
         own[HASH_KEY], wanted = "its own", {**wanted, HASH_KEY: "another one"}
     lines = [

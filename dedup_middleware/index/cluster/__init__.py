@@ -1,0 +1,1 @@
+"""An index spread over the masters of a Redis Cluster."""

@@ -1,0 +1,347 @@
+"""Page records on their home shards: announcing, looking, committing, releasing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.cluster.shards import ClusterNamespace
+from dedup_middleware.index.cluster.spread import chunk_keys
+from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.scripts import strange_stamps
+from dedup_middleware.model.buckets import cut_address
+from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.records import (
+    PAGE_ID_MASK,
+    PageRecords,
+    State,
+    split_stamps,
+)
+
+_LOOK = 256  # pages in one call: bounds how long a script keeps its server
+_COMMITTED = 256
+_BLOCK = 64  # ids reserved at once
+_PENDING = State.PENDING.to_bytes(4, "little")
+_LENGTH = 2  # bytes of a text that hold the length of the address
+
+
+@attrs.frozen
+class Reserved:
+    """An id for a page to come, and the generation in which it may be used."""
+
+    page_id: int
+    generation: int
+
+
+@attrs.frozen(eq=False)
+class Announced:
+    """A page to be announced: its id, the token of its lease, what is kept of it."""
+
+    reserved: Reserved
+    token: int
+    row: bytes
+    text: bytes
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that it gets."""
+        return Claim(self.reserved.page_id, self.token)
+
+
+@attrs.frozen(eq=False)
+class Seen:
+    """Page records, and the addresses and payloads of the same pages."""
+
+    records: PageRecords
+    addresses: list[str | None]
+    payloads: list[bytes]
+
+
+class ClusterHomes(ClusterNamespace):
+    """Page records, each on the home shard that its id names."""
+
+    def __init__(self, options: Any, *, window: float = 0.0) -> None:
+        super().__init__(options, window=window)
+        self._reserved: deque[Reserved] = deque()
+        self._reserving = asyncio.Lock()
+        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
+        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
+
+    # Ids
+
+    async def _reserve(self, count: int) -> None:
+        """See to it that so many ids are at hand."""
+        async with self._reserving:
+            missing = count - len(self._reserved)
+            if missing <= 0:
+                return
+            wanted = max(missing, _BLOCK)
+            shard = random.randrange(self.spread.shards)
+            keys = (b"counters", b"generations")
+            call = self.script_call(
+                "reserve", shard, keys, wanted, self._window.span_ms, self.spread.last
+            )
+            ((first, generation),) = await self._link.replies([call])
+            if generation > self._generation:
+                self._turn(generation)
+            self._reserved.extend(
+                Reserved(self.spread.page_id(local, shard), generation)
+                for local in range(first, first + wanted)
+            )
+
+    def drop_ids(self) -> None:
+        """Use none of the ids that are at hand: one of them was settled, so others may be."""
+        self._reserved.clear()
+
+    async def take_ids(self, count: int) -> list[Reserved]:
+        """Ids of one generation that no other page gets."""
+        while True:
+            generation = self.moment().generation
+            if self._reserved:
+                generation = max(generation, self._reserved[-1].generation)
+            while self._reserved and self._reserved[0].generation < generation:
+                self._reserved.popleft()
+            if len(self._reserved) >= count:
+                return [self._reserved.popleft() for _ in range(count)]
+            await self._reserve(count)
+
+    def row_of(self, entry: Entry) -> tuple[bytes, bytes]:
+        """The row of a page that is announced, and its text."""
+        self.record.check(entry.payload)
+        row = self.record.pack_one(entry.content) + _PENDING
+        if not self.record.text:
+            return row, b""
+        return row, text_of(cut_address(entry.address or ""), entry.payload)
+
+    def creating(
+        self, pages: Sequence[Announced], lease: float
+    ) -> tuple[list[list[int]], list[Call]]:
+        """Calls that announce pages on their home shards, and of each which pages it announces."""
+        parts, calls = [], []
+        groups: dict[tuple[int, int], list[int]] = {}
+        for at, page in enumerate(pages):
+            one = page.reserved
+            groups.setdefault((self.spread.home_of(one.page_id), one.generation), []).append(at)
+        for (shard, generation), every in groups.items():
+            for start in range(0, len(every), _LOOK):
+                part = every[start : start + _LOOK]
+                some = [pages[at] for at in part]
+                locals_ = [self.spread.local(page.reserved.page_id) for page in some]
+                calls.append(
+                    self.script_call(
+                        "create",
+                        shard,
+                        (b"counters", *self._chunks(locals_)),
+                        max(1, round(lease * 1000)),
+                        self._window.span_ms,
+                        generation,
+                        ids(locals_),
+                        b"".join(page.token.to_bytes(8, "little") for page in some),
+                        b"".join(page.row for page in some),
+                        b"".join(len(page.text).to_bytes(4, "little") for page in some),
+                        b"".join(page.text for page in some),
+                    )
+                )
+                parts.append(part)
+        return parts, calls
+
+    def created(
+        self, count: int, parts: list[list[int]], replies: Sequence[Any]
+    ) -> list[bool | int]:
+        """Of each page whether it is announced; a number: a new generation has begun."""
+        made: list[bool | int] = [False] * count
+        for part, reply in zip(parts, replies, strict=True):
+            for i, at in enumerate(part):
+                made[at] = reply if isinstance(reply, int) else reply[i] == ord("1")
+            if isinstance(reply, int):
+                self._turn(reply)
+        return made
+
+    def _chunks(self, locals_: Iterable[int]) -> list[bytes]:
+        rows = self.layout.rows
+        return chunk_keys(local // rows for local in locals_)
+
+    # Reading
+
+    async def look(self, page_ids: NDArray[np.uint64], *, settles: bool = False) -> Seen:
+        """Records, addresses and payloads of pages.
+
+        :param settles: an id that is not announced yet never will be
+        """
+        wanted: list[int] = page_ids.tolist()
+        parts: list[list[int]] = []
+        calls = []
+        for shard, every in self.spread.by_home(wanted).items():
+            for start in range(0, len(every), _LOOK):
+                part = every[start : start + _LOOK]
+                locals_ = [self.spread.local(wanted[at] & PAGE_ID_MASK) for at in part]
+                keys = (b"counters", *self._chunks(locals_))
+                calls.append(self.script_call("look", shard, keys, ids(locals_), int(settles)))
+                parts.append(part)
+        rows, texts = [b""] * len(wanted), [b""] * len(wanted)
+        for part, reply in zip(parts, await self._link.replies(calls), strict=True):
+            for i, at in enumerate(part):
+                rows[at], texts[at] = reply[2 * i], reply[2 * i + 1]
+        split = list(map(split_text, texts))
+        return Seen(
+            self._records(page_ids, rows),
+            [address.decode("utf-8", "replace") if address else None for address, _ in split],
+            [payload for _, payload in split],
+        )
+
+    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
+        row_type = self.layout.row
+        none = bytes(row_type.itemsize)
+        for i, row in enumerate(raw):
+            if len(row) != row_type.itemsize or int(page_ids[i]) > PAGE_ID_MASK:
+                self.corrupt += bool(row)
+                raw[i] = none
+        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
+        strange = strange_stamps(rows["stamp"])
+        if strange.any():
+            self.corrupt += int(strange.sum())
+            rows[strange] = np.zeros((), row_type)
+        return PageRecords(
+            page_ids, self.record.unpack(rows["content"]), *split_stamps(rows["stamp"])
+        )
+
+    async def together(
+        self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
+    ) -> tuple[list[Any], list[Seen]]:
+        """Replies of calls, and what is looked up in the same exchange."""
+        if not lookups:  # without a task of its own, which would come too late for others' exchange
+            return await self._link.replies(calls), []
+        replies, *seen = await asyncio.gather(self._link.replies(calls), *lookups)
+        return replies, seen
+
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
+        return (await self.look(np.asarray(page_ids, np.uint64))).records
+
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        return (await self.look(np.array(page_ids, np.uint64))).addresses
+
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads; see :meth:`.Index.fetch_with_payloads`."""
+        seen = await self.look(np.asarray(page_ids, np.uint64))
+        return seen.records, seen.payloads
+
+    # Claims
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        try:
+            return await self._commits.submit(claim)
+        finally:
+            self._claimed.pop(claim, None)
+
+    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+        parts = list(self.spread.by_home(claim.page_id for claim in claims).items())
+        calls = []
+        for shard, part in parts:
+            some = [claims[at] for at in part]
+            locals_ = [self.spread.local(one.page_id) for one in some]
+            raw = b"".join(
+                local.to_bytes(5, "little") + one.token.to_bytes(8, "little")
+                for local, one in zip(locals_, some, strict=True)
+            )
+            calls.append(
+                self.script_call("commit", shard, (b"committed", *self._row_chunks(locals_)), raw)
+            )
+        results = await asyncio.gather(*map(self._link.submit, calls), return_exceptions=True)
+        made: list[bool | Exception] = [False] * len(claims)
+        doubtful: list[int] = []
+        for (_, part), result in zip(parts, results, strict=True):
+            for i, at in enumerate(part):
+                if isinstance(result, BaseException):
+                    made[at] = _as_exception(result)
+                else:
+                    made[at] = result.reply[i] == 1
+                    if result.reply[i] == 2 and result.again:
+                        doubtful.append(at)
+        # Committed already: by this very call, if an earlier try of it got no reply. But then the
+        # server may have lost its last writes and given the id to another page.
+        if doubtful:
+            found = await self.fetch(np.array([claims[at].page_id for at in doubtful], np.uint64))
+            kept = self.record.pack(found.content)
+            for at, content in zip(doubtful, kept, strict=True):
+                made[at] = content.tobytes() == self._claimed.get(claims[at])
+        return made
+
+    def _row_chunks(self, locals_: Iterable[int]) -> list[bytes]:
+        return self._chunks(locals_)[::2]
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        self._claimed.pop(claim, None)
+        (reply,) = await self._link.replies([self._release_call(claim)])
+        return bool(reply)
+
+    async def withdraw(self, claims: Sequence[Claim]) -> None:
+        """Give back claims of which no caller has heard."""
+        await self._link.replies(list(map(self._release_call, claims)))
+
+    def _release_call(self, claim: Claim) -> Call:
+        local = self.spread.local(claim.page_id)
+        token = claim.token.to_bytes(8, "little")
+        shard = self.spread.home_of(claim.page_id)
+        return self.script_call("release", shard, self._row_chunks([local]), ids([local]), token)
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
+        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        parts = list(self.spread.by_home(claim.page_id for claim in claims).items())
+        calls = []
+        for shard, part in parts:
+            locals_ = [self.spread.local(claims[at].page_id) for at in part]
+            pairs = [
+                raw
+                for at, local in zip(part, locals_, strict=True)
+                for raw in (ids([local]), claims[at].token.to_bytes(8, "little"))
+            ]
+            milliseconds = max(1, round(lease * 1000))
+            calls.append(
+                self.script_call("renew", shard, self._row_chunks(locals_), milliseconds, *pairs)
+            )
+        alive = [False] * len(claims)
+        for (_, part), reply in zip(parts, await self._link.replies(calls), strict=True):
+            for at, flag in zip(part, reply, strict=True):
+                alive[at] = bool(flag)
+        return alive
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else IndexUnavailableError(str(error))
+
+
+def ids(locals_: Iterable[int]) -> bytes:
+    """Ids on a shard as its scripts take them."""
+    return b"".join(local.to_bytes(5, "little") for local in locals_)
+
+
+def text_of(address: bytes, payload: bytes) -> bytes:
+    """The text of a page; empty if it has neither address nor payload."""
+    if not address and not payload:
+        return b""
+    return len(address).to_bytes(_LENGTH, "little") + address + payload
+
+
+def split_text(text: bytes) -> tuple[bytes, bytes]:
+    """Address and payload of a page.
+
+    >>> split_text(text_of(b"https://a/1", b"more"))
+    (b'https://a/1', b'more')
+    """
+    end = _LENGTH + int.from_bytes(text[:_LENGTH], "little")
+    return text[_LENGTH:end], text[end:]

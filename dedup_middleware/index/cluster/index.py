@@ -1,0 +1,325 @@
+"""An index spread over the masters of a cluster (see :mod:`.propose` for its protocol)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.index import maintenance
+from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.cluster import upkeep
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
+from dedup_middleware.index.cluster.propose import propose
+from dedup_middleware.index.cluster.visits import PagesToVisit, visit
+from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
+from dedup_middleware.index.readable import IndexStats
+from dedup_middleware.index.redis.expiry import end_of, field_of, hash_of
+from dedup_middleware.index.redis.propose import batches
+from dedup_middleware.index.redis.scripts import FIRST_SECOND
+from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.model.buckets import (
+    KEY_TABLE,
+    SIMHASH_TABLES,
+    BucketKey,
+    BucketKeys,
+    hash_bucket_key,
+)
+from dedup_middleware.model.claims import (
+    MOST_KNOWN,
+    NOTHING_KNOWN,
+    Candidates,
+    Claimed,
+    Entry,
+    Known,
+    Proposed,
+)
+from dedup_middleware.model.records import (
+    BAND_RECORD,
+    SIMHASH_RECORD,
+    PageRecords,
+    State,
+    joined_records,
+)
+
+logger = logging.getLogger(__name__)
+
+_PROPOSED = 64
+_LANES = 2
+_CROWD = 20
+_READ = 512  # buckets read by one call
+_LOADED = 512  # pages entered together
+_LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
+_REFRESH_LEASE = 10.0  # seconds
+
+
+class ClusterIndex(ClusterHomes):
+    """Buckets and page records spread over hash tags, pages entered by announcements.
+
+    :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
+    :param window: seconds that a page is remembered, 0: for ever
+    """
+
+    def __init__(self, options: Options, *, window: float = 0.0) -> None:
+        super().__init__(options, window=window)
+        self._proposals: Batcher[Proposed, Claimed | Candidates] = Batcher(
+            self._propose, _PROPOSED, lanes=_LANES, crowd=_CROWD
+        )
+        # The oldest generation, and of each shard the first id of those after it.
+        self._expiring: tuple[int, list[int]] = (-1, [])
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect. Claims stay as they are."""
+        await self._proposals.join()
+        await self._commits.join()
+        await super().close()
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[BucketKey, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Read, announce and look; see :meth:`.Index.propose` and :mod:`.propose`."""
+
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
+                forget_outcome(self._link.submit(self._release_call(made.claim)))
+
+        page = Proposed(entry, distance, lease, probes, known)
+        made = await self._proposals.submit(page, undo)
+        if isinstance(made, Claimed):
+            self._claimed[made.claim] = self.record.pack_one(entry.content)
+        return made
+
+    async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
+        made: list[Claimed | Candidates | Exception] = []
+        for group in batches(pages, len(self.moment().live) + 1):
+            made += await propose(self, group, self._report_scanned)
+        return made
+
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds; see :meth:`.Index.read_buckets`."""
+        return await self._read_all([one.bucket for one in bucket_keys])
+
+    async def _read_all(self, buckets: Sequence[int]) -> list[bytes]:
+        """What buckets hold, in all live generations, the oldest first."""
+        ends = [end_of(one) for one in self.moment().live] if self.window else [b""]
+        data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
+        groups: dict[int, list[int]] = {}
+        for at, shard in enumerate(self.spread.of_buckets(np.array(buckets, np.uint64)).tolist()):
+            groups.setdefault(shard, []).append(at)
+        parts, calls = [], []
+        for shard, every in groups.items():
+            for start in range(0, len(every), _READ):
+                part = every[start : start + _READ]
+                keys = [hash_of(b"", buckets[at] >> 16, end) for end in ends for at in part]
+                fields = b"".join(field_of(buckets[at]) for at in part) * len(ends)
+                calls.append(self.script_call("read", shard, keys, fields))
+                parts.append(part)
+        for part, reply in zip(parts, await self._link.replies(calls), strict=True):
+            for i, raw in enumerate(reply):
+                data[part[i % len(part)]][i // len(part)] = raw
+        return [
+            joined_records(one, SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD)
+            for one, bucket in zip(data, buckets, strict=True)
+        ]
+
+    async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
+        """Enter a committed page anew; see :meth:`.Index.refresh`.
+
+        Ids say nothing of the order of pages here: what was seen before is known by its records.
+        """
+        seen = await self.look(np.array([page_id], np.uint64))
+        if seen.records.states[0] != State.COMMITTED:
+            return False
+        content = seen.records.content
+        own = hash_bucket_key(KEY_TABLE, int(content["key"][0]))
+        places = (own, *(one for one in bucket_keys if one.table != KEY_TABLE))
+        if (
+            await maintenance.newest_if_enterable(
+                self, page_id, places, await self.read_buckets(places)
+            )
+            is None
+        ):
+            return False
+        entry = Entry(places, content[0].tobytes(), seen.addresses[0], seen.payloads[0])
+        found = await self.candidates(places, 0, MOST_KNOWN)
+        if (
+            found.more
+            or (
+                (found.pages.states == State.PENDING)
+                & (found.pages.content["key"] == content["key"])
+            ).any()
+        ):
+            return False
+        made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(found.pages))
+        if not isinstance(made, Claimed):
+            return False
+        if len(made.candidates.near):  # pages that have come since
+            await self.release(made.claim)
+            return False
+        return await self.commit(made.claim)
+
+    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
+        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
+        if not self._window.seconds:
+            return [False] * len(page_ids)
+        oldest = self.moment().oldest
+        if self._expiring[0] != oldest:
+            self._expiring = (
+                oldest,
+                [
+                    min(
+                        (first for one, first in state.firsts.items() if one > oldest),
+                        default=state.counters[0] + 1,
+                    )
+                    for state in await upkeep.states(self)
+                ],
+            )
+        firsts = self._expiring[1]
+        return [
+            self.spread.local(page_id) < firsts[self.spread.home_of(page_id)]
+            for page_id in page_ids
+        ]
+
+    async def load(self, pages: Pages) -> int:
+        """Enter pages that are stored already; see :meth:`.Index.load`."""
+        self.record.check(max(pages.payloads, default=b""))
+        count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
+        for start in range(0, len(pages), count):
+            await self._load(pages.part(start, start + count))
+        return len(pages)
+
+    async def _load(self, pages: Pages) -> None:
+        """Enter some pages: announced and committed like any, but not looked at."""
+        reserved = await self.take_ids(len(pages))
+        kept = self.record.pack(pages.content)
+        texts = self.record.text
+        announced = [
+            Announced(
+                one,
+                secrets.randbits(64),
+                kept[i].tobytes() + State.PENDING.to_bytes(4, "little"),
+                text_of(pages.addresses[i] or b"", pages.payloads[i]) if texts else b"",
+            )
+            for i, one in enumerate(reserved)
+        ]
+        of_page = np.repeat(np.arange(len(pages)), np.diff(pages.starts))
+        words = np.empty(2 * len(of_page), np.uint64)
+        words[::2] = pages.bucket_keys >> np.uint64(24)
+        words[1::2] = suffixes_of(pages.bucket_keys, pages.content["simhash"][of_page])
+        bounds = (2 * pages.starts).tolist()
+        keys: list[Sequence[BucketKey]] = [BucketKeys(words[a:b]) for a, b in pairwise(bounds)]
+        page_ids = [one.page_id for one in reserved]
+        newest = reserved[0].generation
+        visited = visit(
+            self,
+            PagesToVisit(keys, list(map(len, keys)), page_ids),
+            [newest],
+            newest,
+            returns=False,
+        )
+        parts, creating = self.creating(announced, LEASE)
+        replies, _ = await self.together([*visited.calls, *creating], ())
+        made = self.created(len(pages), parts, replies[len(visited.calls) :])
+        if not all(one is True for one in made):
+            raise lapsed(self._where)
+        stamps = np.maximum(
+            np.where(pages.times, pages.times, np.uint32(time.time())), FIRST_SECOND
+        )
+        await self._commit_loaded(announced, stamps.astype("<u4"))
+
+    async def _commit_loaded(
+        self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
+    ) -> None:
+        calls = []
+        for shard, part in self.spread.by_home(one.reserved.page_id for one in announced).items():
+            locals_ = [self.spread.local(announced[at].reserved.page_id) for at in part]
+            tokens = b"".join(announced[at].token.to_bytes(8, "little") for at in part)
+            keys = (b"counters", b"committed", *self._row_chunks(locals_))
+            calls.append(
+                self.script_call("load", shard, keys, ids(locals_), tokens, stamps[part].tobytes())
+            )
+        if sum(await self._link.replies(calls)) < len(announced):
+            raise lapsed(self._where)
+
+    async def count(self) -> int:
+        """Number of committed pages; a counter that holds no number counts as 0."""
+        return sum([self._number(one.committed) for one in await upkeep.states(self)])
+
+    def _number(self, raw: bytes) -> int:
+        if raw.isdigit() and len(raw) <= 15:
+            return int(raw)
+        logger.warning(
+            "A counter of stored pages is damaged and counts as 0 (namespace %s); decisions do not "
+            "use it, and `scrapy dedup verify` counts the pages",
+            self.spread.namespace,
+        )
+        return 0
+
+    def pages(self) -> AsyncIterator[PageRecords]:
+        """All pages; see :meth:`.Index.pages`."""
+        return upkeep.pages(self)
+
+    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets; see :meth:`.Index.buckets`."""
+        return upkeep.buckets(self, self._read_all)
+
+    async def page_ids(self) -> range:
+        """Page ids that may exist; see :meth:`.Index.page_ids`."""
+        found = await upkeep.states(self)
+        first = min([first for one in found for first in one.firsts.values()], default=1)
+        last = max(one.counters[0] for one in found)
+        return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
+
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        """Let committed pages read as released; see :meth:`.Index.forget`."""
+        forgotten = 0
+        wanted = list(map(int, page_ids))
+        for shard, part in self.spread.by_home(wanted).items():
+            locals_ = [self.spread.local(wanted[at]) for at in part]
+            forgotten += await forget_page_ids(upkeep.Shard(self, shard), locals_)
+        return forgotten
+
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
+        shards = [upkeep.Shard(self, shard) for shard in range(self.spread.shards)]
+        forgotten = 0
+        for shard in shards:
+            forgotten += await forget_stamps(shard, since, until)
+        return forgotten
+
+    async def compact(self, progress: Progress | None = None) -> int:
+        """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`."""
+        return await upkeep.compact(self, progress)
+
+    async def _remove_expired(self, oldest: int) -> None:
+        await upkeep.remove_expired(self, oldest)
+
+    async def stats(self) -> IndexStats:
+        """State of the index; the bytes are an estimate from a sample of its keys."""
+        hashes = upkeep.bucket_hashes(self, self.moment().live)
+        found = await upkeep.states(self, hashes)
+        committed = sum([self._number(one.committed) for one in found])
+        pending = sum(one.pending for one in found)
+        rows = sum(one.counters[1] - one.counters[4] for one in found)
+        return IndexStats(
+            committed=committed,
+            pending=pending,
+            released=max(0, rows - committed - pending),
+            buckets=sum(sum(one.sizes) for one in found),
+            bytes=await upkeep.estimate_bytes(self, found, hashes),
+            corrupt=self.corrupt,
+            overflow=sum(one.counters[3] for one in found),
+            parameters=dict(self._parameters),
+        )

@@ -1,0 +1,54 @@
+-- Announces pages on their home shard: rows in state PENDING, and their leases.
+-- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, lease in ms, ms of a
+-- generation (0: it never ends), generation of the ids, ids (5 bytes each), tokens (8 bytes each), rows,
+-- lengths of the texts (4 bytes each), texts.
+-- Returns the generation of now if it is another one; else a byte for each page, '1': announced, also by
+-- an earlier try of this call, '0': another page has settled its id before.
+local IDS, TOKENS, ROWS_SENT, LENGTHS, TEXTS = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local SPAN, GENERATION = tonumber(ARGV[3]), tonumber(ARGV[4])
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+local time = now()
+if SPAN > 0 and math.floor(time / SPAN) ~= GENERATION then
+  return math.floor(time / SPAN)
+end
+local last_id, rows, filled, overflow, gone = struct.unpack(COUNTERS, counters)
+if not (may('SETRANGE', KEYS[3], 0, '') and may('SET', KEYS[2], '') and may('HSET', LEASES, '', '')) then
+  return redis.error_reply(REFUSED)
+end
+local till = struct.pack('<I6', time + tonumber(ARGV[2]))
+local answers, leases, fresh, starts, start = {}, {}, {}, {}, 1
+for i = 1, #IDS / 5 do
+  local page, token = string.sub(IDS, 5 * i - 4, 5 * i), string.sub(TOKENS, 8 * i - 7, 8 * i)
+  starts[i] = start
+  start = start + struct.unpack('<I4', LENGTHS, 4 * i - 3)
+  local state = state_of(page)
+  if state == FREE and struct.unpack('<I5', page) <= last_id then
+    answers[i] = '1'
+    fresh[#fresh + 1] = i
+    leases[#leases + 1] = page
+    leases[#leases + 1] = token .. till
+  else
+    answers[i] = state == PENDING and token_of(page, time) == token and '1' or '0'
+  end
+end
+if #fresh > 0 then
+  set_counters(KEYS[2], last_id, rows + #fresh, filled, overflow, gone)
+  redis.call('HSET', LEASES, unpack(leases))
+  for _, i in ipairs(fresh) do
+    local page = string.sub(IDS, 5 * i - 4, 5 * i)
+    local chunk, offset = place(page)
+    if redis.call('STRLEN', chunk) < ROWS * ROW_SIZE then
+      redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
+    end
+    redis.call('SETRANGE', chunk, offset, string.sub(ROWS_SENT, (i - 1) * ROW_SIZE + 1, i * ROW_SIZE))
+    local text = string.sub(TEXTS, starts[i], starts[i] + struct.unpack('<I4', LENGTHS, 4 * i - 3) - 1)
+    if text ~= '' then
+      local row = struct.unpack('<I5', page) % ROWS
+      redis.call('HSET', PREFIX .. 't' .. string.sub(chunk, -4), struct.pack('<I2', row), text)
+    end
+  end
+end
+return table.concat(answers)

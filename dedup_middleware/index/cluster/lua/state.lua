@@ -1,0 +1,18 @@
+-- KEYS: leases, counters, committed, generations, then hashes of buckets. ARGV: prefix.
+-- Returns the counters, the number of committed pages, that of live leases, the generations with the
+-- first id of each, and of every hash its number of buckets.
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+local time, live = now(), 0
+for _, page in ipairs(redis.call('HKEYS', LEASES)) do
+  if #page == 5 and token_of(page, time) then
+    live = live + 1
+  end
+end
+local sizes = {}
+for i = 5, #KEYS do
+  sizes[i - 4] = redis.call('HLEN', KEYS[i])
+end
+return { counters, redis.call('GET', KEYS[3]) or '0', live, redis.call('HGETALL', KEYS[4]), sizes }

@@ -1,0 +1,124 @@
+-- Reads buckets of one shard, and adds records to them.
+-- KEYS: leases, counters, then of each table the hashes of all generations, the oldest first.
+-- ARGV: prefix, number of generations, place of the one that is written, '1': return what was found, '0':
+-- not; of each table its kind (1 byte: 0, WIDE or ANCHOR), number of items and of different fields (2
+-- bytes each); the fields (2 bytes each), table by table; then of the items, table by table, the place of
+-- their field among those of the table (2 bytes), page ids (5 bytes, zeros: only read), suffixes.
+-- Each item sees what the items before it have added. Returns a list, of each item with something to say:
+-- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
+-- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
+-- the same suffix.
+local WIDE, ANCHOR = 1, 2
+local FIRST = 2 -- keys before those of the buckets
+local MOST = 2048 -- records that an item returns of a table other than those of SimHashes
+local NEWEST = 16 -- records among which that of an earlier try of this call may be
+local NONE = '\0\0\0\0\0'
+local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+local TABLES, FIELDS, PLACES, IDS, SUFFIXES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local find, sub, char, call, rep = string.find, string.sub, string.char, redis.call, string.rep
+local read, pack, unpack = struct.unpack, struct.pack, unpack
+local counters = own_counters(KEYS[2])
+if not counters then
+  return redis.error_reply(GONE)
+end
+local overflow = 0
+local found, count = {}, 0
+
+-- Records with a suffix, one after the other, but for those of the page itself, and their number.
+local function matching(value, suffix, own, place)
+  local records, pages = '', 0
+  while place and pages < MOST do
+    if place % 8 == 6 then
+      local record = sub(value, place - 5, place + 2)
+      if sub(record, 1, 5) ~= own then
+        records, pages = records .. record, pages + 1
+      end
+    end
+    place = find(value, suffix, place + 1, true)
+  end
+  return records, pages
+end
+
+local field_at, suffix_at, item = 1, 1, 0
+for group = 1, #TABLES / 5 do
+  local kind, items, size = read('<BI2I2', TABLES, 5 * group - 4)
+  local wide, anchor = kind == WIDE, kind == ANCHOR
+  local width = wide and 11 or 8
+  local fields = { read(rep('c2', size), FIELDS, field_at) }
+  local places = { read('<' .. rep('I2', items), PLACES, 2 * item + 1) }
+  local ids = { read(rep('c5', items), IDS, 5 * item + 1) }
+  local suffixes = { read(rep(wide and 'c6' or 'c3', items), SUFFIXES, suffix_at) }
+  field_at, suffix_at = field_at + 2 * size, suffix_at + (width - 5) * items
+  local held, hash = {}, FIRST + (group - 1) * GENERATIONS
+  for generation = 1, GENERATIONS do
+    held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, 1, size))
+  end
+  local newest, changed, changes = held[WRITTEN], {}, false
+  for i = 1, items do
+    local place, own, suffix = places[i], ids[i], suffixes[i]
+    local data, odd, full, is_common = nil, 0, 0, false
+    for generation = 1, GENERATIONS do
+      local value = held[generation][place]
+      if value then
+        local length = #value
+        local left = length % width
+        odd = odd + left
+        if length > FULL_BUCKET then
+          full = full + 1
+        end
+        if wide then
+          if ANSWERS then
+            if left > 0 or length > FULL_BUCKET then
+              value = sub(value, length > FULL_BUCKET and length - left - SHOWN + 1 or 1, length - left)
+            end
+            data = data and data .. value or value
+          end
+        elseif ANSWERS or anchor then
+          local at = find(value, suffix, 6, true)
+          if at then
+            local records, pages = matching(value, suffix, own, at)
+            if anchor and pages >= COMMON_ANCHOR then
+              is_common = is_common or generation == WRITTEN
+            elseif records ~= '' then
+              data = data and data .. records or records
+            end
+          end
+        end
+      end
+    end
+    if own ~= NONE and not is_common then
+      local value = newest[place] or ''
+      local length = #value
+      local record = own .. suffix
+      if length % width > 0 then -- no record behind such bytes could be read
+        length = length - length % width
+        value = sub(value, 1, length)
+      end
+      if length + width > BUCKET_LIMIT then
+        overflow = overflow + 1
+      elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+        newest[place] = value .. record
+        changed[place], changes = true, true
+      end
+    end
+    if ANSWERS and (data or odd > 0 or full > 0) then
+      found[count + 1] = pack('<I2', item + i - 1) .. char(odd < 255 and odd or 255, full)
+      found[count + 2] = data or ''
+      count = count + 2
+    end
+  end
+  item = item + items
+  if changes then
+    local writes, n = {}, 0
+    for place in pairs(changed) do
+      writes[n + 1], writes[n + 2] = fields[place], newest[place]
+      n = n + 2
+    end
+    call('HSET', KEYS[hash + WRITTEN], unpack(writes, 1, n))
+  end
+end
+if overflow > 0 then
+  local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
+  set_counters(KEYS[2], last_id, rows, buckets, left_out + overflow, gone)
+end
+return found

@@ -1,0 +1,213 @@
+"""Calls to the masters of a cluster: one pipeline a node, retries, errors that users see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.settingfields import hide_password
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.redis.link import (
+    Call,
+    Complaint,
+    Remedy,
+    Result,
+    Session,
+    as_error,
+    pause,
+    understand,
+)
+from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
+
+BATCH = 1024  # calls in one exchange
+LANES = 4
+
+
+@attrs.frozen
+class Startup:
+    """Nodes of a cluster to begin with, and the options of the connections to all of them."""
+
+    hosts: tuple[tuple[str, int], ...]
+    options: dict[str, Any] = attrs.field(repr=False)
+
+
+def read_startup(url: str) -> Startup:
+    """What the address of a cluster says.
+
+    ``redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT?OPTIONS``; there is no database number.
+
+    :raises OptionsError: the address can't be used; the message hides its password
+    """
+    named = []
+    options: dict[str, Any] = {}
+    for node in nodes_of(url):
+        options = connection_options(node)
+        named.append((options.pop("host", "localhost"), options.pop("port", 6379)))
+    if options.pop("connection_class", None) is SSLConnection:
+        options["ssl"] = True
+    if options.pop("db", 0):
+        raise OptionsError(
+            "DEDUP_INDEX_URL",
+            hide_password(url),
+            "leave out the number of the database: a cluster has only 0",
+        )
+    return Startup(tuple(named), options)
+
+
+@attrs.define(eq=False)
+class _Try:
+    """A call on its way."""
+
+    call: Call
+    again: bool = False
+    in_full: bool = False
+    result: Result | None = None
+    trouble: Complaint | None = None
+
+
+class ClusterLink:
+    """Sends calls to the masters that hold their keys.
+
+    redis-py keeps the map of slots and follows MOVED and ASK; this class retries, sends the text
+    of a script where a master does not know it, and opens a shard again that was emptied.
+
+    :param url: address of some nodes
+    :param where: the same for messages, without its password
+    :param opening_call: the call that opens the shard of a session again
+    :param opened: called with that session and the reply
+    """
+
+    def __init__(
+        self,
+        url: str,
+        where: str,
+        timeout: float,
+        retries: int,
+        opening_call: Callable[[Session], Call],
+        opened: Callable[[Session, Any], None],
+    ) -> None:
+        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
+        self.on_round_trip: Callable[[], None] = lambda: None
+        self._startup = read_startup(url)
+        self._where = where
+        self._timeout = timeout
+        self._retries = retries
+        self._opening_call = opening_call
+        self._opened = opened
+        self._cluster: RedisCluster | None = None
+        self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
+
+    def submit(self, call: Call) -> asyncio.Future[Result]:
+        """Send a call with the next exchange."""
+        return self._batcher.submit(call)
+
+    async def replies(self, calls: Sequence[Call]) -> list[Any]:
+        """Replies to calls that go out together."""
+        return [one.reply for one in await asyncio.gather(*map(self.submit, calls))]
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+        await self._batcher.join()
+        if self._cluster is not None:
+            await self._cluster.aclose()
+            self._cluster = None
+
+    def _connect(self) -> RedisCluster:
+        if self._cluster is None:
+            self._cluster = RedisCluster(
+                **self._startup.options,
+                startup_nodes=[ClusterNode(*host) for host in self._startup.hosts],
+                socket_timeout=self._timeout,
+                socket_connect_timeout=self._timeout,
+                retry=Retry(NoBackoff(), 0),
+                require_full_coverage=False,
+            )
+        return self._cluster
+
+    async def _run(self, calls: list[Call]) -> list[Result | Exception]:
+        tries = [_Try(call) for call in calls]
+        for attempt in range(self._retries + 1):
+            if attempt:
+                await asyncio.sleep(pause(attempt))
+            await self._attempt(tries)
+            if all(one.result or _is_hopeless(one) for one in tries):
+                break
+        return [one.result or self._error(one.trouble) for one in tries]
+
+    async def _attempt(self, tries: list[_Try]) -> None:
+        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
+        for _ in range(3):
+            todo = [one for one in tries if one.result is None and not _is_hopeless(one)]
+            if not todo:
+                return
+            await self._exchange(todo)
+            open_tries = [one for one in todo if one.result is None]
+            remedies = {one.trouble.remedy for one in open_tries if one.trouble}
+            if Remedy.OPEN in remedies:
+                await self._open_again({one.call.session for one in open_tries})
+            elif Remedy.SCRIPT not in remedies:
+                return
+
+    async def _open_again(self, sessions: set[Session | None]) -> None:
+        known = [session for session in sessions if session is not None]
+        tries = [_Try(self._opening_call(session), in_full=True) for session in known]
+        await self._exchange(tries)
+        for session, one in zip(known, tries, strict=True):
+            if one.result is not None:
+                self._opened(session, one.result.reply)
+
+    async def _exchange(self, todo: list[_Try]) -> None:
+        self.on_round_trip()
+        cluster = self._connect()
+        pipeline = cluster.pipeline()
+        try:
+            for one in todo:
+                pipeline.execute_command(*one.call.words(in_full=one.in_full))
+            replies = await pipeline.execute(raise_on_error=False)
+        except Failures as error:
+            # Which of the calls were carried out is not known.
+            for one in todo:
+                one.trouble, one.again = self._understood(error), True
+            await self._forget_connections()
+            return
+        for one, reply in zip(todo, replies, strict=True):
+            if not isinstance(reply, Exception):
+                one.result = Result(reply, one.again)
+                continue
+            one.trouble = self._understood(reply)
+            if one.trouble.remedy is Remedy.SCRIPT:
+                one.in_full = True
+            else:
+                one.again = True
+        if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
+            await self._forget_connections()
+
+    def _understood(self, error: Exception) -> Complaint:
+        found = understand(error, self._timeout)
+        if found.remedy is Remedy.NONE and "ASK" in str(error)[:5]:
+            return attrs.evolve(found, remedy=Remedy.WAIT)
+        return found
+
+    async def _forget_connections(self) -> None:
+        """Ask for the map of slots again before the next exchange."""
+        if self._cluster is not None:
+            await self._cluster.aclose()
+
+    def _error(self, trouble: Complaint | None) -> DedupError:
+        assert trouble is not None
+        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
+
+
+_BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}
+
+
+def _is_hopeless(one: _Try) -> bool:
+    return one.trouble is not None and one.trouble.remedy is Remedy.NONE

@@ -1,0 +1,324 @@
+"""Proposals on a cluster: read, announce, and look at what others have announced meanwhile.
+
+No script spans two shards, so a page is entered in steps, each for many pages at a time:
+
+1. *Read* its buckets and the records of the pages found there. If one of them is alive and not
+   known, the page is not entered: copies end here and write nothing.
+2. *Announce* it: a record in each of its buckets, whose scripts return what was there before, and a
+   row in state PENDING on its home shard. Within a bucket the order is total, so of two pages that
+   share one at least one sees the other.
+3. *Look* at the pages seen that are not known. One without a row yet gets one that says RELEASED,
+   so that its announcement comes too late and it begins anew. The others come with the claim, to
+   be judged: see :class:`~dedup_middleware.model.claims.Claimed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
+from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
+from dedup_middleware.index.redis.link import Call
+from dedup_middleware.model.buckets import (
+    FIRST_BAND_TABLE,
+    MOST_BANDS,
+    NO_NEIGHBOURS,
+    NON_SIMHASH_TABLES,
+    SIMHASH_TABLES,
+    Neighbours,
+    most_met,
+    united,
+)
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    Candidates,
+    Claim,
+    Claimed,
+    Known,
+    Proposed,
+)
+from dedup_middleware.model.records import NO_PAGES, PageRecords, State, chosen
+
+MOST = 64  # candidates whose records come with a reply
+_TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
+_CHECKED = 256  # known pages of one page whose records are read again
+_NOTHING = np.empty(0, np.uint64)
+_NARROW = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in SIMHASH_TABLES]
+
+
+@attrs.define(eq=False)
+class _Page:
+    """One page on its way."""
+
+    proposed: Proposed
+    gone: NDArray[np.uint64] = _NOTHING  # candidates that are released
+    known: NDArray[np.uint64] = _NOTHING
+    own: list[int] = attrs.field(factory=list)  # its ids
+    near: Neighbours = NO_NEIGHBOURS  # what it has met and does not know
+    wanted: Seen | None = None
+    result: Claimed | Candidates | Exception | None = None
+
+    def meet(self, near: Neighbours | None) -> None:
+        """Take in what was found in the buckets."""
+        corrupt = (
+            self.near.corrupt if self.own[:-1] else 0
+        )  # what an earlier announcement has repaired
+        if near is None:
+            self.near = attrs.evolve(NO_NEIGHBOURS, corrupt=corrupt)
+            return
+        ids, known = near.page_ids, self.proposed.known
+        keep = ~np.isin(ids, self.gone) & ~np.isin(ids, self.known)
+        keep &= ~np.isin(ids, np.array(self.own, np.uint64))
+        if known.upto:
+            keep &= ids > np.uint64(known.upto)
+        corrupt = max(corrupt, near.corrupt)
+        self.near = attrs.evolve(
+            near, page_ids=ids[keep], tables=near.tables[keep], corrupt=corrupt
+        )
+
+
+async def propose(
+    index: ClusterHomes, proposed: Sequence[Proposed], note_scanned: Callable[[int], None]
+) -> list[Claimed | Candidates | Exception]:
+    """Propose some pages of one lease and one distance; an error is that of all."""
+    pages = [_Page(one) for one in proposed]
+    fresh = [page for page in pages if not page.proposed.known]
+    if fresh:
+        await _read(index, fresh, note_scanned)
+    for _ in range(_TURNS):
+        waiting = [page for page in pages if page.result is None]
+        if not waiting:
+            break
+        await _announce(index, waiting, note_scanned)
+    error = IndexUnavailableError(
+        f"{index.place}: a page was announced {_TURNS} times, and each time its id had been "
+        "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
+        f"{index.window:g} seconds is too short"
+    )
+    return [page.result or error for page in pages]
+
+
+async def _read(
+    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
+) -> None:
+    """Give their candidates to pages that have any."""
+    await _visit(index, pages, None, _NARROW)
+    met = [page for page in pages if len(page.near)]
+    if not met:
+        return
+    wide = [_Page(page.proposed, near=page.near) for page in met]
+    seen, _ = await asyncio.gather(
+        _look(index, met, settles=False), _visit(index, wide, None, SIMHASH_TABLES)
+    )
+    for page, other, (records, texts) in zip(met, wide, seen, strict=True):
+        alive = _is_alive(records)
+        # One without a row may be on its way: only an announcement finds out.
+        page.gone = records.page_ids[records.states == State.RELEASED]
+        is_cut = len(page.near) > len(records)
+        if alive.any() or is_cut:
+            note_scanned(other.near.scanned)
+            made = _candidates(page.near, records, texts, alive, more=is_cut)
+            near = united(made.near, other.near)
+            corrupt, full = page.near.corrupt + other.near.corrupt, page.near.full + other.near.full
+            page.result = attrs.evolve(made, near=attrs.evolve(near, corrupt=corrupt, full=full))
+
+
+async def _announce(
+    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
+) -> None:
+    """Announce pages; those that are announced get their claim and whom they have met."""
+    reserved = await index.take_ids(len(pages))
+    announced = []
+    for page, one in zip(pages, reserved, strict=True):
+        row, text = index.row_of(page.proposed.entry)
+        announced.append(Announced(one, _token(), row, text))
+        page.own.append(one.page_id)
+    made = await _visit(index, pages, announced)
+    note_scanned(sum(page.near.scanned for page in pages))
+    seen = await _look(index, pages, settles=True)
+    withdrawn = []
+    for page, new, is_made, (records, texts) in zip(pages, announced, made, seen, strict=True):
+        if is_made is not True:  # settled by another page, or a new generation: once more
+            index.drop_ids()
+            continue
+        page.result = _claimed(page, new.claim, records, texts)
+        if isinstance(page.result, Candidates):
+            withdrawn.append(new.claim)
+    if withdrawn:
+        await index.withdraw(withdrawn)
+
+
+def _claimed(
+    page: _Page, claim: Claim, records: PageRecords, texts: dict[int, tuple[str | None, bytes]]
+) -> Claimed | Candidates:
+    """The claim of a page that is announced, and what it has met; or that alone.
+
+    A page that knows others keeps its claim while it is judged by pages on their way: many pages of
+    one template would withdraw for each other again and again.
+    """
+    alive = _is_alive(records)
+    is_cut = len(page.near) > len(records)
+    candidates = NO_CANDIDATES
+    blocking = _blocking(page.near, records.page_ids[alive])
+    earlier = records.page_ids[alive] < np.uint64(claim.page_id)
+    stored = records.states[alive] == State.COMMITTED
+    if (blocking & (stored | (earlier & (not page.proposed.known)))).any() or is_cut:
+        return _candidates(page.near, records, texts, alive, more=is_cut)
+    if alive.any() or is_cut or page.near.corrupt or page.near.full:
+        candidates = _candidates(page.near, records, texts, alive, more=is_cut)
+    if page.wanted is not None:
+        candidates = _with_wanted(candidates, page.wanted)
+    return Claimed(claim, candidates, is_mutual=True)
+
+
+async def _visit(
+    index: ClusterHomes,
+    pages: list[_Page],
+    announced: list[Announced] | None,
+    tables: Sequence[int] | None = None,
+) -> list[bool | int]:
+    """One exchange: read the buckets of pages, and announce them if they are to be.
+
+    :param tables: those that are read; None: all
+    """
+    distance = pages[0].proposed.distance
+    moment = index.moment()
+    generations = list(moment.live)
+    newest = moment.generation
+    if announced is not None and index.window:
+        newest = announced[0].reserved.generation
+        # A page that is announced at the same time may be in the next generation already.
+        generations = list(range(generations[0], max(newest, generations[-1]) + 2))
+    written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
+    ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
+    keys = [page.proposed.bucket_keys for page in pages]
+    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, tables=tables)
+    parts: list[list[int]] = []
+    creating: list[Call] = []
+    checked: list[tuple[_Page, Known]] = []
+    if announced is not None:
+        parts, creating = index.creating(announced, pages[0].proposed.lease)
+        checked = [(page, page.proposed.known) for page in pages if page.proposed.known]
+    lookups = [
+        index.look(np.concatenate((known.pages.page_ids[:_CHECKED], known.wanted)))
+        for _, known in checked
+    ]
+    replies, looked = await index.together([*made.calls, *creating], lookups)
+    _check_known(checked, looked)
+    every = found(made, replies[: len(made.calls)], distance)
+    for page, near in zip(pages, every, strict=True):
+        page.meet(near)
+    if announced is None:
+        return []
+    return index.created(len(pages), parts, replies[len(made.calls) :])
+
+
+def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen]) -> None:
+    """Known pages are known as long as they are what was judged."""
+    for (page, known), seen in zip(checked, looked, strict=True):
+        count = min(len(known.pages), _CHECKED)
+        first = np.arange(len(known.pages)) < count
+        judged = attrs.evolve(known, pages=chosen(known.pages, first))
+        now = chosen(seen.records, np.arange(len(seen.records)) < count)
+        page.known = np.concatenate((judged.still(now), known.pages.page_ids[count:]))
+        if len(known.wanted):
+            rest = np.arange(len(seen.records)) >= count
+            page.wanted = Seen(
+                chosen(seen.records, rest), seen.addresses[count:], seen.payloads[count:]
+            )
+
+
+async def _look(
+    index: ClusterHomes, pages: list[_Page], *, settles: bool
+) -> list[tuple[PageRecords, dict[int, tuple[str | None, bytes]]]]:
+    """Records and texts of what each page has met; of many those found in most tables."""
+    best = [most_met(page.near, MOST).page_ids for page in pages]
+    wanted = np.unique(np.concatenate([_NOTHING, *best]))
+    if not len(wanted):
+        return [(NO_PAGES, {})] * len(pages)
+    seen = await index.look(wanted, settles=settles)
+    results = []
+    for page_ids in best:
+        at = np.searchsorted(wanted, page_ids)
+        which = np.zeros(len(wanted), np.bool_)
+        which[at] = True
+        texts = {int(wanted[i]): (seen.addresses[i], seen.payloads[i]) for i in at.tolist()}
+        results.append((chosen(seen.records, which), texts))
+    return results
+
+
+def _candidates(
+    near: Neighbours,
+    records: PageRecords,
+    texts: dict[int, tuple[str | None, bytes]],
+    alive: NDArray[np.bool_],
+    *,
+    more: bool,
+) -> Candidates:
+    """Those candidates that are alive; all that was met, if that is more than a reply holds."""
+    pages = chosen(records, alive)
+    if not more:
+        keep = np.isin(near.page_ids, pages.page_ids)
+        near = attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+    named = pages.page_ids.tolist()
+    return Candidates(
+        near,
+        pages,
+        {one: texts[one][0] for one in named},
+        {one: texts[one][1] for one in named},
+        more=more,
+    )
+
+
+def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
+    """Candidates with further pages, whose records were asked for."""
+    new = ~np.isin(wanted.records.page_ids, candidates.near.page_ids)
+    page_ids = np.concatenate((candidates.near.page_ids, wanted.records.page_ids[new]))
+    order = np.argsort(page_ids)
+    tables = np.concatenate((candidates.near.tables, np.zeros(int(new.sum()), np.uint64)))
+    parts = (candidates.pages, chosen(wanted.records, new))
+    records = PageRecords(
+        np.concatenate([one.page_ids for one in parts]),
+        np.concatenate([one.content for one in parts]),
+        np.concatenate([one.states for one in parts]),
+        np.concatenate([one.times for one in parts]),
+    )
+    by_id = np.argsort(records.page_ids)
+    names = wanted.records.page_ids.tolist()
+    return attrs.evolve(
+        candidates,
+        near=attrs.evolve(candidates.near, page_ids=page_ids[order], tables=tables[order]),
+        pages=PageRecords(
+            records.page_ids[by_id],
+            records.content[by_id],
+            records.states[by_id],
+            records.times[by_id],
+        ),
+        addresses={**dict(zip(names, wanted.addresses, strict=True)), **candidates.addresses},
+        payloads={**dict(zip(names, wanted.payloads, strict=True)), **candidates.payloads},
+    )
+
+
+def _blocking(near: Neighbours, page_ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of some pages were met in another table than those of SimHashes."""
+    tables = near.tables[np.searchsorted(near.page_ids, page_ids)]
+    met: NDArray[np.bool_] = (tables & np.uint64(NON_SIMHASH_TABLES)) != 0
+    return met
+
+
+def _is_alive(records: PageRecords) -> NDArray[np.bool_]:
+    alive: NDArray[np.bool_] = (records.states == State.PENDING) | (
+        records.states == State.COMMITTED
+    )
+    return alive
+
+
+def _token() -> int:
+    return int.from_bytes(secrets.token_bytes(8), "little")

@@ -1,0 +1,83 @@
+"""Where the parts of an index are: the shards of buckets and pages, and the names of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.model.records import PAGE_ID_MASK
+
+SHARDS = "shards"  # name of the parameter
+_MIX = np.uint64(0x9E37_79B1)  # odd: tables with equal prefixes go to different shards
+
+
+@attrs.frozen
+class Spread:
+    """Shards of an index.
+
+    Every shard is a hash tag, so that its keys lie in one slot of the cluster. A page id is
+    ``id on its home shard * shards + home shard``.
+
+    :param namespace: the setting DEDUP_NAMESPACE
+    :param shards: how many, a power of two
+    """
+
+    namespace: str
+    shards: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of a page id that name the home shard."""
+        return self.shards.bit_length() - 1
+
+    @property
+    def last(self) -> int:
+        """The last id that a home shard can give."""
+        return PAGE_ID_MASK >> self.bits
+
+    def prefix(self, shard: int) -> bytes:
+        """Prefix of all keys of a shard.
+
+        >>> Spread("dedup", 64).prefix(10)
+        b'{dedup:10}'
+        """
+        return b"{%b:%d}" % (self.namespace.encode(), shard)
+
+    def home_of(self, page_id: int) -> int:
+        """The shard that holds a page's record."""
+        return page_id & (self.shards - 1)
+
+    def local(self, page_id: int) -> int:
+        """A page's id on its home shard."""
+        return page_id >> self.bits
+
+    def page_id(self, local: int, shard: int) -> int:
+        """The page id of an id on a shard."""
+        return local << self.bits | shard
+
+    def of_buckets(self, buckets: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The shard of each bucket; the prefixes of a table are spread evenly.
+
+        >>> Spread("dedup", 4).of_buckets(np.array([0, 1, 2, 3, 4], np.uint64)).tolist()
+        [0, 1, 2, 3, 0]
+        """
+        turned = (buckets >> np.uint64(16)) * _MIX >> np.uint64(16)
+        mixed = (buckets ^ turned) & np.uint64(self.shards - 1)
+        return np.asarray(mixed.astype(np.int64))
+
+    def by_home(self, page_ids: Iterable[int]) -> dict[int, list[int]]:
+        """Positions of page ids by their home shards."""
+        found: dict[int, list[int]] = {}
+        for at, page_id in enumerate(page_ids):
+            found.setdefault(self.home_of(page_id), []).append(at)
+        return found
+
+
+def chunk_keys(chunks: Iterable[int]) -> list[bytes]:
+    """Keys, without their prefix, of chunks of page records, each with that of its texts."""
+    return [
+        name + chunk.to_bytes(4, "little") for chunk in sorted(set(chunks)) for name in (b"s", b"t")
+    ]

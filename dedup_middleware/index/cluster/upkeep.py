@@ -1,0 +1,335 @@
+"""Walks over all shards: pages, buckets, expiry, compaction, the state of the index."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.cluster.homes import ClusterHomes, ids
+from dedup_middleware.index.cluster.spread import chunk_keys
+from dedup_middleware.index.maintenance import Living
+from dedup_middleware.index.redis.expiry import end_of, hash_of
+from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout
+from dedup_middleware.index.redis.servers import Reply
+from dedup_middleware.index.redis.upkeep import compact_some, pages_of
+from dedup_middleware.index.redis.walk import in_order
+from dedup_middleware.index.verification import Progress
+from dedup_middleware.model.buckets import FIRST_BAND_TABLE, MOST_BANDS
+from dedup_middleware.model.records import PageRecords, State, joined
+
+TABLES = range(FIRST_BAND_TABLE + MOST_BANDS)
+_PREFIXES = 1 << 16
+_READ = 512  # buckets read by one call
+_CHUNKS = 16  # chunks removed by one call
+_SAMPLED = 200  # keys of texts of which the bytes are looked up
+_AHEAD = 2  # calls under way
+
+
+@attrs.frozen(eq=False)
+class Shard:
+    """One shard, as the steps of maintenance on one server need it; ids are those on the shard."""
+
+    index: ClusterHomes
+    number: int
+
+    @property
+    def prefix(self) -> bytes:
+        """Prefix of its keys."""
+        return self.index.spread.prefix(self.number)
+
+    @property
+    def layout(self) -> RowLayout:
+        """Layout of its rows."""
+        return self.index.layout
+
+    async def ask(self, *command: bytes | int) -> Reply:
+        """Send one command, whose keys are those words that begin with the prefix."""
+        size = len(self.prefix)
+        keys = [
+            word[size:]
+            for word in command
+            if isinstance(word, bytes) and word.startswith(self.prefix)
+        ]
+        return await self._reply("command", keys, *command)
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
+        more = [key[len(self.prefix) :] for key in more_keys]
+        return await self._reply(name, (b"counters", b"committed", *more), *arguments)
+
+    async def counters(self) -> tuple[int, ...]:
+        """Numbers behind the key ``counters``."""
+        return counters_of(await self.ask(b"GET", self.prefix + b"counters") or b"")
+
+    async def _reply(self, name: str, keys: Iterable[bytes], *arguments: bytes | int) -> Reply:
+        call = self.index.script_call(name, self.number, keys, *arguments)
+        (reply,), _ = await self.index.together([call], ())
+        return reply
+
+
+def counters_of(raw: bytes) -> tuple[int, ...]:
+    """Ids given, rows written, buckets, records left out, pages removed."""
+    return tuple(
+        int.from_bytes(raw[i : i + COUNTER], "little")
+        for i in range(0, COUNTERS * COUNTER, COUNTER)
+    )
+
+
+@attrs.frozen(eq=False)
+class ShardState:
+    """State of a shard; ``firsts``: the first id of each generation."""
+
+    counters: tuple[int, ...]
+    committed: bytes
+    pending: int
+    firsts: dict[int, int]
+    sizes: list[int]  # buckets in each of the hashes that were asked for
+
+
+async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[ShardState]:
+    """States of all shards. Leases that have run out are ended."""
+    keys = (b"counters", b"committed", b"generations", *hashes)
+    return [
+        ShardState(
+            counters_of(counters),
+            committed,
+            int(pending),
+            {
+                int(generation): int.from_bytes(raw[:6], "little")
+                for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
+            },
+            sizes,
+        )
+        for counters, committed, pending, firsts, sizes in await index.every("state", keys)
+    ]
+
+
+def bucket_hashes(index: ClusterHomes, generations: Iterable[int]) -> list[bytes]:
+    """Names of the hashes of all tables, without the prefix of a shard."""
+    ends = [end_of(one) for one in generations] if index.window else [b""]
+    return [hash_of(b"", table, end) for table in TABLES for end in ends]
+
+
+async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
+    """All pages by ascending id: a chunk of every shard at a time."""
+    async for _, parts in chunks(index):
+        found = joined(parts)
+        order = np.argsort(found.page_ids)
+        if len(order):
+            yield PageRecords(
+                found.page_ids[order], found.content[order], found.states[order], found.times[order]
+            )
+
+
+async def chunks(
+    index: ClusterHomes, free: list[NDArray[np.uint64]] | None = None
+) -> AsyncIterator[tuple[int, list[PageRecords]]]:
+    """Of each number of a chunk the pages of all shards, with their page ids.
+
+    :param free: gets the page ids of rows that are free
+    """
+    found = await states(index)
+    rows, spread = index.layout.rows, index.spread
+    starts = [min(one.firsts.values(), default=1) if index.window else 1 for one in found]
+    lasts = [one.counters[0] for one in found]
+    for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
+        own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
+        name = chunk_keys([chunk])[0]
+        calls = [
+            index.script_call("command", shard, (name,), b"GET", spread.prefix(shard) + name)
+            for shard in own
+        ]
+        replies, _ = await index.together(calls, ())
+        parts = []
+        for shard, raw in zip(own, replies, strict=True):
+            size = index.layout.row.itemsize
+            if not raw or len(raw) < size:
+                parts.append(joined([]))
+                continue
+            some = np.frombuffer(raw, index.layout.row, count=min(len(raw) // size, rows))
+            part = pages_of((chunk * rows, some), index.layout)
+            if free is not None:
+                locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
+                locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
+                free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
+            page_ids = part.page_ids << np.uint64(spread.bits) | np.uint64(shard)
+            parts.append(attrs.evolve(part, page_ids=page_ids))
+        yield chunk, parts
+
+
+Read = Callable[[Sequence[int]], Coroutine[Any, Any, list[bytes]]]
+
+
+async def buckets(index: ClusterHomes, read: Read) -> AsyncIterator[tuple[int, bytes]]:
+    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`.
+
+    :param read: reads some buckets
+    """
+    for table in TABLES:
+        prefixes: set[int] = set()
+        names = [hash_of(b"", table, end) for end in _ends(index)]
+        for name in names:
+            calls = [
+                index.script_call("command", i, (name,), b"HKEYS", index.spread.prefix(i) + name)
+                for i in range(index.spread.shards)
+            ]
+            for fields in (await index.together(calls, ()))[0]:
+                prefixes.update(int.from_bytes(one, "big") for one in fields if len(one) == 2)
+        ordered = sorted(prefixes)
+        for start in range(0, len(ordered), _READ):
+            part = [table << 16 | prefix for prefix in ordered[start : start + _READ]]
+            for bucket, raw in zip(part, await read(part), strict=True):
+                if raw:
+                    yield bucket, raw
+
+
+def _ends(index: ClusterHomes) -> list[bytes]:
+    return [end_of(one) for one in index.moment().live] if index.window else [b""]
+
+
+class _Kept(Living):
+    """Which page ids keep their records: all but those of pages that are released.
+
+    An id that is free may be on its way.
+    """
+
+    def __init__(self, last: int) -> None:
+        super().__init__(last)
+        self._alive[:] = True
+
+    def drop(self, page_ids: NDArray[np.uint64]) -> None:
+        """These are gone."""
+        self._alive[page_ids.astype(np.int64)] = False
+
+
+async def compact(index: ClusterHomes, progress: Progress | None = None) -> int:
+    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
+
+    Ids that were reserved and not used, and announcements that arrived in part, are settled first.
+    """
+    report = progress or (lambda _what, _done: None)
+    free: list[NDArray[np.uint64]] = []
+    async for _ in chunks(index, free):
+        pass
+    if free:
+        await index.look(np.concatenate(free), settles=True)
+    last = max(one.counters[0] for one in await states(index))
+    kept = _Kept(index.spread.page_id(last + 1, 0))
+    kept.drop(np.arange(index.spread.shards, dtype=np.uint64))  # no page has them
+    empty: list[tuple[int, int]] = []
+    done = 0
+    async for chunk, parts in chunks(index):
+        for part in parts:
+            gone = part.states == State.RELEASED
+            done += len(part)
+            kept.drop(part.page_ids[gone])
+            if index.record.text and gone.any():
+                await _erase(index, chunk, part.page_ids[gone].tolist())
+            if len(part) >= index.layout.rows - (chunk == 0) and gone.all():
+                empty.append((index.spread.home_of(int(part.page_ids[0])), chunk))
+        report("pages", done)
+    removed = await _compact_buckets(index, kept, report)
+    for shard, chunk in empty:
+        await _drop(index, shard, [chunk], [], [])
+    return removed
+
+
+async def _erase(index: ClusterHomes, chunk: int, page_ids: Sequence[int]) -> None:
+    """Remove the texts of released pages of a chunk."""
+    locals_ = ids(map(index.spread.local, page_ids))
+    keys = (b"counters", *chunk_keys([chunk]))
+    shard = index.spread.home_of(page_ids[0])
+    await index.together([index.script_call("erase", shard, keys, locals_)], ())
+
+
+async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) -> int:
+    generations = index.moment().live
+    names = bucket_hashes(index, generations)
+    found = await states(index, names)
+    ends = len(generations) if index.window else 1
+    seen = removed = 0
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
+        for number, one in enumerate(found):
+            shard = Shard(index, number)
+            for at, size in enumerate(one.sizes):
+                if not size:
+                    continue
+                name = shard.prefix + names[at]
+                fields = await shard.ask(b"HKEYS", name)
+                prefixes = sorted(int.from_bytes(field, "big") for field in fields)
+                for start in range(0, len(prefixes), _READ):
+                    part = prefixes[start : start + _READ]
+                    yield compact_some(shard, kept, name, at // ends, part)
+
+    async for looked, gone in in_order(calls(), _AHEAD):
+        seen, removed = seen + looked, removed + gone
+        report("buckets", seen)
+    return removed
+
+
+async def remove_expired(index: ClusterHomes, oldest: int) -> None:
+    """Remove all generations before ``oldest``; what can't be reached is left to the next time."""
+    try:
+        found = await states(index)
+        for shard, one in enumerate(found):
+            dead = sorted(generation for generation in one.firsts if generation < oldest)
+            if not dead:
+                continue
+            living = [first for generation, first in one.firsts.items() if generation >= oldest]
+            rows = index.layout.rows
+            first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
+            # The chunk in which the first living page is stays until that one expires.
+            old = list(range(first // rows, end // rows))
+            for start in range(0, len(old), _CHUNKS):
+                await _drop(index, shard, old[start : start + _CHUNKS], [], [])
+            await _drop(index, shard, [], bucket_hashes(index, dead), dead)
+    except IndexUnavailableError:
+        return
+
+
+async def _drop(
+    index: ClusterHomes,
+    shard: int,
+    some: Sequence[int],
+    hashes: Sequence[bytes],
+    generations: Sequence[int],
+) -> None:
+    keys = chunk_keys(some)
+    names = (b"counters", b"committed", b"generations", *keys[::2], *keys[1::2], *hashes)
+    call = index.script_call("drop", shard, names, len(some), len(some), *generations)
+    await index.together([call], ())
+
+
+async def estimate_bytes(
+    index: ClusterHomes, found: Sequence[ShardState], hashes: Sequence[bytes]
+) -> int:
+    """Bytes of memory, keys included; texts by a sample of their keys."""
+    rows = index.layout.rows
+    size = rows * index.layout.row.itemsize
+    total = 0
+    texts: list[tuple[int, bytes]] = []
+    calls = []
+    for shard, one in enumerate(found):
+        own = range(one.counters[4] // rows, one.counters[0] // rows + 1) if one.counters[0] else ()
+        total += len(own) * size
+        texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
+        held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
+        calls.append(index.script_call("weigh", shard, held))
+    step = max(1, len(texts) // _SAMPLED)
+    sampled = texts[::step]
+    calls += [index.script_call("weigh", shard, [key]) for shard, key in sampled]
+    try:
+        replies, _ = await index.together(calls, ())
+    except IndexUnavailableError:  # the user may not
+        return total
+    total += sum(sum(reply) for reply in replies[: len(found)])
+    text = sum(sum(reply) for reply in replies[len(found) :])
+    return total + round(text * len(texts) / max(1, len(sampled)))

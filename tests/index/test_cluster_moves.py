@@ -1,0 +1,180 @@
+"""An index over many masters while slots move, nodes come and masters die."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.cluster.spread import Spread
+from dedup_middleware.model.documents import NEW, Document
+from tests.servers import (
+    SLOTS,
+    RedisServer,
+    cluster_port,
+    knows_all_slots,
+    running_cluster,
+    running_redis,
+)
+from tests.torture.articles import address, number_of, text_of
+
+ARTICLES, VARIANTS, SHARDS = 60, 4, 8
+
+
+@pytest.fixture
+def masters(tmp_path: Path) -> Iterator[list[RedisServer]]:
+    """Three masters, quick to notice that one is gone."""
+    with running_cluster(tmp_path, 3, "--cluster-node-timeout", "1500") as servers:
+        yield servers
+
+
+class Crawl:
+    """Two processes' worth of clients that decide variants of the same articles."""
+
+    def __init__(self, masters: list[RedisServer]) -> None:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+        self.options = Options(
+            index_url=f"redis+cluster://{hosts}",
+            namespace="moves",
+            shards=SHARDS,
+            timeout=2,
+            retries=60,
+        )
+        self.stored: list[str] = []
+        self.matches: list[tuple[str, str]] = []
+        self.decided = 0
+
+    async def run(self) -> None:
+        """Decide all variants, and commit those that are new."""
+        gate = asyncio.Semaphore(12)
+        async with Deduplicator(self.options) as one, Deduplicator(self.options) as other:
+
+            async def page(number: int, variant: int) -> None:
+                async with gate:
+                    dedup = (one, other)[variant % 2]
+                    key = address(number, variant)
+                    verdict = await dedup.decide(Document(key=key, text=text_of(number, variant)))
+                    if verdict.outcome == NEW:
+                        await asyncio.sleep(0.005)  # storage takes its time
+                        self.stored.append(key)  # stored is stored, committed or not
+                        await dedup.commit(verdict)
+                    else:
+                        assert verdict.is_duplicate
+                        assert verdict.match is not None
+                        assert verdict.match.key is not None
+                        self.matches.append((key, verdict.match.key))
+                    self.decided += 1
+                    await asyncio.sleep(0.02)
+
+            await asyncio.gather(*(page(n, v) for n in range(ARTICLES) for v in range(VARIANTS)))
+
+    async def await_decided(self, count: int) -> None:
+        """Wait until so many pages are decided."""
+        while self.decided < count:
+            await asyncio.sleep(0.01)
+
+    def check(self, *, may_repeat: bool = False) -> None:
+        """No article is lost, no page is dropped for one that is not stored or is not like it."""
+        counts = Counter(map(number_of, self.stored))
+        assert set(counts) == set(range(ARTICLES))
+        if not may_repeat:
+            assert set(counts.values()) == {1}
+        assert len(self.stored) + len(self.matches) == ARTICLES * VARIANTS
+        for key, match in self.matches:
+            assert match in self.stored
+            assert number_of(key) == number_of(match)
+
+
+def _id(client: redis.Redis) -> str:
+    return str(client.execute_command("CLUSTER MYID").decode())
+
+
+async def _move(slot: int, clients: list[redis.Redis], source: int, target: RedisServer) -> None:
+    """Move a slot to another node key by key, as the servers' own tools do."""
+    other = target.client()
+    clients = [*clients, other]
+    ids = {"source": _id(clients[source]), "target": _id(other)}
+    other.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids["source"])
+    clients[source].execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids["target"])
+    while keys := clients[source].execute_command("CLUSTER GETKEYSINSLOT", slot, 20):
+        for key in keys:
+            clients[source].migrate("127.0.0.1", target.port, key, 0, 5000)
+            await asyncio.sleep(0.002)
+    for client in (other, clients[source]):
+        client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids["target"])
+    other.close()
+
+
+def _slots(client: redis.Redis) -> list[int]:
+    spread = Spread("moves", SHARDS)
+    return [
+        client.execute_command("CLUSTER KEYSLOT", spread.prefix(shard)) for shard in range(SHARDS)
+    ]
+
+
+async def test_slots_move_and_a_node_is_added(masters: list[RedisServer], tmp_path: Path) -> None:
+    """While pages are decided, a new node joins and takes the slots of a master one by one: every
+    article is stored exactly once."""
+    crawl = Crawl(masters)
+    (tmp_path / "new").mkdir()
+    with (
+        running_redis(tmp_path / "new", "--cluster-enabled", "yes", port=cluster_port()) as new,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(server.client()) for server in masters]
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", new.port)
+        work = asyncio.ensure_future(crawl.run())
+        await crawl.await_decided(30)
+        admin = stack.enter_context(new.client())
+        while not knows_all_slots(admin):
+            await asyncio.sleep(0.05)
+        slots = _slots(clients[0])
+        moved = [slot for slot in slots if slot * len(masters) // SLOTS == 0] or slots[:1]
+        for slot in moved:
+            await _move(slot, clients, slot * len(masters) // SLOTS, new)
+        assert crawl.decided < ARTICLES * VARIANTS  # the crawl went on meanwhile
+        await work
+        assert admin.dbsize() > 0
+    crawl.check()
+
+
+async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None:
+    """A master is killed while pages are decided, and its replica takes over: no article is lost,
+    and no page is dropped for one that is not stored. What the replica had not received may be
+    stored twice."""
+    crawl = Crawl(masters)
+    (tmp_path / "replica").mkdir()
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500")
+    with (
+        running_redis(tmp_path / "replica", *options, port=cluster_port()) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(one.client()) for one in (*masters, server)]
+        replica = clients[-1]
+        replica.execute_command("CLUSTER MEET", "127.0.0.1", masters[0].port)
+        victim = _slots(clients[0])[0] * len(masters) // SLOTS
+        deadline = time.monotonic() + 30
+        while True:
+            assert time.monotonic() < deadline
+            with contextlib.suppress(redis.ResponseError):  # it has not heard of the node yet
+                replica.execute_command("CLUSTER REPLICATE", _id(clients[victim]))
+                break
+            await asyncio.sleep(0.1)
+        while replica.info("replication").get("master_link_status") != "up":
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)  # all have heard of the replica
+        work = asyncio.ensure_future(crawl.run())
+        await crawl.await_decided(60)
+        masters[victim].kill()
+        await work
+        assert replica.info("replication")["role"] == "master"
+    crawl.check(may_repeat=True)

@@ -1,0 +1,140 @@
+"""The protocol over many masters, step by step, on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.model.claims import Candidates, Claimed, Known
+from dedup_middleware.model.records import State
+from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
+from tests.servers import RedisServer
+
+LEASE = 60.0
+LIKE = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+OTHER = bucket_keys_of(2, 0xFEDC_BA98_7654_3210, (7 << 40, 8 << 50))
+
+
+@pytest.fixture
+async def harness(cluster_masters: list[RedisServer]) -> AsyncIterator[ClusterHarness]:
+    """A fresh index over three masters."""
+    harness = ClusterHarness(cluster_masters)
+    yield harness
+    await harness.close()
+
+
+async def _opened(harness: ClusterHarness) -> ClusterIndex:
+    index = await harness.client()
+    assert isinstance(index, ClusterIndex)
+    return index
+
+
+async def test_round_trips(harness: ClusterHarness) -> None:
+    """A new page takes three with its commit, a copy two, a page beside a different one four: what
+    it meets is judged, and it is announced."""
+    index = await _opened(harness)
+    for i in range(30):  # ids are reserved with the first page, and every master gets the scripts
+        places = bucket_keys_of(i + 10, (i + 1) * 0x9E37_79B9_7F4A_7C15 % 2**64, (i << 55, i << 56))
+        warm = await index.propose(entry(places), 0, LEASE)
+        if isinstance(warm, Claimed):
+            await index.commit(warm.claim)
+            await index.propose(entry(places), 0, LEASE)
+    trips: list[int] = []
+    index.watch_round_trips(lambda: trips.append(1))
+
+    def taken() -> int:
+        count = len(trips)
+        trips.clear()
+        return count
+
+    made = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(made, Claimed)
+    assert await index.commit(made.claim)
+    assert taken() == 3
+    copy = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(copy, Candidates)
+    assert copy.pages.states.tolist() == [State.COMMITTED]
+    assert taken() == 2
+    beside = await index.propose(entry(LIKE), 0, LEASE, known=Known(copy.pages))
+    assert isinstance(beside, Claimed)
+    assert await index.commit(beside.claim)
+    assert taken() == 2
+
+
+async def test_a_copy_writes_nothing(harness: ClusterHarness) -> None:
+    """A page that meets a stored one leaves all buckets and rows as they are."""
+    index = await _opened(harness)
+    made = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(made, Claimed)
+    await index.commit(made.claim)
+    before = await index.stats(), await index.read_buckets(LIKE)
+    assert isinstance(await index.propose(entry(LIKE), 0, LEASE), Candidates)
+    assert (await index.stats(), await index.read_buckets(LIKE)) == before
+
+
+async def test_pages_that_know_others_meet_each_other(harness: ClusterHarness) -> None:
+    """Pages announced at the same time by several clients: of any two at least one meets the other,
+    and each has its claim while it is judged."""
+    clients = [await _opened(harness) for _ in range(3)]
+    first = await clients[0].propose(entry(LIKE), 0, LEASE)
+    assert isinstance(first, Claimed)
+    found = await clients[0].propose(entry(LIKE), 0, LEASE)
+    assert isinstance(found, Candidates)
+    known = Known(found.pages)
+    made = await asyncio.gather(
+        *(clients[i % 3].propose(entry(LIKE), 0, LEASE, known=known) for i in range(12))
+    )
+    met: dict[int, set[int]] = {}
+    for one in made:
+        assert isinstance(one, Claimed)
+        assert one.is_mutual
+        met[one.claim.page_id] = set(one.candidates.near.page_ids.tolist())
+    for page, others in met.items():
+        for other in met.keys() - {page}:
+            assert other in others or page in met[other]
+
+
+async def test_an_announcement_without_a_row_comes_too_late(harness: ClusterHarness) -> None:
+    """A record whose row has not arrived yet is settled by the page that meets it: its id can't be
+    announced any more, and its page gets another one."""
+    index, other = await _opened(harness), await _opened(harness)
+    (late,) = await other.take_ids(1)
+    other._reserved.appendleft(late)
+    suffix = LIKE[5].suffix.to_bytes(3, "little")
+    harness.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    made = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(made, Claimed)
+    assert not len(made.candidates.near)
+    found = await index.fetch(np.array([late.page_id], np.uint64))
+    assert found.states.tolist() == [State.RELEASED]
+    came = await other.propose(entry(OTHER), 0, LEASE)
+    assert isinstance(came, Claimed)
+    assert came.claim.page_id != late.page_id
+
+
+async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> None:
+    """The number is fixed when the index is made; the message names the setting."""
+    await harness.client()
+    options = Options(
+        index_url=harness.options.index_url, namespace=harness.options.namespace, shards=16
+    )
+    index = open_index(options)
+    with pytest.raises(IndexRefusedError, match="DEDUP_SHARDS"):
+        await index.open(PARAMETERS)
+    await index.attach()  # commands take the index as it is
+    assert (await index.stats()).parameters["shards"] == "8"
+    await index.close()
+
+
+@pytest.mark.parametrize("shards", [0, 3, 8192])
+def test_shards_are_a_power_of_two(shards: int) -> None:
+    """Any other number is refused."""
+    with pytest.raises(OptionsError, match="DEDUP_SHARDS"):
+        Options(shards=shards)
