@@ -343,7 +343,7 @@ def read_text(
 
 
 _RESULT = Tuple(
-    (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64)
+    (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U32)
 )  # fmt: skip
 
 
