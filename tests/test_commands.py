@@ -39,7 +39,7 @@ async def test_stats_for_machines(tmp_path: Path) -> None:
     await fill(index)
     shown = json.loads(dedup("stats", "--json", index=index).stdout)
     assert (shown["committed"], shown["pending"], shown["released"]) == (3, 0, 1)
-    assert shown["parameters"]["bands"] == "3x3"
+    assert shown["parameters"]["bands"] == "2x3"
     assert "hash_key" not in shown["parameters"]
     assert shown["bytes"] > 0
 

@@ -320,7 +320,7 @@ async def test_index_made_with_other_parameters_ends_the_crawl(
     with pytest.raises(CloseSpider) as caught:
         await second.pipeline.open_spider()
     assert caught.value.reason == "dedup_index_refused"
-    assert "3x3" in caplog.text
+    assert "2x3" in caplog.text
     assert "4x3" in caplog.text
     await second.pipeline.close_spider()
 
