@@ -206,7 +206,11 @@ def public(state: IndexStats) -> dict[str, Any]:
 
 
 def recall(parameters: Any) -> dict[str, dict[str, float]]:
-    """Share of the pages of a Jaccard index that the tables find, by the parameters of an index."""
+    """Share of the pages of a Jaccard index that bands and SimHash tables find.
+
+    Computed from the parameters of an index. Anchors are left out: what they find depends on where
+    a page was edited.
+    """
     bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
     return {
         f"{level:g}": {
@@ -267,7 +271,7 @@ def describe(
             f"{pages}expires {moment(one.expires)}"
         )
     for level, shares in found.items():
-        rows[f"found at Jaccard {level}: bands / all tables"] = (
+        rows[f"found at Jaccard {level} without anchors: bands / and SimHash"] = (
             f"{shares['bands']:.3f} / {shares['all']:.3f}"
         )
     journal = journal_state(options)
