@@ -119,7 +119,9 @@ def test_results_are_those_of_numba(wheel: Path, tmp_path: Path) -> None:
     files = [f"tests/{name}" for name in chosen if (ROOT / "tests" / name).exists()]
     printed = run(
         installed, "-m", "pytest", "-q", "--fewer-examples", "-p", "no:cacheprovider",
-        "--deselect=tests/text/test_shingle.py::test_one_compilation", *files,
+        "--deselect=tests/text/test_shingle.py::test_one_compilation",
+        # It compiles a subkernel by itself, which an installation with compiled kernels has not.
+        "--deselect=tests/text/test_shingle.py::test_table_of_hashes", *files,
     )  # fmt: skip
     assert " passed" in printed
 

@@ -40,8 +40,8 @@ def page(host: str, text: str) -> dict[str, Any]:
     ("flash", "report"),
     [
         (FLASH, REPORT),
-        (english(1, 12), english(2, 30) + " " + english(1, 12)),
-        (FLASH, article(3, 40) + FLASH + article(4, 40)),
+        (english(1, 60), english(2, 90) + " " + english(1, 60)),
+        (article(1, 20), article(3, 40) + article(1, 20) + article(4, 40)),
     ],
 )
 async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) -> None:

@@ -10,7 +10,9 @@ from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.documents import Document
 
-_HASH_KEY = 1  # any: nothing is stored
+# Any, since nothing is stored. A page near a limit is judged by the luck of the key, and what is
+# compared here may be deleted.
+_HASH_KEYS = (1, 2, 3)
 
 
 def make_comparison(options: Options) -> Callable[[Document, Document], bool]:
@@ -22,11 +24,15 @@ def make_comparison(options: Options) -> Callable[[Document, Document], bool]:
 
     :raises OptionsError: no such method
     """
-    method, fingerprint = choose_method(options), Fingerprinter(options, _HASH_KEY)
+    method = choose_method(options)
+    fingerprinters = [Fingerprinter(options, key) for key in _HASH_KEYS]
 
-    def adds_nothing(page: Document, other: Document) -> bool:
+    def is_duplicate(page: Document, other: Document, fingerprint: Fingerprinter) -> bool:
         new, stored = fingerprint(page), fingerprint(other)
         judged = method.judge(new, content_record(stored), [stored.payload])
         return bool(judged.duplicate[0])
+
+    def adds_nothing(page: Document, other: Document) -> bool:
+        return all(is_duplicate(page, other, one) for one in fingerprinters)
 
     return adds_nothing

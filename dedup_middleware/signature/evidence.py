@@ -91,11 +91,12 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     The columns count, of the page:
 
     * ``COMMON``: shingles that the other one holds
-    * ``NEW``: new words between lead and tail, in halves: one that stands elsewhere in the page
-      where the other one holds it counts half, a numeral of a date line or time stamp nothing
+    * ``NEW``: new words between lead and tail, in halves; a numeral of a date line or time stamp
+      does not count
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
-      adds what it counts, a common shingle with another one near it takes one off; at least three
-      quarters of what it is if each new word counts whole
+      that the page also says where the other one holds it counts half, a common shingle with
+      another one near it takes one off; at least three quarters of what it is if each new word
+      counts whole
     * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
@@ -262,7 +263,7 @@ def _first_places(told: Any, words: Any, positions: Any, sorts: Any) -> Any:
 
 @subkernel
 def _halves(is_new: Any, known: Any, firsts: Any, word: Any) -> Any:
-    """What a word counts as a new one, in halves."""
+    """What a new word adds to a passage, in halves."""
     if not is_new[word] or firsts[word] < 0:
         return 0
     return 1 if known[firsts[word]] else 2
@@ -314,8 +315,8 @@ def _examine(
                 known[firsts[word]] = np.uint8(1)
         passage, whole = 0, 0
         for word in range(words):
-            halves = _halves(is_new, known, firsts, word)
             in_frame = word < lead or word >= tail
+            halves = 2 if is_new[word] and firsts[word] >= 0 else 0
             found[row, NEW_FRAME if in_frame else NEW] += halves
             if word < shingles and word >= lead and word + width <= tail:
                 # The largest sum of a stretch, where a common shingle cancels a new word.

@@ -44,7 +44,7 @@ def filter_size(hashes: int) -> int:
     """Bytes of a filter for some hashes, repeated ones counted.
 
     >>> filter_size(0), filter_size(280), filter_size(8192)
-    (32, 156, 4356)
+    (32, 156, 4440)
     """
     return COLUMNS * (max(_LEAST, hashes + hashes // 12 + 4 + 7) // 8)
 

@@ -174,7 +174,7 @@ async def test_round_trips_by_kind_of_page(
     """A page that is nothing like a stored one takes one round trip and its commit, a copy or an
     edited copy one, a page beside a different one two and its commit; with a window or without."""
     url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
-    options = Options(index_url=url, window=window, hash_key="1")
+    options = Options(index_url=url, window=window, hash_key="2", bands=8)
     if kind == "redis":
         options = attrs.evolve(options, namespace=f"kinds-{window:g}")
     index = open_index(options)

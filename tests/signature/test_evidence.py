@@ -156,7 +156,7 @@ def repeats(page: Wording) -> bool:
 
 
 def halves(page: Wording, new: list[bool]) -> list[int]:
-    """What each word counts as a new one, in halves."""
+    """What each new word adds to a passage, in halves."""
     told = page.told.tolist()
     known = {told[i] for i in range(page.words) if not new[i] and not says_nothing(page, i)}
     half = set() if repeats(page) else known
@@ -222,7 +222,7 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     found = examine(page, [raw])[0].tolist()
     new = plain_new_words(page, plain)
     lead, tail = min(16, page.words // 6), page.words - min(10, page.words // 6)
-    counted = halves(page, new)
+    counted = [2 * (new[i] and not says_nothing(page, i)) for i in range(page.words)]
     assert found[COMMON] == sum(plain_common(page, plain))
     assert found[NEW] == sum(counted[lead:tail])
     assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:tail])

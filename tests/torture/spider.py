@@ -17,7 +17,7 @@ import scrapy
 from scrapy import signals
 from scrapy.crawler import CrawlerProcess
 
-from tests.torture.articles import HASH_KEY, address, shares, text_of
+from tests.torture.articles import BANDS, HASH_KEY, address, shares, text_of
 
 RESPONSE = 1024  # bytes that Scrapy takes a small response for
 BATCH = 20  # items of one response, all under way at once
@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> None:
             "NEWS_DB": str(folder / f"stored-{process}.db"),
             "DEDUP_INDEX_URL": url,
             "DEDUP_HASH_KEY": HASH_KEY,
+            "DEDUP_BANDS": BANDS,
             "DEDUP_TIMEOUT": 10,
             "DEDUP_RETRIES": 30,
             "TELNETCONSOLE_ENABLED": False,

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tests.torture.articles import HASH_KEY, VARIANTS, address
+from tests.torture.articles import BANDS, HASH_KEY, VARIANTS, address
 from tests.torture.ledger import Ledger
 
 RESPONSE = 1024  # bytes that Scrapy takes a small response for
@@ -69,6 +69,7 @@ class Task:
         return {
             "DEDUP_INDEX_URL": self.url,
             "DEDUP_HASH_KEY": HASH_KEY,
+            "DEDUP_BANDS": BANDS,
             "DEDUP_LEASE": self.lease,
             "DEDUP_TIMEOUT": self.timeout,
             "DEDUP_PENDING_WAIT": self.pending_wait,
