@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -224,8 +225,9 @@ class ClusterNamespace(Index):
             work = self._remove_expired(self.moment().oldest)
             self._sweeper = asyncio.get_running_loop().create_task(work)
 
+    @abstractmethod
     async def _remove_expired(self, oldest: int) -> None:
-        raise NotImplementedError
+        """Remove the generations before one."""
 
     def script_call(
         self, name: str, shard: int, keys: Iterable[bytes], *arguments: bytes | int
