@@ -11,7 +11,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.model.documents import NEW, Document
 from tests.servers import namespace_for
-from tests.torture.articles import address, text_of
+from tests.torture.articles import BANDS, HASH_KEY, address, text_of
 
 
 async def _race(
@@ -21,7 +21,8 @@ async def _race(
         index_url=url,
         namespace=namespace_for(url, "race"),
         timeout=60,
-        hash_key="5eed",
+        hash_key=HASH_KEY,
+        bands=BANDS,
     )
     async with Deduplicator(options) as dedup:
         for articles in rounds:

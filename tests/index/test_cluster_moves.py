@@ -24,7 +24,7 @@ from tests.servers import (
     running_cluster,
     running_redis,
 )
-from tests.torture.articles import address, number_of, text_of
+from tests.torture.articles import BANDS, HASH_KEY, address, number_of, text_of
 
 ARTICLES, VARIANTS, SHARDS = 60, 4, 8
 
@@ -44,6 +44,8 @@ class Crawl:
         self.options = Options(
             index_url=f"redis+cluster://{hosts}",
             namespace="moves",
+            hash_key=HASH_KEY,
+            bands=BANDS,
             shards=SHARDS,
             timeout=2,
             retries=60,
