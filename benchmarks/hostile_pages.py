@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "method = simhash": {"method": "simhash"},
     "method = md5": {"method": "md5"},
 }
-BANDS = (4, 8, 16, 32, 54)
+BANDS = (2, 4, 8, 16, 32)
 DIGEST = 8  # articles on a page
 _SHORTEST = 400  # characters of an article that is taken from a file
 
@@ -125,7 +125,7 @@ def print_digests(articles: Sequence[str]) -> None:
             asyncio.run(dropped(options_of(bands=bands, measure=measure), digests, some))
             for measure in ("containment", "jaccard")
         ]
-        table.add_row(f"{bands}, the default" if bands == 8 else str(bands), *map(str, counts))
+        table.add_row(f"{bands}, the default" if bands == Options().band_count else str(bands), *map(str, counts))
     console.print(table)
 
 
