@@ -125,7 +125,8 @@ def print_digests(articles: Sequence[str]) -> None:
             asyncio.run(dropped(options_of(bands=bands, measure=measure), digests, some))
             for measure in ("containment", "jaccard")
         ]
-        table.add_row(f"{bands}, the default" if bands == Options().band_count else str(bands), *map(str, counts))
+        name = f"{bands}, the default" if bands == Options().band_count else str(bands)
+        table.add_row(name, *map(str, counts))
     console.print(table)
 
 
