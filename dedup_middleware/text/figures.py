@@ -408,7 +408,7 @@ def _read_figures(
 def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends, what belongs to it included. The name of a month comes before the number
-    beside it."""
+    next to it."""
     where, capacity = _candidates(codes, flags)
     rows = np.empty((2 * capacity, 5), np.int64)
     return rows[: _read_figures(codes, flags, where, capacity, rows)]

@@ -176,7 +176,7 @@ def _capital_entry(
     start: np.uint64,
 ) -> np.uint32:
     """The entry of a name with capital letters; `FREE` if it is left out, is the name of a month
-    beside a number, or has no letter beside it, as in a table."""
+    next to a number, or has no letter next to it, as in a table."""
     words = np.uint64(names[name, 2])
     if words == 0 or flags[names[name, 0]] & SYMBOL == NUMERAL:
         return np.uint32(FREE)

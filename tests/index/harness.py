@@ -225,6 +225,11 @@ def shorten_leases(admin: redis.Redis | RedisCluster, prefix: bytes, seconds: fl
         admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
 
 
+def ascending(index: Index, page_ids: Sequence[int]) -> list[int]:
+    """Page ids in the order in which they must have been given; on a cluster that may be any."""
+    return sorted(page_ids) if isinstance(index, ClusterIndex) else list(page_ids)
+
+
 class ClusterHarness(BytesHarness):
     """All clients use one namespace that is spread over the masters of a real cluster."""
 

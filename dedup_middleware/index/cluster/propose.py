@@ -133,7 +133,7 @@ async def _read(
 async def _announce(
     index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
-    """Announce pages; those that are announced get their claim and whom they have met."""
+    """Announce pages; those that are announced get their claim and the pages that they have met."""
     reserved = await index.take_ids(len(pages))
     announced = []
     for page, one in zip(pages, reserved, strict=True):

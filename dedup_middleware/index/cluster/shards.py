@@ -252,7 +252,7 @@ class ClusterNamespace(Index):
 
 
 def _rows_of(record: Any) -> RowLayout:
-    """Rows on a cluster: texts are kept beside them, under keys that their ids name."""
+    """Rows on a cluster: texts are kept apart, under keys that their ids name."""
     return RowLayout(attrs.evolve(record, text=False))
 
 
