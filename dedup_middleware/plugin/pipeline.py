@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.clusterfeed import ClusterFeed
     from dedup_middleware.plugin.metrics import Exporter
-    from dedup_middleware.plugin.notices import FieldCheck
+    from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class DedupPipeline:
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
+        self._feed_check: FeedCheck | None = None
         self._is_opening = False
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
@@ -146,7 +147,7 @@ class DedupPipeline:
         from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.counting import counted
-        from dedup_middleware.plugin.notices import FieldCheck
+        from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)
@@ -177,6 +178,7 @@ class DedupPipeline:
         finally:
             self._is_opening = False
         self._field_check = FieldCheck(self.crawler.settings)
+        self._feed_check = FeedCheck(self.crawler, self.options)
         self._recorder = Recorder(self.options, self._count, spider=spider, crawl=crawl)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
