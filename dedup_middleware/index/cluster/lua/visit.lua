@@ -54,8 +54,20 @@ for group = 1, #TABLES / 5 do
     held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, 1, size))
   end
   local newest, changed, changes = held[WRITTEN], {}, false
+  -- Records added to a bucket that no item has read since: joined one by one, they would copy it each time.
+  local added, sizes = {}, {}
+  local function join(place)
+    local some = added[place]
+    if some then
+      added[place] = nil
+      newest[place] = table.concat(some)
+    end
+  end
   for i = 1, items do
     local place, own, suffix = places[i], ids[i], suffixes[i]
+    if ANSWERS or anchor then
+      join(place)
+    end
     local data, odd, full, is_common = nil, 0, 0, false
     for generation = 1, GENERATIONS do
       local value = held[generation][place]
@@ -87,17 +99,23 @@ for group = 1, #TABLES / 5 do
       end
     end
     if own ~= NONE and not is_common then
+      local record, some = own .. suffix, added[place]
       local value = newest[place] or ''
       local length = #value
-      local record = own .. suffix
-      if length % width > 0 then -- no record behind such bytes could be read
-        length = length - length % width
-        value = sub(value, 1, length)
+      local size = some and sizes[place] or length
+      if size % width > 0 then -- no record behind such bytes could be read
+        size = size - size % width
+        length, value = size, sub(value, 1, size)
       end
-      if length + width > BUCKET_LIMIT then
+      if size + width > BUCKET_LIMIT then
         overflow = overflow + 1
       elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
-        newest[place] = value .. record
+        if not some then
+          some = { value }
+          added[place] = some
+        end
+        some[#some + 1] = record
+        sizes[place] = size + width
         changed[place], changes = true, true
       end
     end
@@ -111,6 +129,7 @@ for group = 1, #TABLES / 5 do
   if changes then
     local writes, n = {}, 0
     for place in pairs(changed) do
+      join(place)
       writes[n + 1], writes[n + 2] = fields[place], newest[place]
       n = n + 2
     end
