@@ -304,8 +304,9 @@ class Deduplicator:
         self._faults.warn(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
-        await self.warm()
-        fingerprinter = await self._ready()
+        if not self._is_warm:
+            await self.warm()
+        fingerprinter = self._fingerprinter or await self._ready()
         if isinstance(what, Fingerprint):
             document, page = None, what
         else:
@@ -344,7 +345,8 @@ class Deduplicator:
         )
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
-            await self._versions.give_way(claim, ruling.earlier)
+            if ruling.earlier:
+                await self._versions.give_way(claim, ruling.earlier)
             self._claims.add(claim)
             return Verdict(
                 page.key,
@@ -441,7 +443,8 @@ class Deduplicator:
             self._claims.settle(claim)
         if stored:
             self._count("committed", 1)
-            await self._forget_held(verdict)
+            if verdict.supersedes:
+                await self._forget_held(verdict)
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
