@@ -206,6 +206,7 @@ class Deduplicator:
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._release_all)
             steps.push_async_callback(stop, self._heartbeat)
+        self._heartbeat = None  # it refers to this object, whose index takes up memory
 
     async def _release_all(self) -> None:
         if not self._breaker.closed:
