@@ -7,8 +7,9 @@ VENV ?= .venv
 unexport PYTHONDONTWRITEBYTECODE
 # An editable installation has no compiled kernels, so its build needs nothing for them.
 export DEDUP_SHIP_KERNELS = 0
-# Processes that run tests; many tests wait for others, so one more than there are cores.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
+# Processes that run all tests. Most of the slow ones wait for servers, leases and other processes.
+JOBS ?= $(shell expr $(CORES) + 3)
 BIN := $(VENV)/bin
 
 .PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
@@ -16,10 +17,13 @@ BIN := $(VENV)/bin
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
 
+LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 QUICK := not services and not processes and not empty_cache and not slow
 
-check: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --fewer-examples -m '$(QUICK)'
+# Linters run meanwhile; the target fails if either fails.
+check: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal --fewer-examples -m '$(QUICK)' & \
+		tests=$$!; $(LINT); linted=$$?; wait $$tests && exit $$linted
 
 # A file is run by one process, so that what its tests share is made once.
 # Meanwhile one process compiles the kernels, which all would do at once on a new machine.
@@ -28,9 +32,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(LINT)
 
 bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.index

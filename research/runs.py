@@ -41,7 +41,7 @@ def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
 
 @contextmanager
 def _progress(run: Run) -> Iterator[Callable[[str], None]]:
-    """A progress bar without an end; gives the function that names what is measured."""
+    """A progress bar of unknown length; yields a function that shows what is being measured."""
     with run.progress() as bar:
         task = bar.add_task("", total=None)
         yield lambda what: bar.update(task, description=what)

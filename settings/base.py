@@ -1,4 +1,4 @@
-"""Settings of the news crawler that all ways to run it share."""
+"""Settings of the news crawler; local.py and shared.py import them and add an index."""
 
 import os
 from pathlib import Path

@@ -47,7 +47,7 @@ def prepare(folder: Path) -> Path:
 
 
 def flat(record: Record) -> dict[str, Cell]:
-    """One row with a column for each number: an interval becomes three, a list a string.
+    """A record as one row of a table: an interval becomes three columns, a list one string.
 
     >>> flat({"recall": Interval(0.5, 0.25, 0.75)})
     {'recall': 0.5, 'recall_low': 0.25, 'recall_high': 0.75}

@@ -26,11 +26,11 @@ class Batcher(Generic[_Call, _Result]):
     :param run: carries out a batch; an exception of its own goes to every caller in the batch
     :param limit: the most calls in a batch
     :param lanes: the most batches under way; with more than one, batches may overtake each other
-    :param crowd: so many calls must wait for another batch to begin while one is under way: many
-        small batches cost more than few large ones
-    :param portion: so many callers get their results before they, and all else, have a turn. Where
-        ``run`` gives an iterator that computes each result on demand, what the first
-        ones do next is on its way while the rest is worked out.
+    :param crowd: least number of waiting calls for another batch to begin while one is under way;
+        few large batches cost less than many small ones
+    :param portion: number of callers that get their results before control returns to the event
+        loop. If ``run`` returns an iterator that computes each result on demand, the first callers
+        send their next requests while the rest is computed.
     """
 
     def __init__(

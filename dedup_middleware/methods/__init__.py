@@ -1,1 +1,1 @@
-"""From candidates to a verdict, and why."""
+"""Compare a page with its candidates and return the verdict with its reason."""

@@ -17,9 +17,9 @@ _SMALLEST = 1e-6  # seconds
 
 
 class Histogram:
-    """Seconds in buckets that each are a tenth wider than the one before.
+    """A histogram of seconds, each bucket 10 % wider than the one before.
 
-    A percentile is the upper end of its bucket, so at most a tenth too large.
+    A percentile is returned as the upper bound of its bucket, so it is at most 10 % too large.
 
     >>> histogram = Histogram()
     >>> for milliseconds in range(1, 101):

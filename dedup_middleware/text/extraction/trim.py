@@ -1,6 +1,6 @@
 # ruff: noqa: PLR0911, PLR0912, PLR0915 - one state machine; parts would share a dozen variables
 # ruff: noqa: PLR1714 - compiled comparisons; a set would be built at each of them
-"""What a parser must see of a page so that its tree holds the same text, and when it must not.
+"""Remove what the parser does not need for the text of a page; refuse pages that cost too much.
 
 Half of a page is scripts, styles, comments and attributes that are not read here: they are left
 out. So is what costs a parser more than its length:

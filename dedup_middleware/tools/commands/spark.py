@@ -11,7 +11,7 @@ from dedup_middleware.tools.files.rows import FORMATS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of both commands."""
+    """Add what ``scrapy dedup spark`` and ``python -m dedup_middleware.spark`` both accept."""
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="files, folders or patterns, as Spark reads them"
     )

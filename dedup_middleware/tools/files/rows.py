@@ -37,7 +37,7 @@ class BatchError(DedupError):
 
 @attrs.frozen
 class Row:
-    """One page of a file, not understood yet.
+    """One page of a file, not parsed yet.
 
     ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
     ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
@@ -132,7 +132,7 @@ def read_csv(path: Path) -> Iterator[Row]:
 _ROWS: Final = 1024  # in memory at once
 _FEWER_ROWS: Final = 16  # the same, of a group with long texts
 _LONG: Final = 1 << 28  # bytes of a group's texts from which on they are long
-# Pages of other programs are of 1 MB, and of one value if that is longer.
+# Other programs write Parquet pages of 1 MB, or of one value if that is longer.
 _LARGEST_PAGE: Final = LONGEST_LINE
 # Values in the lists of a group: a million, or 64 for each byte that they take in the file.
 _VALUES: Final = 1 << 20

@@ -58,7 +58,7 @@ class Places:
 
 
 class BucketKeySpool:
-    """Takes in buckets, gives out the bucket keys of pages.
+    """Collects buckets and returns the bucket keys of each page.
 
     :param folder: where to put notes aside
     :param wanted: bool, by page id: whose bucket keys are returned
