@@ -28,12 +28,16 @@ from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
+    FRAME_MOST,
     LONGEST,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
     NEW_TITLE,
     NEW_VALUES,
+    ROW,
+    ROW_LEAST,
+    ROW_MOST,
 )
 from dedup_middleware.signature.ribbon import (
     COLUMNS,
@@ -124,6 +128,12 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
 
 @subkernel
+def _holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
+    held = holds(data, start, size, mix(value ^ _VALUE[0]))
+    return held & holds(data, start, size, mix(value ^ _VALUE[1]))
+
+
+@subkernel
 def _is_sampled(value: Any, level: Any) -> Any:
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
@@ -180,6 +190,33 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
 
 
 @subkernel
+def _unmark_unsaid(
+    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
+    common: Any,
+) -> Any:  # fmt: skip
+    """Unmark shingles with a word that the other page lacks; how many it holds by mistake.
+
+    Only short pages enter their words, so nothing is known of one that holds few of these.
+    """
+    words, held = 0, 0
+    for i in range(values.size):
+        if sorts[i] >= NAME:
+            words += 1
+            held += np.int64(_holds_value(data, start, size, values[i]))
+    mistakes = 0
+    if 2 * held <= words or held == words:
+        return mistakes
+    for i in range(values.size):
+        if sorts[i] < NAME or _holds_value(data, start, size, values[i]):
+            continue
+        last = np.int64(positions[i])
+        for shingle in range(max(0, last - width + 1), min(last + 1, common.size)):
+            mistakes += np.int64(common[shingle])
+            common[shingle] = np.uint8(0)
+    return mistakes
+
+
+@subkernel
 def _is_alone(common: Any, shingle: Any) -> Any:
     """Whether no other shingle near one is common, so that it may be a false positive."""
     if common.size <= _NEAR:
@@ -231,9 +268,7 @@ def _count_values(
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
-        held = holds(data, start, size, mix(values[i] ^ _VALUE[0]))
-        held &= holds(data, start, size, mix(values[i] ^ _VALUE[1]))
-        found[NEW_VALUES] += np.int64(held == 0)
+        found[NEW_VALUES] += np.int64(_holds_value(data, start, size, values[i]) == 0)
         if sorts[i] == NAME:
             continue
         if inside and _is_replaced(is_new, word):
@@ -267,6 +302,28 @@ def _halves(is_new: Any, known: Any, firsts: Any, word: Any) -> Any:
     if not is_new[word] or firsts[word] < 0:
         return 0
     return 1 if known[firsts[word]] else 2
+
+
+@subkernel
+def _across(is_new: Any, known: Any, firsts: Any, border: Any, step: Any) -> Any:
+    """Halves of a run of new words across the border of lead or tail, where it uses up the
+    allowances of both sides; 0 if none is.
+
+    :param border: the first word between lead and tail; ``step`` is 1, or -1 at the tail
+    """
+    frame, body, words = 0, 0, is_new.size
+    word = border - step
+    while 0 <= word < words and is_new[word]:
+        frame += np.int64(firsts[word] >= 0)
+        word -= step
+    word = border
+    while 0 <= word < words and is_new[word]:
+        body += _halves(is_new, known, firsts, word)
+        word += step
+    if not frame or not body:
+        return 0
+    row = min(ROW_MOST, max(ROW_LEAST, ROW * np.float64(words)))
+    return body + np.int64(np.rint(2.0 * np.float64(frame) * row / FRAME_MOST))
 
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
@@ -304,6 +361,9 @@ def _examine(
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
+        found[row, COMMON] -= _unmark_unsaid(
+            values, positions, sorts, data, start, size, width, common
+        )
         found[row, FALSE_POSITIVES] = _MISTAKEN
         known[:] = np.uint8(0)
         until = 0
@@ -327,6 +387,9 @@ def _examine(
                 whole = max(0, whole + (-1 if is_held else (gain + 1) // 2))
                 longest = max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
                 found[row, LONGEST] = max(found[row, LONGEST], longest)
+        across = _across(is_new, known, firsts, lead, 1)
+        across = max(across, _across(is_new, known, firsts, tail - 1, -1))
+        found[row, LONGEST] = max(found[row, LONGEST], across)
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )
