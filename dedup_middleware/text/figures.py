@@ -83,6 +83,7 @@ _COMMA: Final = ord(",")
 _LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
 _DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
 _LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
+_COUNT_LINE: Final = 24  # characters of a line with the number of comments
 _STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
 _NOON: Final = np.array(sorted(map(ord, "ap")), np.uint32)
 _M, _STOP, _COPYRIGHT_SIGN = ord("m"), ord("."), ord("©")
@@ -482,7 +483,7 @@ def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
             plain &= rows[behind, 1] >= 0 and rows[behind, 2] == PLAIN
             plain &= small or kinds[behind] == YEAR
             behind += 1
-        counted = behind == row + 1 and rows[row, 3] == first
+        counted = behind == row + 1 and rows[row, 3] == first and last - first <= _COUNT_LINE
         space = rows[row, 4] + 1 if at(codes, rows[row, 4]) == 32 else rows[row, 4]
         counted = counted and _begins_with(codes, space, _COUNTED)
         dated = year and plain and _begins_with(codes, first, _PUBLISHED)

@@ -332,6 +332,44 @@ def test_repeated_shingles_are_kept_once() -> None:
     assert examine(page_of(others), [raw])[0, COMMON] < 60
 
 
+def page_with_words(words: NDArray[np.uint64]) -> Wording:
+    """A short page: its words are values, and three in a row are a shingle."""
+    order = np.array([mix(int(a) ^ mix(int(b) ^ mix(int(c)))) for a, b, c in zip(
+        words, words[1:], words[2:], strict=False
+    )], np.uint64)  # fmt: skip
+    places = np.arange(len(words), dtype=np.int32)
+    sorts = np.full(len(words), WORD, np.uint8)
+    told = words.astype(np.uint32)
+    return Wording(order, len(words), words, places, sorts, words[:0], told)
+
+
+def test_words_that_a_short_page_lacks_are_new() -> None:
+    """A short page holds its words, so no false positive hides a passage of other words."""
+    draw = np.random.default_rng(5)
+    for _ in range(200):
+        words = draw.integers(0, _M64, 48, dtype=np.uint64)
+        copy = words.copy()
+        copy[20:28] = draw.integers(0, _M64, 8, dtype=np.uint64)
+        found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
+        assert found[NEW] >= 2 * 7
+        assert found[LONGEST] >= 2 * 6
+
+
+@pytest.mark.parametrize(("first", "last", "frame"), [(8, 20, 8), (86, 100, 10)])
+def test_passage_across_the_border_of_lead_or_tail_uses_both_allowances(
+    first: int, last: int, frame: int
+) -> None:
+    """Half of what lead and tail may have and all that a row may have is too much in one row."""
+    draw = np.random.default_rng(6)
+    words = draw.integers(0, _M64, 100, dtype=np.uint64)
+    copy = words.copy()
+    copy[first:last] = draw.integers(0, _M64, last - first, dtype=np.uint64)
+    found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
+    assert found[NEW] == 2 * 4
+    assert found[NEW_FRAME] == 2 * frame
+    assert found[LONGEST] == 2 * (4 + frame / 4)
+
+
 def test_page_with_too_many_values_has_no_evidence() -> None:
     """Its values are never left out, so its evidence would be longer than an index may keep."""
     page = page_of(np.arange(100, dtype=np.uint64))

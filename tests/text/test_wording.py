@@ -165,6 +165,7 @@ def values(text: str) -> list[tuple[str, int]]:
         ("© 2029-2031 The Lake", [("2029", STAMP), ("2031", STAMP)]),
         ("the Copyright Act of 2031 says so", [("2031", YEAR)]),
         ("so\n25 comments", [("25", STAMP)]),
+        ("25 comments were read out at the meeting\nso", [("25", 0)]),
         ("so\nthere were 25 comments", [("25", 0)]),
         ("25 comments were read, 3 of them twice\nso", [("25", 0), ("3", 0)]),
         ("Озёрск. 3 апреля. ОЗЁРНОЕ - Паром", [("3", DATED), ("апреля", DATED)]),
