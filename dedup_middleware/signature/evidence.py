@@ -100,7 +100,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
       that the page also says where the other one holds it counts half, a common shingle with
       another one near it takes one off; at least three quarters of what it is if each new word
-      counts whole
+      counts whole; a run that crosses the border of lead or tail counts with its words there, as
+      the part of a passage that they are of what lead and tail may have
     * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
@@ -108,6 +109,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
 
+    If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
     and a common shingle takes half a word off. Without evidence, or with evidence that no page can
     have, everything is new.
