@@ -12,7 +12,7 @@ The evidence of a stored page tells which words of the new page it holds (see
   words (4 words are always allowed), so that no paragraph of its own is lost; a word that the page
   says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
 * at most 16 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
-  and editors are named;
+  and editors are named; a row that goes on from there between them uses up both limits;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
 * 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
   tenth repeat others, each counts once, and a page that says the same words again and again counts

@@ -30,12 +30,16 @@ from dedup_middleware.signature.evidence_columns import COLUMNS as _COLUMNS
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
+    FRAME_MOST,
     LONGEST,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
     NEW_TITLE,
     NEW_VALUES,
+    ROW,
+    ROW_LEAST,
+    ROW_MOST,
 )
 from dedup_middleware.signature.ribbon import (
     COLUMNS,
@@ -97,7 +101,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
       that the page also says where the other one holds it counts half, a common shingle with
       another one near it takes one off; at least three quarters of what it is if each new word
-      counts whole
+      counts whole; a run that crosses the border of lead or tail counts with its words there, as
+      the part of a passage that they are of what lead and tail may have
     * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
@@ -105,6 +110,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
 
+    If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
     and a common shingle takes half a word off. Without evidence, or with evidence that no page can
     have, everything is new.
@@ -122,6 +128,12 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
         np.array(ends, np.int64),
     )
     return found
+
+
+@subkernel
+def _holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
+    held = holds(data, start, size, mix(value ^ _VALUE[0]))
+    return held & holds(data, start, size, mix(value ^ _VALUE[1]))
 
 
 @subkernel
@@ -178,6 +190,33 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
         common[i] = held
         total += np.int64(held)
     return total
+
+
+@subkernel
+def _unmark_unsaid(
+    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
+    common: Any,
+) -> Any:  # fmt: skip
+    """Unmark shingles with a word that the other page lacks; how many it holds by mistake.
+
+    Only short pages enter their words, so nothing is known of one that holds few of these.
+    """
+    words, held = 0, 0
+    for i in range(values.size):
+        if sorts[i] >= NAME:
+            words += 1
+            held += np.int64(_holds_value(data, start, size, values[i]))
+    mistakes = 0
+    if 2 * held <= words or held == words:
+        return mistakes
+    for i in range(values.size):
+        if sorts[i] < NAME or _holds_value(data, start, size, values[i]):
+            continue
+        last = np.int64(positions[i])
+        for shingle in range(max(0, last - width + 1), min(last + 1, common.size)):
+            mistakes += np.int64(common[shingle])
+            common[shingle] = np.uint8(0)
+    return mistakes
 
 
 @subkernel
@@ -241,9 +280,7 @@ def _count_values(
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
-        held = holds(data, start, size, mix(values[i] ^ _VALUE[0]))
-        held &= holds(data, start, size, mix(values[i] ^ _VALUE[1]))
-        found[NEW_VALUES] += np.int64(held == 0)
+        found[NEW_VALUES] += np.int64(_holds_value(data, start, size, values[i]) == 0)
         if sorts[i] == NAME:
             continue
         if inside and _is_replaced(is_new, word):
@@ -316,6 +353,29 @@ def _count_new(
     found[NEW], found[NEW_FRAME], found[LONGEST] = inner, frame, longest
 
 
+@subkernel
+def _across(is_new: Any, known: Any, firsts: Any, border: Any, step: Any) -> Any:
+    """Halves of a run of new words across the border of lead or tail, where it uses up the
+    allowances of both sides; 0 if none is.
+
+    :param border: the first word between lead and tail; ``step`` is 1, or -1 at the tail
+    """
+    frame, body, words = 0, 0, is_new.size
+    word = border - step
+    while 0 <= word < words and is_new[word]:
+        frame += np.int64(firsts[word] >= 0)
+        word -= step
+    word = border
+    while 0 <= word < words and is_new[word]:
+        if firsts[word] >= 0:
+            body += 2 - np.int64(known[firsts[word]])
+        word += step
+    if not frame or not body:
+        return 0
+    row = min(ROW_MOST, max(ROW_LEAST, ROW * np.float64(words)))
+    return body + np.int64(np.rint(2.0 * np.float64(frame) * row / FRAME_MOST))
+
+
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
 def _examine(
     order: Any,
@@ -352,10 +412,16 @@ def _examine(
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
+        found[row, COMMON] -= _unmark_unsaid(
+            values, positions, sorts, data, start, size, width, common
+        )
         found[row, FALSE_POSITIVES] = _MISTAKEN
         _mark_sure(common, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
+        across = _across(is_new, known, firsts, lead, 1)
+        across = max(across, _across(is_new, known, firsts, tail - 1, -1))
+        found[row, LONGEST] = max(found[row, LONGEST], across)
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )

@@ -44,7 +44,7 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import NUMERAL, SYMBOL
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
-from dedup_middleware.text.numerals import Codes, among, at
+from dedup_middleware.text.numerals import Codes, among, at, pack
 from dedup_middleware.text.places import locate
 from dedup_middleware.text.signs import ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
@@ -82,8 +82,31 @@ _LONGEST_DAY: Final = 20  # and from there to its dash
 _COMMA: Final = ord(",")
 _LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
 _DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
-_LAST_HOUR, _SIX = 24, ord("6")
+_LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
+_COUNT_LINE: Final = 24  # characters of a line with the number of comments
 _STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
+_NOON: Final = np.array(sorted(map(ord, "ap")), np.uint32)
+_M, _STOP, _COPYRIGHT_SIGN = ord("m"), ord("."), ord("©")
+_COPYRIGHT: Final = pack("copyright")
+_LONGEST_PREFIX: Final = 16
+
+
+def _prefixes(words: str) -> NDArray[np.uint32]:
+    """Prefixes as rows of code points, filled up with zeros; _ stands for a space."""
+    rows = [list(map(ord, word.replace("_", " "))) for word in words.split()]
+    return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
+
+
+#: beginnings of lines that say when a page was made, of what is counted behind a page, of the names
+#: of agencies, and of Russian months
+_PUBLISHED: Final = _prefixes(
+    "published posted updated last_updated last_modified first_published опубликован обновлен "
+    "обновлён дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
+    "发布日期 发布于 更新时间 更新于 發布時間"
+)
+_COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
+_AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
+_MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
 _SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
 _SLASH: Final = ord("/")
 _CLOSED: Final = ord(")")
@@ -429,6 +452,62 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 @subkernel
+def _begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
+    """Whether one of some prefixes stands at i."""
+    for row in range(prefixes.shape[0]):
+        size = 0
+        while size < _LONGEST_PREFIX and prefixes[row, size] != 0:
+            if at(codes, i + size) != np.int64(prefixes[row, size]):
+                break
+            size += 1
+        if size == _LONGEST_PREFIX or prefixes[row, size] == 0:
+            return True
+    return False
+
+
+@subkernel
+def _is_copyright(codes: Codes, first: int) -> bool:
+    """Whether the sign or the word of copyright stands before a number."""
+    i = first
+    while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
+        i -= 1
+    before = at(codes, i - 1)
+    return before == _COPYRIGHT_SIGN or numerals.word_before(codes, i) == _COPYRIGHT
+
+
+@subkernel
+def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark the years of copyright, and the figures of lines of their own that say when a page was
+    made (`Published: 4 March 2024`) or how many comments and views it has (`25 comments`)."""
+    for row in range(rows.shape[0]):
+        if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
+            kinds[row] = STAMP
+            following = row + 1 < rows.shape[0] and rows[row + 1, 3] - rows[row, 4] <= 3
+            if following and kinds[row + 1] == YEAR:  # 2019-2024
+                kinds[row + 1] = STAMP
+    row = 0
+    while row < rows.shape[0]:
+        first, last = _line_around(codes, rows[row, 3])
+        behind, plain, year = row + 1, True, False
+        if first < last:
+            behind = row
+        while behind < rows.shape[0] and rows[behind, 3] < last and first < last:
+            small = rows[behind, 1] <= 1 and rows[behind, 0] * 10 ** rows[behind, 1] < _MINUTES
+            year |= kinds[behind] == YEAR
+            plain &= rows[behind, 1] >= 0 and rows[behind, 2] == PLAIN
+            plain &= small or kinds[behind] == YEAR
+            behind += 1
+        counted = behind == row + 1 and rows[row, 3] == first and last - first <= _COUNT_LINE
+        space = rows[row, 4] + 1 if at(codes, rows[row, 4]) == 32 else rows[row, 4]
+        counted = counted and _begins_with(codes, space, _COUNTED)
+        dated = year and plain and _begins_with(codes, first, _PUBLISHED)
+        if first < last and (dated or counted):
+            for i in range(row, behind):
+                kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+        row = max(behind, row + 1)
+
+
+@subkernel
 def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark time stamps: three figures next to each other, one of them a year, and behind them two
     with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
@@ -454,6 +533,7 @@ def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]
             last += 1 if codes[rows[last, 4]] == _COLON else 0
         for i in range(row, last + 1):
             kinds[i] = STAMP
+    _mark_lines(codes, rows, kinds)
     for row in range(rows.shape[0] - 1):
         if not _is_time(codes, rows, row):
             continue
@@ -469,17 +549,36 @@ def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]
 
 
 @subkernel
+def _is_russian_day(codes: Codes, i: int) -> bool:
+    """Whether a day and a month stand behind the space at i: ` 3 апреля`."""
+    digits = i + 1
+    while numerals.is_digit(codes, digits) and digits <= i + 2:
+        digits += 1
+    spaces = at(codes, i) == 32 and digits > i + 1 and at(codes, digits) == 32
+    return spaces and _begins_with(codes, digits + 1, _MONTHS)
+
+
+@subkernel
 def _date_line_end(codes: Codes) -> int:
     """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
-    `МОСКВА, 3 апреля. /АГЕНТСТВО/`, or `МОСКВА, 3 апр -`."""
-    slash, comma, digit = -1, -1, False
+    `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
+    `Москва. 3 апреля. АГЕНТСТВО -`."""
+    slash, comma, digit, reach = -1, -1, False, _LONGEST_DAY
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
         if code == _COMMA and comma < 0:
             comma = i
+        elif code == _STOP and comma < 0 and _is_russian_day(codes, i + 1):
+            comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
         digit |= comma >= 0 and numerals.is_digit(codes, i)
         if digit and among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32:
-            return i + 1 if comma <= _LONGEST_PLACE and i - comma <= _LONGEST_DAY else 0
+            end = i + 1 if comma <= _LONGEST_PLACE and i - comma <= reach else 0
+            if end and _begins_with(codes, end + 1, _AGENCIES):
+                stop = end
+                while stop < end + _LONGEST_AGENCY and at(codes, stop) != _STOP:
+                    stop += 1
+                end = stop + 1 if at(codes, stop) == _STOP else end
+            return end
         if code == _SLASH:
             if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
                 return i + 1
@@ -516,7 +615,10 @@ def _line_around(codes: Codes, i: int) -> tuple[int, int]:
         first -= 1
     while last < codes.size and codes[last] != _NEW_LINE and last - first <= _STAMP_LINE:
         last += 1
-    if last - first > _STAMP_LINE or among(np.int64(codes[last - 1]), _SENTENCE_ENDS):
+    noon = at(codes, last - 1) == _STOP and at(codes, last - 2) == _M  # a.m.
+    noon = noon and at(codes, last - 3) == _STOP and among(at(codes, last - 4), _NOON)
+    ends = among(at(codes, last - 1), _SENTENCE_ENDS) and not noon
+    if last - first > _STAMP_LINE or ends:
         return i, i
     return first, last
 

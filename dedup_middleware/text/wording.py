@@ -95,8 +95,12 @@ def locate_values(
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
-        sort = DATED if starts[word] < line else 0
-        sorts[found] = np.uint8(sort if spelt else NAME if in_name else WORD)
+        of_line = starts[word] < line
+        # Behind the day of a date line stands an agency, and which one is no news.
+        agency = of_line and figures.size > 0 and begins[0] < starts[word]
+        sort = DATED if of_line else 0
+        named = in_name and not agency
+        sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)
     return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
 

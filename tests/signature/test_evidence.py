@@ -117,7 +117,20 @@ def plain_common(page: Wording, stored: PlainFilter) -> list[bool]:
     if len(sampled) < (4 if stored.level else 1):
         return [False] * len(shingles)
     before = [max((k for k in sampled if k <= i), default=sampled[0]) for i in range(len(shingles))]
-    return [stored.holds(shingles[k]) for k in before]
+    common = [stored.holds(shingles[k]) for k in before]
+    width, sorts = page.words - len(shingles) + 1, page.sorts.tolist()
+    words = [
+        (place, stored.holds_value(value))
+        for value, place, sort in zip(
+            page.values.tolist(), page.positions.tolist(), sorts, strict=True
+        )
+        if sort >= NAME
+    ]
+    if 2 * sum(held for _, held in words) > len(words):
+        for last in [place for place, held in words if not held]:
+            first = max(0, last - width + 1)
+            common[first : last + 1] = [False] * len(common[first : last + 1])
+    return common
 
 
 def plain_new_words(page: Wording, stored: PlainFilter) -> list[bool]:
@@ -187,6 +200,21 @@ def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) ->
     return longest
 
 
+def across(page: Wording, stored: PlainFilter, border: int, step: int) -> int:
+    """Halves of a run of new words across a border, those in the frame by their allowance."""
+    new = plain_new_words(page, stored)
+    outside, inside = border - step, border
+    frame = body = 0
+    while 0 <= outside < page.words and new[outside]:
+        frame += not says_nothing(page, outside)
+        outside -= step
+    while 0 <= inside < page.words and new[inside]:
+        body += halves(page, new)[inside]
+        inside += step
+    row = min(12.0, max(4.0, 0.04 * page.words))
+    return body + round(2 * frame * row / 16) if frame and body else 0
+
+
 def wording(draw: st.DataObject, pool: list[int]) -> Wording:
     """A page whose shingles come from a small pool, so that pages share some."""
     count = draw.draw(st.integers(1, 60))
@@ -226,7 +254,11 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     assert found[COMMON] == sum(plain_common(page, plain))
     assert found[NEW] == sum(counted[lead:tail])
     assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:tail])
-    assert found[LONGEST] == longest_passage(page, plain, lead, tail)
+    assert found[LONGEST] == max(
+        longest_passage(page, plain, lead, tail),
+        across(page, plain, lead, 1),
+        across(page, plain, tail - 1, -1),
+    )
     values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
     stated = [
         (value, sort, place)
@@ -298,6 +330,44 @@ def test_repeated_shingles_are_kept_once() -> None:
     assert len(raw) < 1000
     assert examine(page_of(few), [raw])[0, COMMON] == 300
     assert examine(page_of(others), [raw])[0, COMMON] < 60
+
+
+def page_with_words(words: NDArray[np.uint64]) -> Wording:
+    """A short page: its words are values, and three in a row are a shingle."""
+    order = np.array([mix(int(a) ^ mix(int(b) ^ mix(int(c)))) for a, b, c in zip(
+        words, words[1:], words[2:], strict=False
+    )], np.uint64)  # fmt: skip
+    places = np.arange(len(words), dtype=np.int32)
+    sorts = np.full(len(words), WORD, np.uint8)
+    told = words.astype(np.uint32)
+    return Wording(order, len(words), words, places, sorts, words[:0], told)
+
+
+def test_words_that_a_short_page_lacks_are_new() -> None:
+    """A short page holds its words, so no false positive hides a passage of other words."""
+    draw = np.random.default_rng(5)
+    for _ in range(200):
+        words = draw.integers(0, _M64, 48, dtype=np.uint64)
+        copy = words.copy()
+        copy[20:28] = draw.integers(0, _M64, 8, dtype=np.uint64)
+        found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
+        assert found[NEW] >= 2 * 7
+        assert found[LONGEST] >= 2 * 6
+
+
+@pytest.mark.parametrize(("first", "last", "frame"), [(8, 20, 8), (86, 100, 10)])
+def test_passage_across_the_border_of_lead_or_tail_uses_both_allowances(
+    first: int, last: int, frame: int
+) -> None:
+    """Half of what lead and tail may have and all that a row may have is too much in one row."""
+    draw = np.random.default_rng(6)
+    words = draw.integers(0, _M64, 100, dtype=np.uint64)
+    copy = words.copy()
+    copy[first:last] = draw.integers(0, _M64, last - first, dtype=np.uint64)
+    found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
+    assert found[NEW] == 2 * 4
+    assert found[NEW_FRAME] == 2 * frame
+    assert found[LONGEST] == 2 * (4 + frame / 4)
 
 
 def test_page_with_too_many_values_has_no_evidence() -> None:

@@ -147,6 +147,29 @@ def values(text: str) -> list[tuple[str, int]]:
             ],
         ),
         ("the ferry left at 9:05 with 12 people.", [("9", 0), ("05", 0), ("12", 0)]),
+        (
+            "By the desk | March 4, 2031 | Updated 10:25 a.m.\nthe ferry took 320 people",
+            [(word, STAMP) for word in ("march", "4", "2031", "10", "25")] + [("320", 0)],
+        ),
+        (
+            "Published: 4 April 2031\nthe ferry took 320 people",
+            [("april", STAMP)] * 3 + [("2031", STAMP), ("320", 0)],
+        ),
+        ("发布时间：2031-05-07\n渡轮", [("2031", STAMP), ("05", STAMP), ("07", STAMP)]),
+        ("Опубликовано 07.05.2031\nПаром", [("07.05.2031", STAMP)] * 3),
+        ("Updated toll of 2031: 77 dead\nso", [("2031", YEAR), ("77", 0)]),
+        ("Updated for 2031: 5 EUR\nso", [("2031", YEAR), ("5", 0)]),
+        ("Updated: 77 dead\nso", [("77", 0)]),
+        ("The fair opens on 4 April 2031\nso", [("april", 0)] * 3 + [("2031", YEAR)]),
+        ("Copyright 2031 The Lake. All rights reserved.", [("2031", STAMP)]),
+        ("© 2029-2031 The Lake", [("2029", STAMP), ("2031", STAMP)]),
+        ("the Copyright Act of 2031 says so", [("2031", YEAR)]),
+        ("so\n25 comments", [("25", STAMP)]),
+        ("25 comments were read out at the meeting\nso", [("25", 0)]),
+        ("so\nthere were 25 comments", [("25", 0)]),
+        ("25 comments were read, 3 of them twice\nso", [("25", 0), ("3", 0)]),
+        ("Озёрск. 3 апреля. ОЗЁРНОЕ - Паром", [("3", DATED), ("апреля", DATED)]),
+        ("Паром. 3 человека утонули - так", [("3", 0)]),
         ("the lake won 9:75 in 12 games", [("9", 0), ("75", 0), ("12", 0)]),
         ("the ferry in\nApril was late", [("april", 0)]),
         ("the ferry of April\n24 was late", [("april", 0), ("24", 0)]),
@@ -166,6 +189,18 @@ def test_names_are_values_of_short_pages_only() -> None:
     assert ("derby", WORD) in values(notice)
     article = " ".join(np.random.default_rng(1).choice(VOCABULARY, 80)) + ". " + notice
     assert not [one for one in values(article) if one[1] >= NAME]
+
+
+def test_agencies_of_date_lines_are_no_names() -> None:
+    """Which agency sent a report is no news; who is named in it is."""
+    report = (
+        "Паром вышел из порта вчера вечером, как всегда в это время года, и на мостике у штурвала "
+        "стояла капитан Лидия Перевозчикова, которую здесь знают уже давно."
+    )
+    for line in ("ОЗЁРСК, 3 апр — РИА Новости.", "Озёрск. 3 апреля. Интерфакс -"):
+        named = [word for word, sort in values(f"{line} {report}") if sort == NAME]
+        assert not {"риа", "новости", "интерфакс"} & set(named)
+        assert {"лидия", "перевозчикова"} <= set(named)
 
 
 @pytest.mark.parametrize("width", [50, 64, 80])

@@ -1,0 +1,54 @@
+"""Lines of a page that say when it was made: they are no news, and figures of other lines are."""
+
+# Date lines have dashes and letters of other scripts.
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from dedup_middleware.model.documents import NEW
+from tests.test_meaning import ENGLISH
+from tests.test_verdict import verdict_of
+
+REPORT: Final = ENGLISH.format(
+    "Carpenters from the village rebuilt the wooden stairs beside the chapel and painted the "
+    "railing before the guests arrived."
+)
+BOILERPLATE: Final = [
+    ("Published: 4 March 2031\n", ""),
+    ("Posted on March 4, 2031 by the desk\n", ""),
+    ("By Ann Shepherd, Staff Writer | March 4, 2031 | Updated 10:25 a.m.\n", ""),
+    ("Опубликовано: 04.03.2031\n", ""),
+    ("Озёрск. 4 марта. ИНТЕРФАКС - ", ""),
+    ("ОЗЁРСК, 4 мар — РИА Новости. ", ""),
+    ("发布时间：2031-03-04\n", ""),
+    ("", "\nCopyright 2031 The Lakeside Press. All rights reserved."),
+    ("", "\n© 2029-2031 Lakeside Herald"),
+    ("", "\n25 comments"),
+]
+
+
+@pytest.mark.parametrize(("before", "behind"), BOILERPLATE)
+@pytest.mark.parametrize("turned", [False, True])
+async def test_when_a_page_was_made_is_no_news(before: str, behind: str, *, turned: bool) -> None:
+    """A line with the day of publication, a date line, a year of copyright, a count of comments."""
+    one, other = REPORT, before + REPORT + behind
+    verdict = await (verdict_of(other, one) if turned else verdict_of(one, other))
+    assert verdict.is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("Updated toll: 77 dead\n", ""),
+        ("Updated for 2031: 650 EUR a ton\n", ""),
+        ("The fair opens on 4 March 2031\n", ""),
+        ("Озёрск. 4 человека утонули - ", ""),
+        ("", "\n25 comments were read out at the meeting"),
+    ],
+)
+async def test_figures_of_other_lines_are_news(before: str, behind: str) -> None:
+    """A number or a date that such a line says of something else makes another page."""
+    verdict = await verdict_of(REPORT, before + REPORT + behind)
+    assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
