@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
@@ -292,6 +292,11 @@ class ClusterHomes(ClusterNamespace):
     async def withdraw(self, claims: Sequence[Claim]) -> None:
         """Give back claims of which no caller has heard."""
         await self._link.replies(list(map(self._release_call, claims)))
+
+    def give_up(self, claims: Sequence[Claim]) -> None:
+        """Give claims back without waiting for it, as far as their shards can be reached."""
+        for claim in claims:
+            forget_outcome(self._link.submit(self._release_call(claim)))
 
     def _release_call(self, claim: Claim) -> Call:
         local = self.spread.local(claim.page_id)
