@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import attrs
 import numpy as np
 import pytest
 
-from dedup_middleware.base.errors import IndexRefusedError, OptionsError
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.model.buckets import ANCHOR_TABLES, FIRST_BAND_TABLE, BucketKey
 from dedup_middleware.model.claims import Candidates, Claimed, Known
-from dedup_middleware.model.records import State
+from dedup_middleware.model.records import CONTENT, State
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 
@@ -130,6 +132,63 @@ async def test_compaction_takes_out_what_was_never_announced(harness: ClusterHar
     assert await index.compact() == 1
     assert (await index.verify()).is_sound
     assert await index.read_buckets(LIKE[5:6]) == [b""]
+
+
+async def test_exact_copy_needs_no_further_bucket(harness: ClusterHarness) -> None:
+    """A stored exact copy is the only candidate, though another page shares the SimHash; a copy
+    with another title on the same host is judged with all candidates."""
+    index = await _opened(harness)
+    near = bucket_keys_of(3, 0x0123_4567_89AB_CDEF, (9 << 40, 9 << 50))
+    for page in (entry(LIKE, key=1), entry(near, key=3, size=7)):
+        made = await index.propose(page, 0, LEASE)
+        assert isinstance(made, Claimed)
+        assert await index.commit(made.claim)
+    places = (bucket_keys_of(4)[0], *LIKE[1:])
+    copy = attrs.evolve(entry(places, key=4), exact=True)
+    found = await index.propose(copy, 0, LEASE)
+    assert isinstance(found, Candidates)
+    assert found.pages.content["key"].tolist() == [1]
+    assert len(found.near) == 1
+    content = np.frombuffer(copy.content, CONTENT).copy()
+    content["title"] = 5
+    other = await index.propose(attrs.evolve(copy, content=content.tobytes()), 0, LEASE)
+    assert isinstance(other, Candidates)
+    assert len(other.near) == 2
+
+
+@pytest.mark.parametrize("table", [*ANCHOR_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 8)])
+async def test_a_page_is_found_by_any_table(harness: ClusterHarness, table: int) -> None:
+    """A stored page is found by a single bucket, also of a table that only the announcement reads;
+    then nothing is left claimed."""
+    index = await _opened(harness)
+    shared = BucketKey(table << 16 | 77, 5)
+    stored = await index.propose(entry((*bucket_keys_of(1), shared), key=1), 0, LEASE)
+    assert isinstance(stored, Claimed)
+    assert await index.commit(stored.claim)
+    # Its SimHash and its bands are others.
+    places = (*bucket_keys_of(2, 0xFFFF_0000_FFFF_0001, (3 << 40, 4 << 50)), shared)
+    found = await index.propose(entry(places, key=2), 0, LEASE)
+    assert isinstance(found, Candidates)
+    assert found.pages.page_ids.tolist() == [stored.claim.page_id]
+    assert (await index.stats()).pending == 0
+
+
+async def test_failed_announcement_is_given_back(
+    harness: ClusterHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an announcement fails half-way and its process lives on, its page does not stay claimed
+    until the lease ends."""
+    index = await _opened(harness)
+
+    def fail(*_: object) -> None:
+        raise IndexUnavailableError("half-way")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "created", fail)
+        with pytest.raises(IndexUnavailableError, match="half-way"):
+            await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(await index.propose(entry(LIKE), 0, LEASE), Claimed)
+    assert (await index.stats()).pending == 1
 
 
 async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> None:

@@ -290,6 +290,11 @@ class ClusterHomes(ClusterNamespace):
         """Give back claims of which no caller has heard."""
         await self._link.replies(list(map(self._release_call, claims)))
 
+    def give_up(self, claims: Sequence[Claim]) -> None:
+        """Give claims back without waiting for it, as far as their shards can be reached."""
+        for claim in claims:
+            forget_outcome(self._link.submit(self._release_call(claim)))
+
     def _release_call(self, claim: Claim) -> Call:
         local = self.spread.local(claim.page_id)
         token = claim.token.to_bytes(8, "little")

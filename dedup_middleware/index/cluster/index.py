@@ -51,7 +51,7 @@ from dedup_middleware.model.records import (
 
 logger = logging.getLogger(__name__)
 
-_PROPOSED = 64
+_PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
 _LANES = 2
 _CROWD = 20
 _READ = 512  # buckets read by one call
@@ -103,7 +103,9 @@ class ClusterIndex(ClusterHomes):
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
-        for group in batches(pages, len(self.moment().live) + 1):
+        # One more generation is read than is live: see where they are announced.
+        generations = len(self.moment().live) + 1 if self.window else 1
+        for group in batches(pages, generations):
             made += await propose(self, group, self._report_scanned)
         return made
 

@@ -2,8 +2,9 @@
 
 No script spans two shards, so a page is entered in steps, each for many pages at a time:
 
-1. *Read* its buckets and the records of the pages found there. If one of them is alive and not
-   known, the page is not entered: copies end here and write nothing.
+1. *Read* some of its buckets, then the others and the records of the pages found there. If one of
+   them is alive and not known, the page is not entered: copies end here and write nothing. One that
+   no bucket of the first read finds is announced, found in the next step, and withdrawn.
 2. *Announce* it: a record in each of its buckets, whose scripts return what was there before, and a
    row in state PENDING on its home shard. Within a bucket the order is total, so of two pages that
    share one at least one sees the other.
@@ -27,11 +28,14 @@ from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
 from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    EXACT_TABLE,
     FIRST_BAND_TABLE,
+    KEY_TABLE,
     MOST_BANDS,
     NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
-    SIMHASH_TABLES,
+    BucketKeys,
     Neighbours,
     most_met,
     united,
@@ -44,13 +48,32 @@ from dedup_middleware.model.claims import (
     Known,
     Proposed,
 )
-from dedup_middleware.model.records import NO_PAGES, PageRecords, State, chosen
+from dedup_middleware.model.records import (
+    CONTENT,
+    NO_PAGES,
+    PageRecords,
+    State,
+    chosen,
+)
 
 MOST = 64  # candidates whose records come with a reply
 _TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
 _CHECKED = 256  # known pages of one page whose records are read again
 _NOTHING = np.empty(0, np.uint64)
-_NARROW = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in SIMHASH_TABLES]
+# Tables that are read before a page is announced: enough to find nearly all copies. What they miss
+# is found by the announcement, which reads all.
+_FIRST = (
+    KEY_TABLE,
+    EXACT_TABLE,
+    *ANCHOR_TABLES[:2],
+    *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
+)
+_REST = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in _FIRST]
+_FIRST_BANDS = np.uint64(sum(1 << table for table in _FIRST if table >= FIRST_BAND_TABLE))
+_KEY = np.uint64(1 << KEY_TABLE)
+_TWINS = 16  # pages among which an exact copy is looked for
+# Fields that are equal in exact copies.
+_COPIED = [name for name in CONTENT.names or () if name not in ("key", "host", "title")]
 
 
 @attrs.define(eq=False)
@@ -109,25 +132,98 @@ async def _read(
     index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
     """Give their candidates to pages that have any."""
-    await _visit(index, pages, None, _NARROW)
+    await _visit(index, pages, None, _FIRST)
     met = [page for page in pages if len(page.near)]
     if not met:
         return
-    wide = [_Page(page.proposed, near=page.near) for page in met]
-    seen, _ = await asyncio.gather(
-        _look(index, met, settles=False), _visit(index, wide, None, SIMHASH_TABLES)
-    )
-    for page, other, (records, texts) in zip(met, wide, seen, strict=True):
+    # What is known of most exact copies after the first read is enough.
+    settling = [_may_be_settled(index, page) for page in met]
+    rests = [_Page(page.proposed) for page in met]
+    at_once = [rest for rest, may in zip(rests, settling, strict=True) if not may]
+    seen, _ = await asyncio.gather(_look(index, met, settles=False), _rest(index, at_once))
+    for page, may, found_there in zip(met, settling, seen, strict=True):
+        page.result = _settled(page, *found_there) if may else None
+    left = [i for i, page in enumerate(met) if page.result is None]
+    await _rest(index, [rests[i] for i in left if settling[i]])
+    further = [i for i in left if _meets_more(met[i], rests[i].near)]
+    looked = await _look(index, [met[i] for i in further], settles=False)
+    seen_of = dict(enumerate(seen)) | dict(zip(further, looked, strict=True))
+    for i in left:
+        page, rest, (records, texts) = met[i], rests[i].near, seen_of[i]
         alive = _is_alive(records)
         # One without a row may be on its way: only an announcement finds out.
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
         if alive.any() or is_cut:
-            note_scanned(other.near.scanned)
+            note_scanned(rest.scanned)
             made = _candidates(page.near, records, texts, alive, more=is_cut)
-            near = united(made.near, other.near)
-            corrupt, full = page.near.corrupt + other.near.corrupt, page.near.full + other.near.full
+            near = united(made.near, _without(rest, page.gone))
+            corrupt, full = page.near.corrupt + rest.corrupt, page.near.full + rest.full
             page.result = attrs.evolve(made, near=attrs.evolve(near, corrupt=corrupt, full=full))
+
+
+def _meets_more(page: _Page, rest: Neighbours) -> bool:
+    """Let a page meet what only the second read found in tables other than those of SimHashes."""
+    bands = (rest.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
+    more = _without(rest, rest.page_ids[~bands])
+    if np.isin(more.page_ids, page.near.page_ids).all():
+        return False
+    near = page.near
+    page.near = attrs.evolve(united(near, more), corrupt=near.corrupt, full=near.full)
+    return True
+
+
+def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
+    keep = ~np.isin(near.page_ids, page_ids)
+    return attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+
+
+async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
+    """Read the buckets that the first read has left out."""
+    if pages:
+        await _visit(index, pages, None, _REST)
+
+
+def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
+    """Whether a page looks like an exact copy whose decision needs no other candidate."""
+    near = page.near
+    tables = np.bitwise_or.reduce(near.tables)
+    bands = _own_tables(page) & _FIRST_BANDS
+    return bool(
+        page.proposed.entry.exact
+        and index.layout.settles_exact
+        and bands
+        and not near.corrupt
+        and not near.full
+        and not tables & _KEY
+        and len(near) < _TWINS
+        and ((near.tables & bands) == bands).any()
+    )
+
+
+def _settled(
+    page: _Page, records: PageRecords, texts: dict[int, tuple[str | None, bytes]]
+) -> Candidates | None:
+    """The stored exact copy of a page alone; None where another page might be named instead."""
+    own = np.frombuffer(page.proposed.entry.content, CONTENT)
+    same = records.states == State.COMMITTED
+    for name in _COPIED:
+        equal = records.content[name] == own[name]
+        same &= equal.reshape(len(records), -1).all(axis=1)
+    retitled = records.content["title"] != own["title"]
+    if not same.any() or (same & retitled & (records.content["host"] == own["host"])).any():
+        return None
+    first = np.arange(len(records)) == np.argmax(same)
+    tables = np.array([_own_tables(page) & ~_KEY])
+    near = attrs.evolve(page.near, page_ids=records.page_ids[first], tables=tables)
+    return _candidates(near, records, texts, first, more=False)
+
+
+def _own_tables(page: _Page) -> np.uint64:
+    """Tables in which a page has buckets, as a bit mask."""
+    words = BucketKeys.of(page.proposed.bucket_keys).words
+    mask: np.uint64 = np.bitwise_or.reduce(np.uint64(1) << (words[::2] >> np.uint64(16)))
+    return mask
 
 
 async def _announce(
@@ -140,9 +236,14 @@ async def _announce(
         row, text = index.row_of(page.proposed.entry)
         announced.append(Announced(one, _token(), row, text))
         page.own.append(one.page_id)
-    made = await _visit(index, pages, announced)
-    note_scanned(sum(page.near.scanned for page in pages))
-    seen = await _look(index, pages, settles=True)
+    try:
+        made = await _visit(index, pages, announced)
+        note_scanned(sum(page.near.scanned for page in pages))
+        seen = await _look(index, pages, settles=True)
+    except BaseException:
+        # Their claims are not known to anyone, and would hold up like pages until the leases end.
+        index.give_up([one.claim for one in announced])
+        raise
     withdrawn = []
     for page, new, is_made, (records, texts) in zip(pages, announced, made, seen, strict=True):
         if is_made is not True:  # settled by another page, or a new generation: once more
