@@ -47,6 +47,8 @@ SERVICES = {
     "watched_redis",
     "wheel",
 }
+# So does one that runs for one of these kinds of index.
+KINDS = {"redis", "cluster"}
 # One that uses these starts other processes, each of which imports numba and Scrapy.
 PROCESSES = {
     "Popen",
@@ -87,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
-        if services.has(item):
+        if services.has(item) or _is_for_a_server(item):
             item.add_marker("services")
         if processes.has(item):
             item.add_marker("processes")
@@ -97,6 +99,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 chosen, max_examples=min(chosen.max_examples, FEWER_EXAMPLES)
             )
     items.sort(key=_turn)
+
+
+def _is_for_a_server(item: pytest.Function) -> bool:
+    """Whether a parameter of a test, or of a fixture that it uses, is one of ``KINDS``."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return any(isinstance(value, str) and value in KINDS for value in parameters)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

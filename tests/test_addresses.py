@@ -134,6 +134,7 @@ def test_other_settings(caplog: pytest.LogCaptureFixture) -> None:
         {"DEDUP_HASH_KY": "s3cret"},
         {"DEDUP_JOURNAL": "redis://:s3cret@h"},
         {"DEDUP_JOURNAL": "redis//:s3cret@h"},
+        {"DEDUP_JOURNAL": "sqlite:/tmp/s3cret"},
     ):
         with pytest.raises(OptionsError, match=next(iter(values))) as caught:
             Options.from_mapping(values)

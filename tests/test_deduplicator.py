@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -472,3 +474,17 @@ async def test_fingerprint_that_could_not_be_checked_is_entered_later() -> None:
         assert copy.match.key == "https://a/1"
         empty = await dedup.decide_fingerprint(make(page("b/2", "")))
         assert empty.outcome == EMPTY
+
+
+async def test_a_closed_one_is_freed() -> None:
+    """The index of a closed deduplicator is freed at once, not by the next collection of cycles."""
+    gc.disable()
+    try:
+        async with Deduplicator(OPTIONS) as deduplicator:
+            await deduplicator.commit(await deduplicator.decide(Document("a", text=english(3))))
+            freed = weakref.ref(deduplicator)
+        del deduplicator
+        await asyncio.sleep(0)
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -247,6 +247,28 @@ async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[s
     await crawl.pipeline.close_spider()
 
 
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff \xad", "...", "\x00", " - "])
+async def test_text_that_says_nothing_does_not_hide_the_html(text: str) -> None:
+    """Such a text beside HTML is no empty page; that of the HTML is compared."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    html = f"<html><body><article><p>{article(1)}</p></article></body></html>"
+    kept = {"url": "https://a/1", "text": text, "html": html}
+    assert await crawl.item(kept) is kept
+    assert isinstance(await crawl.item({**kept, "url": "https://b/1"}), NearDuplicate)
+    await crawl.pipeline.close_spider()
+
+
+async def test_content_that_cant_be_read_replaces_the_row_of_its_page() -> None:
+    """Storage may have taken it before a later pipeline fails: the earlier text is forgotten."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    await crawl.item(item("a/1", 1))
+    await crawl.item({"url": "https://a/1", "text": b"bytes"}, then="failed")
+    assert isinstance(await crawl.item(item("b/1", 1)), dict)
+    await crawl.pipeline.close_spider()
+
+
 async def test_a_short_crawl_of_items_without_a_page_says_so_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

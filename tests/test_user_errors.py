@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware import Addon, Options
+from dedup_middleware import Addon, DedupPipeline, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
@@ -85,6 +85,23 @@ def test_crawl_that_ends_well_exits_with_zero(tmp_path: Path) -> None:
     assert code == 0, log
     assert "Checked 3 pages, dropped 0" in log
     assert "Traceback" not in log
+
+
+async def test_two_pipelines_of_the_plugin_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """A subclass beside the pipeline of the add-on: items would wait for themselves."""
+
+    class Own(DedupPipeline):
+        pass
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a/1", "text": "never crawled"}
+
+    crawled = await crawl(source, {Own: 460})
+    assert (crawled.scraped, crawled.stats["finish_reason"]) == ([], "dedup_settings")
+    (error,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert "set one of them to None" in error
+    assert "DedupPipeline" in error
+    assert "Own" in error
 
 
 def test_namespace_is_refused_where_it_does_nothing() -> None:

@@ -158,6 +158,23 @@ async def test_pages_without_words_are_never_duplicates(text: str) -> None:
     assert verdict.outcome == ("duplicate" if text == "🙂" else "empty")
 
 
+@pytest.mark.parametrize("beginning", [article(1), "one two three " * 8])
+async def test_a_page_of_which_a_part_is_compared_is_a_copy_of_an_equal_text_alone(
+    beginning: str,
+) -> None:
+    """What lies beyond DEDUP_MAX_CHARS may be anything, so no other text is known to hold it."""
+    options = Options(index_url="memory:", hash_key="5eed", max_chars=len(beginning))
+    stored = f"{beginning} {article(2)}"
+    texts = (f"{beginning} {article(3)}", f"{beginning}\n\n{article(2)}", f"{stored} More.")
+    other, equal, longer = await verdicts(
+        Document(key="https://one.example/1", text=stored),
+        *[Document(key=f"https://two.example/{i}", text=text) for i, text in enumerate(texts)],
+        options=options,
+    )
+    assert (other.outcome, longer.outcome) == (NEW, NEW)
+    assert (equal.is_duplicate, equal.reason) == (True, "exact-copy")
+
+
 async def test_a_verdict_explains_itself() -> None:
     """All that is known of the match, as plain values."""
     text = article(3, 40)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +33,38 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def probe(options: dict[str, Any], **environment: str) -> dict[str, Any]:
-    """What tests/warm_probe.py says of a process of its own."""
-    variables = {**os.environ, **environment}
-    variables.pop("NUMBA_CACHE_DIR", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.warm_probe", json.dumps(options)],
-        cwd=ROOT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+class Probes:
+    """Runs ``tests/warm_probe.py``: a process of its own for each set of options."""
+
+    def __init__(self, **environment: str) -> None:
+        variables = {**os.environ, **environment}
+        variables.pop("NUMBA_CACHE_DIR", None)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.warm_probe"],
+            cwd=ROOT, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __call__(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What a new process says of its kernels."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(options) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the process failed; its error is on the standard error"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        """No more processes."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def probe() -> Iterator[Probes]:
+    """Processes with the kernels that this machine has in its cache."""
+    with contextlib.closing(Probes()) as probes:
+        yield probes
 
 
 def check(found: dict[str, Any]) -> None:
@@ -57,7 +76,7 @@ def check(found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("index", "options"), KINDS, ids=str)
 def test_nothing_is_compiled_after_open(
-    index: str, options: dict[str, Any], tmp_path: Path
+    probe: Probes, index: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     """On every kind of index pages of all kinds find their kernels ready."""
     if index == "redis":
@@ -72,13 +91,13 @@ def test_nothing_is_compiled_after_open(
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("content", "simhash")])
-def test_methods_of_the_literature(method: str) -> None:
+def test_methods_of_the_literature(probe: Probes, method: str) -> None:
     """Every method finds its kernels ready."""
     check(probe({"index_url": "memory:", "method": method}))
 
 
 @pytest.mark.parametrize("extractor", ["fast", "best"])
-def test_extractors(extractor: str) -> None:
+def test_extractors(probe: Probes, extractor: str) -> None:
     """Every way to extract the body finds its kernels ready."""
     check(probe({"index_url": "memory:", "extractor": extractor}))
 
@@ -86,6 +105,7 @@ def test_extractors(extractor: str) -> None:
 @pytest.mark.empty_cache
 def test_empty_cache(tmp_path: Path) -> None:
     """With an empty cache ``open`` compiles all that decisions of texts and of HTML need."""
-    found = probe({"index_url": "memory:"}, DEDUP_CACHE_DIR=str(tmp_path))
+    with contextlib.closing(Probes(DEDUP_CACHE_DIR=str(tmp_path))) as probe:
+        found = probe({"index_url": "memory:"})
     check(found)
     assert found["before"] > 0

@@ -1,8 +1,9 @@
-"""A process that opens a deduplicator, decides pages of all kinds, and says what was compiled when.
+"""Processes that open a deduplicator, decide pages of all kinds, and say what was compiled when.
 
-    python -m tests.warm_probe '{"index_url": "memory:"}'
+    echo '{"index_url": "memory:"}' | python -m tests.warm_probe
 
-Prints one JSON object:
+Each line of the input is the options of one process. All of them are forked before the package has
+made its first kernel, so that its modules are imported once. Each prints one JSON object:
 
 * ``before``: number of kernels compiled by ``open``
 * ``html_before``: number of kernels for HTML that were ready when ``open`` returned
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -109,9 +111,8 @@ async def pages_of_html(dedup: Deduplicator) -> None:
         await decide(dedup, f"h/{number}", html=page)
 
 
-async def main() -> None:
+async def main(options: Options) -> None:
     """Print what the process compiled, and when."""
-    options = Options(**json.loads(sys.argv[1]))
     compilations = Compilations()
     event.register("numba:compile", compilations)
     stalls = [0.0]
@@ -143,8 +144,14 @@ async def main() -> None:
         "stall": round(stall, 3),
         "stall_html": round(max(stalls), 3),
     }
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    for line in iter(sys.stdin.readline, ""):
+        child = os.fork()
+        if not child:
+            asyncio.run(main(Options(**json.loads(line))))
+            break
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)

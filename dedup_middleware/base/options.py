@@ -196,7 +196,7 @@ class Options:
     max_chars: int = option(
         1_000_000,
         "int",
-        "Characters of a page that are looked at; the rest is not compared.",
+        "Characters of a page that are compared; of a longer page only an equal text is a copy.",
         between(100, 100_000_000, " characters"),
     )
     num_perm: int = option(

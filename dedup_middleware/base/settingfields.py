@@ -127,7 +127,7 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
 def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: `on`, `off` or the path of a journal."""
     # An address there would become a file name, its password with it.
-    if re.search(r"://|:[^/]*@", value):
+    if re.search(r"://|:[^/]*@|^(?:memory|sqlite|rediss?|unix)[:+]", value):
         fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
         raise fail(attribute, "***", fix)
     if "\0" in value:

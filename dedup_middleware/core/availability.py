@@ -196,6 +196,11 @@ class CatchUp:
                 left,
             )
         self.backlog = Backlog()
+        self._task, self._enter = None, _not_entered  # they refer to who made this
+
+
+async def _not_entered(page: Unsettled) -> Unsettled:
+    return page
 
 
 async def stop(task: asyncio.Task[None] | None) -> None:

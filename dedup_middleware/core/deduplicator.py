@@ -206,6 +206,7 @@ class Deduplicator:
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._release_all)
             steps.push_async_callback(stop, self._heartbeat)
+        self._heartbeat = None  # it refers to this object, whose index takes up memory
 
     async def _release_all(self) -> None:
         if not self._breaker.closed:
@@ -304,8 +305,9 @@ class Deduplicator:
         self._faults.warn(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
-        await self.warm()
-        fingerprinter = await self._ready()
+        if not self._is_warm:
+            await self.warm()
+        fingerprinter = self._fingerprinter or await self._ready()
         if isinstance(what, Fingerprint):
             document, page = None, what
         else:
@@ -314,7 +316,7 @@ class Deduplicator:
             self._count("seconds/fingerprint", time.perf_counter() - started)
         try:
             if page.is_empty:
-                if self.options.on_empty == "keep" or self.options.action == "mark":
+                if self._keeps_empty:
                     await self._versions.forget_others(page)  # it goes on to storage
                 return Verdict(page.key, EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
@@ -325,6 +327,11 @@ class Deduplicator:
             raise
         self._count("seconds/index", time.perf_counter() - started)
         return verdict
+
+    @property
+    def _keeps_empty(self) -> bool:
+        """Whether every page without a text goes on to storage."""
+        return self.options.on_empty == "keep" or self.options.action == "mark"
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
         """Propose a page until it is settled what it is; see :class:`.driver.Driver`."""
@@ -339,7 +346,8 @@ class Deduplicator:
         )
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
-            await self._versions.give_way(claim, ruling.earlier)
+            if ruling.earlier:
+                await self._versions.give_way(claim, ruling.earlier)
             self._claims.add(claim)
             return Verdict(
                 page.key,
@@ -362,7 +370,7 @@ class Deduplicator:
         return self._dropped(document, page, ruling)
 
     async def supersede(self, verdict: Verdict) -> Verdict:
-        """Call this before a page is stored although it is a duplicate or a revisit.
+        """Call this before a page is stored although it is a duplicate, a revisit or empty.
 
         What the index holds under its key is forgotten, unless it is the same text, for storage
         replaces it (``DEDUP_VERSIONS``). Nothing has to be called for other outcomes.
@@ -371,7 +379,9 @@ class Deduplicator:
             page could take the place of its earlier version
         """
         page, document = verdict.fingerprint, verdict.document
-        if page is None or not (verdict.is_duplicate or verdict.is_revisit):
+        # An empty page that the options keep has been dealt with when it was decided.
+        is_empty = verdict.outcome == EMPTY and not self._keeps_empty
+        if page is None or not (verdict.is_duplicate or verdict.is_revisit or is_empty):
             return verdict
         try:
             earlier = (await self._versions.forget_others(page)).forgotten
@@ -434,7 +444,8 @@ class Deduplicator:
             self._claims.settle(claim)
         if stored:
             self._count("committed", 1)
-            await self._forget_held(verdict)
+            if verdict.supersedes:
+                await self._forget_held(verdict)
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)

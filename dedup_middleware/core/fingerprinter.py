@@ -29,6 +29,7 @@ from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 EVIDENCE = "ribbon4-clauses8-lead3"
 #: words of a page from which on its title does not count as its content
 SHORT = 24
+_WHOLE_VALUES = 4
 
 
 def read(document: Document, extractor: Mode) -> Document:
@@ -137,6 +138,9 @@ class Fingerprinter:
         if size < self.options.min_features and document.title:
             # So little text is no evidence alone: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{document.title}\n{text}").exact
+        rest = "".join(text[self.options.max_chars :].split())
+        if rest:
+            exact = keyed_hash(f"{exact} {rest}", hash_key)
         simhash = value if size else None
         signature = None
         if self._signer is not None:
@@ -147,7 +151,7 @@ class Fingerprinter:
                 simhash = simhash_of(signature)
         wording, evidence, anchors = NO_WORDING, b"", signed.anchors[:0]
         if self._keeps_evidence and size:
-            wording, evidence, anchors = self._evidence(document, signed)
+            wording, evidence, anchors = self._evidence(document, signed, exact if rest else 0)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -169,9 +173,13 @@ class Fingerprinter:
         )
 
     def _evidence(
-        self, document: Document, signed: SignedText
+        self, document: Document, signed: SignedText, whole: int
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
-        """Wording, evidence and anchors of a page."""
+        """Wording, evidence and anchors of a page.
+
+        :param whole: hash of the whole text, if only a part of it is compared: then no other text
+            holds it; else 0
+        """
         from dedup_middleware.signature.evidence import make_evidence
 
         title = signed.anchors[:0]
@@ -186,12 +194,26 @@ class Fingerprinter:
             title,
             signed.told,
         )
+        if whole:
+            wording = _only_equal(wording, whole)
         return wording, make_evidence(wording), signed.anchors
 
     def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
         from dedup_middleware.signature.simhash import SimHash
 
         return volatile_bits(SimHash(value, sums), self.options.probes)
+
+
+def _only_equal(wording: Wording, whole: int) -> Wording:
+    """The wording with values that only the evidence of an equal text holds."""
+    # Several, because a filter takes one in 256 for held by mistake.
+    more = np.array([keyed_hash(str(place), whole) for place in range(_WHOLE_VALUES)], np.uint64)
+    return attrs.evolve(
+        wording,
+        values=np.concatenate([more, wording.values]),
+        positions=np.concatenate([np.zeros(len(more), np.int32), wording.positions]),
+        sorts=np.concatenate([np.zeros(len(more), np.uint8), wording.sorts]),
+    )
 
 
 def volatile_bits(signed: SimHash | None, probes: int) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import attrs
 
@@ -17,7 +18,7 @@ from dedup_middleware.model.records import PageRecords
 _KEY_BIT = 1 << KEY_TABLE
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots it takes longer to make
 class Ruling:
     """The outcome of judging a page by its candidates.
 
@@ -126,7 +127,12 @@ def _match(
 
 def names_of(method: Method, mask: int) -> tuple[str, ...]:
     """Names of the tables of a bit mask, each once."""
-    return tuple(dict.fromkeys(method.table_name(table) for table in bits(mask)))
+    return _names_of(method.table_name, mask)
+
+
+@lru_cache(maxsize=4096)  # most copies are found in one of a few sets of tables
+def _names_of(table_name: Callable[[int], str], mask: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([table_name(table) for table in bits(mask)]))
 
 
 def bits(mask: int) -> list[int]:

@@ -23,7 +23,7 @@ PENDING = "pending"
 _PENDING, _COMMITTED = int(State.PENDING), int(State.COMMITTED)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots it takes longer to make
 class Ranking:
     """What the candidates make of a page; rows are positions among them.
 

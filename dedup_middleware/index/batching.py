@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 _Call = TypeVar("_Call")
 _Result = TypeVar("_Result")
 
-# Results of a batch, in its order; an exception is raised in the caller it belongs to.
-Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception"]]]
+# Results of a batch, in its order; an exception is raised in the caller it belongs to. A caller
+# whose result is a future waits for that, while the batch counts as done.
+Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception | asyncio.Future[_Result]"]]]
 
 _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | None]
 
@@ -117,13 +118,27 @@ def forget_outcome(future: asyncio.Future[Any]) -> None:
 
 def _settle(
     future: asyncio.Future[_Result],
-    result: _Result | Exception,
+    result: _Result | Exception | asyncio.Future[_Result],
     undo: Callable[[_Result], None] | None,
 ) -> None:
-    if future.cancelled():
+    if isinstance(result, asyncio.Future):
+        result.add_done_callback(lambda done: _pass_on(future, done, undo))
+    elif future.cancelled():
         if undo is not None and not isinstance(result, Exception):
             undo(result)
     elif isinstance(result, Exception):
         future.set_exception(result)
     else:
         future.set_result(result)
+
+
+def _pass_on(
+    future: asyncio.Future[_Result],
+    done: asyncio.Future[_Result],
+    undo: Callable[[_Result], None] | None,
+) -> None:
+    if done.cancelled():
+        future.cancel()
+    else:
+        error = done.exception()
+        _settle(future, error if isinstance(error, Exception) else done.result(), undo)

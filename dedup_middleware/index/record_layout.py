@@ -6,7 +6,7 @@ Callers always see whole CONTENT records; fields that are not kept read as 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 
 import attrs
 import numpy as np
@@ -43,7 +43,7 @@ class RecordLayout:
         """The fields one after the other, without padding."""
         return _dtype(self.fields)
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of a page."""
         return self.dtype.itemsize
@@ -77,9 +77,14 @@ class RecordLayout:
 
     def pack_one(self, content: bytes) -> bytes:
         """The same for the bytes of one record."""
-        if self.dtype is CONTENT:
-            return content
+        if self._is_beginning:
+            return content[: self.itemsize]
         return self.pack(np.frombuffer(content, CONTENT)).tobytes()
+
+    @cached_property
+    def _is_beginning(self) -> bool:
+        """Whether the fields are the first ones of CONTENT."""
+        return self.fields == tuple(_SIZES)[: len(self.fields)]
 
     def unpack(self, kept: NDArray[np.void]) -> NDArray[np.void]:
         """CONTENT[n] from what was kept of it, dtype[n]; always a copy."""

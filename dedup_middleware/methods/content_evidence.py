@@ -43,12 +43,13 @@ from dedup_middleware.methods.base import Judgement
 from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
 from dedup_middleware.methods.reasons import (
     CONTAINED_CODE,
+    LONG,
     REASONS,
 )
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence_columns import COMMON
+from dedup_middleware.signature.evidence_columns import COLUMNS, COMMON
 
 _FIELDS: Final = tuple(name for name in CONTENT.names or () if name != "sketch")
 _DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
@@ -78,9 +79,12 @@ class ContentByEvidence(Content):
         figures, turned = differing_places(
             records, page.figures, FIGURES_AT, page.clauses, CLAUSES_AT
         )
+        compared = len(wording.order)
+        if self._are_equal(page, candidates):
+            found = np.zeros((count, COLUMNS), np.int64)
+            return self.weigh(page, candidates, found, figures, turned, compared)
         payloads = payloads if len(payloads) else [b""] * count
         found = examine(wording, payloads)
-        compared = len(wording.order)
         if page.size < _DISTINCT * compared:
             # What is said again and again must not count as often as it is said.
             distinct = np.unique(wording.order)
@@ -91,6 +95,15 @@ class ContentByEvidence(Content):
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
         return self.weigh(page, candidates, found, figures, turned, compared)
+
+    @staticmethod
+    def _are_equal(page: Fingerprint, candidates: NDArray[np.void]) -> bool:
+        """Whether all candidates have the text of a page, and nothing else is asked of them: their
+        evidence says nothing then."""
+        if page.size < LONG or len(page.wording.title):
+            return False
+        exact, sizes = candidates["exact"].tolist(), candidates["size"].tolist()
+        return bool(exact == [page.exact] * len(exact) and sizes == [page.size] * len(sizes))
 
     def weigh(
         self,

@@ -20,7 +20,7 @@ from dedup_middleware.model.records import NO_PAGES, PAGE_ID_MASK, PageRecords, 
 MOST_KNOWN = 4096  # pages that one proposal can name
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)  # with slots it takes longer to make
 class Entry:
     """A page to be proposed to an index.
 
@@ -57,7 +57,7 @@ class Claim:
     token: int  # distinguishes this claim from any other one of the same id
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)  # with slots it takes longer to make
 class Candidates:
     """Stored pages that a page shares a bucket with, all of one moment.
 
@@ -146,7 +146,7 @@ NOTHING_KNOWN = Known()
 EVERYTHING = Known(upto=PAGE_ID_MASK)  # the claim of a page that is entered whatever is stored
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)  # with slots it takes longer to make
 class Proposed:
     """A page that waits for its reply, with others; see :meth:`Index.propose`."""
 

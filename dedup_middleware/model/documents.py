@@ -46,7 +46,7 @@ class Document:
     description: str = attrs.field(default="", repr=False)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots it takes longer to make
 class Match:
     """The stored page that holds what the new one says.
 
@@ -74,7 +74,7 @@ class Match:
     rule: str = ""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots it takes longer to make
 class Verdict:
     """What is decided of a page.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -14,6 +15,8 @@ from dedup_middleware.model.keys import content_key
 
 if TYPE_CHECKING:  # it imports Scrapy, which the workers of a batch do without
     from itemadapter import ItemAdapter
+
+_SAYS: Final = re.compile(r"[^\W_]")  # a letter or a digit of any script
 
 
 def _value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> Any:
@@ -75,17 +78,22 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
 
 
 def document_of(fields: PageFields) -> Document | None:
-    """The page, named by a hash of its content if need be; None if it has neither."""
-    content = fields.text or fields.html
+    """The page, named by a hash of its content if need be; None if it has neither.
+
+    A text without a letter or digit, such as a dash or an invisible character that a selector has
+    found, says nothing of a page with HTML.
+    """
+    text, html = fields.text, fields.html
+    has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())
+    content = text if has_text else html or text or None
     key = fields.key or (None if content is None else content_key(content))
     if key is None:
         return None
-    has_text = fields.text is not None and bool(fields.text.strip())
     return Document(
         key=key,
         title=fields.title,
-        text=fields.text if has_text else None if fields.html else "",
-        html=None if has_text else fields.html,
+        text=text if has_text else None if html else "",
+        html=None if has_text else html,
         charset=fields.charset,
         description=fields.description,
     )

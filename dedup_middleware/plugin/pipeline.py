@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.clusterfeed import ClusterFeed
     from dedup_middleware.plugin.metrics import Exporter
-    from dedup_middleware.plugin.notices import FieldCheck
+    from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class DedupPipeline:
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
+        self._feed_check: FeedCheck | None = None
         self._is_opening = False
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
@@ -139,6 +140,7 @@ class DedupPipeline:
 
         :raises CloseSpider: a setting or the index can't be used; Scrapy then exits with 1
         """
+        self._settings_error = self._settings_error or self._conflict()
         if self._settings_error is not None:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
@@ -146,7 +148,7 @@ class DedupPipeline:
         from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.counting import counted
-        from dedup_middleware.plugin.notices import FieldCheck
+        from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)
@@ -177,6 +179,7 @@ class DedupPipeline:
         finally:
             self._is_opening = False
         self._field_check = FieldCheck(self.crawler.settings)
+        self._feed_check = FeedCheck(self.crawler, self.options)
         self._recorder = Recorder(self.options, self._count, spider=spider, crawl=crawl)
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
@@ -196,6 +199,20 @@ class DedupPipeline:
             raise
         except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
             self._failure("reading what the index holds")
+
+    def _conflict(self) -> OptionsError | None:
+        """The error if the crawl has another pipeline of the plugin on the same index.
+
+        Each item would wait in the second one for the claim that it has in the first one.
+        """
+        if self.crawler.engine is None:
+            return None
+        first = self.crawler.get_item_pipeline(DedupPipeline)
+        if first is None or first is self or first.options.index_url != self.options.index_url:
+            return None
+        names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, self)]
+        fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
+        return OptionsError("ITEM_PIPELINES", names, fix)
 
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)

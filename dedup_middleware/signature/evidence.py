@@ -16,6 +16,7 @@ in 8, ..., chosen by their hashes) and whether the words of the title are in it,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R32, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
+from dedup_middleware.signature.evidence_columns import COLUMNS as _COLUMNS
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
@@ -67,7 +69,6 @@ _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF = np.uint64(1), np.uint64(32)
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
-_COLUMNS: Final = 8
 
 
 def make_evidence(wording: Wording) -> bytes:
@@ -108,7 +109,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     and a common shingle takes half a word off. Without evidence, or with evidence that no page can
     have, everything is new.
     """
-    lengths = np.array([0, *map(len, evidence)], np.int64)
+    ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
         wording.order,
         wording.words,
@@ -118,7 +119,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
         wording.title,
         wording.told,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8),
-        np.cumsum(lengths),
+        np.array(ends, np.int64),
     )
     return found
 
@@ -180,14 +181,23 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
 
 
 @subkernel
-def _is_alone(common: Any, shingle: Any) -> Any:
-    """Whether no other shingle near one is common, so that it may be a false positive."""
-    if common.size <= _NEAR:
-        return False
-    others = 0
-    for i in range(max(0, shingle - _NEAR), min(common.size, shingle + _NEAR + 1)):
+def _mark_sure(common: Any, sure: Any) -> None:
+    """Write which common shingles have another one near them, so that they are hardly false
+    positives; of very few shingles all count."""
+    size, near = np.uint64(common.size), np.uint64(_NEAR)
+    if size <= near:
+        for i in range(size):
+            sure[i] = common[i]
+        return
+    others = np.int64(0)  # common ones near the shingle, itself among them
+    for i in range(near):
         others += np.int64(common[i])
-    return others < 2
+    for i in range(size):
+        if i + near < size:
+            others += np.int64(common[i + near])
+        if i > near:
+            others -= np.int64(common[i - near - _ONE])
+        sure[i] = common[i] & np.uint8(others >= 2)
 
 
 @subkernel
@@ -262,11 +272,48 @@ def _first_places(told: Any, words: Any, positions: Any, sorts: Any) -> Any:
 
 
 @subkernel
-def _halves(is_new: Any, known: Any, firsts: Any, word: Any) -> Any:
-    """What a new word adds to a passage, in halves."""
-    if not is_new[word] or firsts[word] < 0:
-        return 0
-    return 1 if known[firsts[word]] else 2
+def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, known: Any) -> None:
+    """Write which words are in no common shingle, and, unless the page repeats its words, of each
+    word where it comes first whether it is also in one."""
+    words, shingles = np.uint64(is_new.size), np.uint64(sure.size)
+    for word in range(words):
+        known[word] = np.uint8(0)
+    until = np.uint64(0)
+    for word in range(words):
+        if word < shingles and sure[word]:
+            until = word + np.uint64(width)
+        held = word < until
+        is_new[word] = not held
+        if held and firsts[word] >= 0 and not repeats:
+            known[np.uint64(firsts[word])] = np.uint8(1)
+
+
+@subkernel
+def _count_new(
+    sure: Any, firsts: Any, is_new: Any, known: Any, width: Any, lead: Any, tail: Any, off: Any,
+    found: Any,
+) -> None:  # fmt: skip
+    """Count the new words, and those of the longest passage, in halves."""
+    frame, inner = 0, 0
+    for word in range(np.uint64(is_new.size)):
+        halves = np.int64(2) * np.int64(is_new[word] & np.uint8(firsts[word] >= 0))
+        is_inner = (np.int64(word) >= lead) & (np.int64(word) < tail)
+        inner += halves if is_inner else 0
+        frame += 0 if is_inner else halves
+    # The largest sum of a stretch, where a common shingle cancels a new word.
+    longest, passage, whole = 0, 0, 0
+    for shingle in range(np.uint64(lead), np.uint64(max(lead, min(sure.size, tail - width + 1)))):
+        if sure[shingle]:
+            passage, whole = max(0, passage - off), max(0, whole - 1)
+            continue
+        last = shingle + np.uint64(width) - _ONE
+        gain = 2
+        if is_new[last]:  # a new word that the page also says where it is known adds a half
+            first = firsts[last]
+            gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
+        passage, whole = passage + gain, whole + ((gain + 1) >> 1)
+        longest = max(longest, passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
+    found[NEW], found[NEW_FRAME], found[LONGEST] = inner, frame, longest
 
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
@@ -284,7 +331,8 @@ def _examine(
     count = ends.size - 1
     found = np.zeros((count, _COLUMNS), np.int64)
     shingles = np.int64(order.size)
-    common, is_new = np.empty(shingles, np.uint8), np.empty(words, np.uint8)
+    common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
+    is_new = np.empty(words, np.uint8)
     firsts, known = _first_places(told, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
@@ -305,28 +353,9 @@ def _examine(
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
         found[row, FALSE_POSITIVES] = _MISTAKEN
-        known[:] = np.uint8(0)
-        until = 0
-        for word in range(words):
-            if word < shingles and common[word] and not _is_alone(common, word):
-                until = word + width
-            is_new[word] = word >= until
-            if word < until and firsts[word] >= 0 and not repeats:
-                known[firsts[word]] = np.uint8(1)
-        passage, whole = 0, 0
-        for word in range(words):
-            in_frame = word < lead or word >= tail
-            halves = 2 if is_new[word] and firsts[word] >= 0 else 0
-            found[row, NEW_FRAME if in_frame else NEW] += halves
-            if word < shingles and word >= lead and word + width <= tail:
-                # The largest sum of a stretch, where a common shingle cancels a new word.
-                last = word + width - 1
-                gain = _halves(is_new, known, firsts, last) if is_new[last] else 2
-                is_held = common[word] and not _is_alone(common, word)
-                passage = max(0, passage + (-off if is_held else gain))
-                whole = max(0, whole + (-1 if is_held else (gain + 1) // 2))
-                longest = max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
-                found[row, LONGEST] = max(found[row, LONGEST], longest)
+        _mark_sure(common, sure)
+        _mark_new(sure, firsts, width, repeats, is_new, known)
+        _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )

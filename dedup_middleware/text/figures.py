@@ -4,7 +4,7 @@ Pages made on one template differ in their figures alone, so figures decide betw
 same number must look the same however it is written:
 
     1,000 = 1000 = １０００    三百二十一 = 321    两万三千 = 2.3万 = 23000    二〇二〇 = 2020
-    百分之五 = 5% = 5 percent    1.5 million = 1500000    3.50 = 3.5
+    百分之五 = 5% = %5 = 5 percent    .5 = 0.5    1.5 million = 1500000    3.50 = 3.5
     2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
 
 A sign, a comparison and a unit before or behind a number belong to the figure, see
@@ -116,8 +116,10 @@ _PIECE: Final = ord("个")
 _HUNDRED: Final = ord("百")
 _POINT: Final = ord("点")
 _THOUSAND: Final = ord("千")
-_PERCENT_SIGN: Final = ord("%")
-_PERMILLE_SIGN: Final = ord("‰")
+_PERCENT_SIGNS: Final = np.array(sorted(map(ord, "%٪")), np.int64)
+_PERMILLE_SIGNS: Final = np.array(sorted(map(ord, "‰؉")), np.int64)
+# Behind these, besides white space, a percent sign belongs to the number behind it: -%5, (%5.
+_BEFORE_PERCENT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈\"'“”")), np.int64)
 _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
@@ -306,6 +308,16 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 
 
 @subkernel
+def _percent_before(codes: Codes, first: int) -> bool:
+    """Whether a percent sign stands before a number, as in Turkish and Arabic: %5. One that another
+    number or a word ends with belongs to that: a%20b, 5%."""
+    if not among(at(codes, first - 1), _PERCENT_SIGNS):
+        return False
+    before = at(codes, first - 2)
+    return before in (0, 32) or among(before, _BEFORE_PERCENT)
+
+
+@subkernel
 def _kind(codes: Codes, first: int, last: int) -> int:
     """Percent or permille, said before or behind the number."""
     if _after_parts(codes, first):
@@ -315,9 +327,9 @@ def _kind(codes: Codes, first: int, last: int) -> int:
         if whole == _THOUSAND:
             return PERMILLE
     i = last + 1 if at(codes, last) == 32 else last
-    if at(codes, i) == _PERCENT_SIGN:
+    if among(at(codes, i), _PERCENT_SIGNS) or _percent_before(codes, first):
         return PERCENT
-    if at(codes, i) == _PERMILLE_SIGN:
+    if among(at(codes, i), _PERMILLE_SIGNS):
         return PERMILLE
     word, end = numerals.word_after(codes, i)
     percent = word != 0 and among(word, numerals.PERCENT_WORDS)
@@ -384,6 +396,7 @@ def _read_figures(
         first = i
         if numerals.is_digit(codes, i):
             counts = True
+            first -= 1 if numerals.is_led_by_point(codes, i) else 0
             mantissa, exponent, i = _read_arabic(codes, i)
             named, begin, end = _month_beside(codes, first, i)
             if named:
@@ -395,7 +408,8 @@ def _read_figures(
             counts, mantissa, exponent, i = _read_chinese(codes, i)
         if counts:
             rows[count, 0], rows[count, 1] = _reduce(mantissa, exponent)
-            kind, begin, end = signs(codes, flags, first, i)
+            begin = first - 1 if _percent_before(codes, first) else first  # -%5
+            kind, begin, end = signs(codes, flags, begin, i)
             rows[count, 2] = _kind(codes, first, i) | kind
             rows[count, 3], rows[count, 4] = max(begin, done), end
             i = end

@@ -18,6 +18,9 @@ from dedup_middleware.base.jit import subkernel
 Codes = NDArray[np.uint32]
 
 _NEW_LINE: Final = ord("\n")
+_POINT: Final = ord(".")
+# Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
+_BEFORE_POINT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")), np.int64)
 _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
@@ -189,6 +192,15 @@ def is_letter(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def is_led_by_point(codes: Codes, i: int) -> bool:
+    """Whether the digit at i is the first one of a fraction without a zero before it: .5 is 0.5."""
+    if at(codes, i - 1) != _POINT:
+        return False
+    before = at(codes, i - 2)
+    return before in (0, 32) or among(before, _BEFORE_POINT)
+
+
+@subkernel
 def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
     """The number that starts with the digit at i: mantissa, exponent, end.
 
@@ -196,13 +208,13 @@ def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
     unless there are two points: 2020.4.3 is three numbers.
     """
     first, mantissa, digits = i, 0, 0
-    grouped = False
+    grouped, led = False, is_led_by_point(codes, i)
     while i < codes.size and digits < MAX_DIGITS:
         if is_digit(codes, i):
             mantissa = mantissa * 10 + np.int64(codes[i]) - 48
             digits += 1
             i += 1
-        elif codes[i] == 44 and (grouped or i - first <= 3):
+        elif codes[i] == 44 and (grouped or i - first <= 3) and not led:
             three = is_digit(codes, i + 1) and is_digit(codes, i + 2) and is_digit(codes, i + 3)
             if not three or is_digit(codes, i + 4):
                 break
@@ -210,6 +222,8 @@ def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
             i += 1
         else:
             break
+    if led:
+        return mantissa, -digits, i
     exponent = 0
     after_point = first > 1 and codes[first - 1] == 46 and is_digit(codes, first - 2)
     if i < codes.size and codes[i] == 46 and is_digit(codes, i + 1) and not after_point:

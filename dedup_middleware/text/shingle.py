@@ -51,6 +51,7 @@ from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
     SHINGLE_DROP,
     SHINGLE_START,
+    TEXT_BASE,
     TOKEN_START,
     constants,
     distinct,
@@ -71,7 +72,7 @@ from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 _MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 # Of a text with fewer distinct shingles than this share of all, longer ones are tried,
@@ -100,7 +101,7 @@ class Shingles:
         anchors: hashes of some clauses, see `wording`.
         words: of each token 32 bits of its hash.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
-            figures.
+            figures in text order.
     """
 
     features: NDArray[np.uint64]
@@ -313,8 +314,9 @@ def read_text(
         )
     features, counts, order = _features(hashes, kept, width, keys)
     figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
-    for figure in figures:  # punctuation is not in the text's hash, and 3.5 is not 35
-        exact += figure
+    # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
+    for figure in stated:
+        exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)

@@ -301,6 +301,17 @@ def test_files_that_can_not_be_read(tmp_path: Path, name: str, content: bytes | 
     assert not (tmp_path / "kept.jsonl").exists()
 
 
+def test_an_input_that_has_the_name_of_an_unfinished_output_is_kept(tmp_path: Path) -> None:
+    """Who goes on with what an ended run has left in .part does not lose it."""
+    source = write(tmp_path / "kept.jsonl.part", rows(3))
+    done = batch(source, "--format", "jsonl", "-o", tmp_path / "kept.jsonl")
+    assert (done.code, "rename the one" in done.err) == (1, True)
+    assert len(lines(source)) == 3
+    other = write(tmp_path / "in.jsonl", rows(3))
+    assert batch(other, "-o", tmp_path / "kept.jsonl", "--rejected", source).code == 1
+    assert len(lines(source)) == 3
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """Without --overwrite; and never an input."""
     source = write(tmp_path / "in.jsonl", rows(3))
@@ -310,6 +321,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert batch(source, "-o", tmp_path / "kept.jsonl", "--overwrite").code == 0
     assert len(lines(tmp_path / "kept.jsonl")) == 2
     assert "is named twice" in batch(source, "-o", source, "--overwrite").err
+    for no_file in (".", tmp_path, "/dev/null"):
+        done = batch(source, "-o", no_file, "--overwrite")
+        assert (done.code, "is no file" in done.err) == (1, True)
     assert len(lines(source)) == 3
     assert dedup("files", str(source), "-o", "x", "--workers", "-1").code == 2
 

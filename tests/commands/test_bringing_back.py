@@ -106,6 +106,15 @@ def test_index_knows_what_was_brought_back(settings: dict[str, Any], tmp_path: P
     assert outcome(settings, key, article(1))[0] == "duplicate"
 
 
+def test_lone_surrogates_come_back(tmp_path: Path) -> None:
+    """UTF-8 can't hold them; JSON's escapes can."""
+    made, text = settings_for(tmp_path), f"{article(1)} \ud800 end"
+    crawl(made, {"url": "https://a/1", "text": text}, {"url": "https://b/\ud800", "text": text})
+    out = tmp_path / "b.jsonl"
+    assert dedup("restore", "-o", str(out), "--all", **made).code == 0
+    assert lines(out) == [{"url": "https://b/\ud800", "text": text}]
+
+
 def test_restore_to_standard_output(settings: dict[str, Any]) -> None:
     """`-o -` prints the lines and nothing else."""
     done = dedup("restore", "-o", "-", "--host", "three.example", **settings)
@@ -211,6 +220,18 @@ def test_report_names_the_journal_it_is_about(tmp_path: Path) -> None:
     about = json.loads(zlib.decompress(base64.b64decode(packed)))["about"]
     assert about["DEDUP_JOURNAL"] == str(file)
     assert "DEDUP_INDEX_URL" not in about
+
+
+def test_a_report_replaces_reports_alone(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Not the feed or the journal that is named by mistake."""
+    out = tmp_path / "items.jsonl"
+    out.write_text('{"url": "https://one.example/1"}')
+    for path in (out, tmp_path):
+        done = dedup("report", "-o", str(path), **settings)
+        assert (done.code, "is no report" in done.err) == (1, True)
+    assert out.read_text() == '{"url": "https://one.example/1"}'
+    for _ in range(2):
+        assert dedup("report", "-o", str(tmp_path / "r.html"), **settings).code == 0
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,17 @@ Messages that a client sends together arrive in any order, and others' in betwee
 leases lapse between any two messages. :func:`explore` visits every state that a few pages can
 reach; :func:`walk` goes one random way, and lets masters fail that lose their last writes.
 
-``python -m tests.index.cluster_model 1000000`` goes a million random ways;
-``python -m tests.index.cluster_model all`` visits all states of the crawls that take minutes.
+``python -m tests.index.cluster_model --random 1000000`` goes a million random ways and counts the
+faults on them; ``python -m tests.index.cluster_model --all`` visits all states of the crawls that
+take minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
@@ -555,6 +557,7 @@ class Walk:
     """One random interleaving.
 
     :param faults: chances of faults; a dead client's messages may still arrive later
+    :ivar happened: how often what happened
     """
 
     def __init__(self, crawl: Crawl, chance: random.Random, faults: Faults = NO_FAULTS) -> None:
@@ -562,6 +565,7 @@ class Walk:
         self._chance = chance
         self._faults = faults
         self._late: list[tuple[int, Client, Message]] = []  # of the dead
+        self.happened: Counter[str] = Counter()
         # A walk is not counted in faults; these bound nothing.
         self.state = crawl.start(crashes=1 << 30, lapses=1 << 30, failures=1 << 30)
         self._copy = self.state
@@ -610,10 +614,13 @@ class Walk:
             return
         message = self._chance.choice(client.unanswered)
         if message.kind == Kind.STORE and self._chance.random() < self._faults.failure:
+            self.happened["items not stored"] += 1
             self.state = crawl.fail(state, at)
             return
+        self.happened["messages"] += 1
         self.state = crawl.deliver(state, at, message)
         if message.kind != Kind.STORE and self._chance.random() < self._faults.lost_answer:
+            self.happened["replies lost"] += 1
             self.state = self.state._replace(clients=state.clients)
 
     def _crash(self, at: int) -> None:
@@ -622,9 +629,11 @@ class Walk:
             for message in client.unanswered:
                 if message.kind != Kind.STORE and self._chance.random() < 0.5:
                     self._late.append((at, client, message))
+            self.happened["deaths"] += 1
             self.state = self._crawl.crash(self.state, at)
 
     def _arrive_late(self) -> None:
+        self.happened["messages of the dead"] += 1
         at, client, message = self._late.pop(self._chance.randrange(len(self._late)))
         alone = client._replace(unanswered=(message, message))  # so that nothing follows from it
         clients = self.state.clients
@@ -639,11 +648,13 @@ class Walk:
             if home == PENDING and (not abandoned or self._crawl.is_abandoned(state, number))
         ]
         if alive:
+            self.happened["leases of the dead" if abandoned else "leases that lapsed"] += 1
             self.state = self._crawl.lapse(state, self._chance.choice(alive))
         return bool(alive)
 
     def _fail_over(self, shard: int) -> None:
         """A shard goes back to its last copy."""
+        self.happened["failovers"] += 1
         state, copy, shards = self.state, self._copy, self._crawl.shards
         count = max(shards) + 1
         self.state = state._replace(
@@ -680,29 +691,36 @@ def walk(seed: int, rules: Rules = PROTOCOL) -> State:
 
     :raises BrokenError: a promise was broken
     """
+    return random_walk(seed, rules).run()
+
+
+def random_walk(seed: int, rules: Rules = PROTOCOL) -> Walk:
+    """The walk of a seed, not gone yet."""
     chance = random.Random(seed)
     crawl = random_crawl(chance, rules)
-    return Walk(crawl, chance, Faults() if seed % 2 else NO_FAULTS).run()
+    return Walk(crawl, chance, Faults() if seed % 2 else NO_FAULTS)
 
 
-def main(count: int, first: int = 0) -> None:
-    """Go ``count`` random ways and say how long it took."""
-    began = time.monotonic()
-    stored = dropped = lost = 0
+def main_random(count: int, first: int) -> None:
+    """Go ``count`` random ways and say what happened on them."""
+    began = time.process_time()
+    happened: Counter[str] = Counter()
     for seed in range(first, first + count):
+        way = random_walk(seed)
         try:
-            state = walk(seed)
+            state = way.run()
         except BrokenError as error:
             raise SystemExit(f"seed {seed}: {error}") from error
-        ends = [client.phase for client in state.clients]
-        stored += ends.count(Phase.STORED)
-        dropped += ends.count(Phase.DROPPED)
-        lost += state.lost
-    seconds = time.monotonic() - began
-    print(
-        f"{count} interleavings in {seconds:.0f} s: {stored} pages stored, {dropped} dropped, "
-        f"{lost} with lost writes; no promise broken"
-    )
+        happened += way.happened
+        pages = state.clients[: len(state.homes) // ATTEMPTS]
+        happened[f"ways of {len(pages)} pages"] += 1
+        happened.update(f"pages {client.phase.name.lower()}" for client in pages)
+        happened["ways with lost writes"] += state.lost
+        happened["ways with a sweeper"] += len(pages) < len(state.clients)
+    seconds = time.process_time() - began
+    print(f"{count} interleavings in {seconds:.0f} s of CPU; no promise broken")
+    for what, times in sorted(happened.items()):
+        print(f"  {what}: {times}")
 
 
 def main_all() -> None:
@@ -718,8 +736,19 @@ def main_all() -> None:
         )
 
 
-if __name__ == "__main__":
-    if sys.argv[1:] == ["all"]:
+def main() -> None:
+    """Do what the arguments say."""
+    parser = argparse.ArgumentParser(prog="python -m tests.index.cluster_model")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--random", type=int, metavar="N", help="go so many random ways")
+    what.add_argument("--all", action="store_true", help="visit all states of three pages")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first way")
+    given = parser.parse_args()
+    if given.all:
         main_all()
     else:
-        main(*map(int, sys.argv[1:]))
+        main_random(given.random, given.first)
+
+
+if __name__ == "__main__":
+    main()

@@ -31,12 +31,10 @@ from dedup_middleware.model.buckets import (
     hash_bucket_key,
     simhash_bucket_keys,
 )
-from dedup_middleware.model.claims import Entry
-from dedup_middleware.model.records import CONTENT
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Entry
+from dedup_middleware.model.records import CONTENT, State
 from tests.servers import RedisServer
 
-# Back ends that claim a page in one step, and give page ids in the order of the claims.
-ONE_STEP = ["memory", "sqlite", "redis"]
 PARAMETERS = {"shingle_width": "3", "bands": "2"}
 _names = itertools.count()
 LARGE = 4096  # bytes beyond which a bucket is a key of its own on Redis
@@ -223,6 +221,40 @@ def shorten_leases(admin: redis.Redis | RedisCluster, prefix: bytes, seconds: fl
     for page, lease in admin.hgetall(leases).items():
         till = max(0, int.from_bytes(lease[8:], "little") - round(seconds * 1000))
         admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+
+
+def in_steps(index: Index) -> bool:
+    """Whether pages are announced before what they meet is judged, as on a cluster.
+
+    There page ids say nothing of the order of pages; a page that is withdrawn leaves its records
+    behind until the next compaction; and a page that knows others keeps its claim while it is
+    judged by those that came meanwhile.
+    """
+    return isinstance(index, ClusterIndex)
+
+
+def check_race(index: Index, made: Sequence[Claimed | Candidates]) -> Claim:
+    """Like pages were proposed at the same time: exactly one may be stored at once, the others are
+    told of a page that is on its way.
+
+    On a cluster a page may hold its claim while it waits for pages with greater ids that it has
+    met: of any two claims that with the smaller id knows of the other.
+
+    :returns: the claim of the page that may be stored
+    """
+    claims = {one.claim.page_id: one for one in made if isinstance(one, Claimed)}
+    for one in made:
+        if isinstance(one, Candidates):
+            assert State.PENDING in one.pages.states.tolist()
+    if not in_steps(index):
+        assert len(claims) == 1
+        assert all(
+            one.near.page_ids.tolist() == [*claims] for one in made if isinstance(one, Candidates)
+        )
+    for page_id, one in claims.items():
+        greater = {other for other in claims if other > page_id}
+        assert set(one.candidates.near.page_ids.tolist()) & claims.keys() == greater
+    return claims[max(claims)].claim
 
 
 def ascending(index: Index, page_ids: Sequence[int]) -> list[int]:

@@ -54,6 +54,19 @@ async def test_an_anchor_finds_a_page_and_its_evidence(index: Index) -> None:
     assert await index.payloads([number]) == [b"evidence of 1"]
 
 
+async def test_evidence_of_any_length_comes_with_a_candidate(index: Index) -> None:
+    """As it was stored, whatever is stored behind it, and where a chunk of texts ends."""
+    numbers = {}
+    for i, size in enumerate([1, 319, 320, 321, 3000, 30_000, 400, 17_000, 320, 1], 1):
+        payload = bytes([i]) * size
+        numbers[i] = (await store(index, entry(i, (i << 50,), payload))).claim.page_id, payload
+    for i, (number, payload) in numbers.items():
+        made = await index.propose(entry(100 + i, (i << 50,), b"own"), 3, 60.0)
+        assert isinstance(made, Candidates)
+        assert made.addresses == {number: f"https://a/{i}"}
+        assert made.payloads == {number: payload}
+
+
 async def test_common_anchors_are_ignored(index: Index) -> None:
     """What many pages say blocks no claim, and no more records of it are written."""
     shared = 11 << 55

@@ -14,8 +14,11 @@ import redis
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import Spread
+from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import NEW, Document
+from tests.index.harness import PARAMETERS, bucket_keys_of, entry
 from tests.servers import (
     SLOTS,
     RedisServer,
@@ -184,3 +187,54 @@ async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None
         await work
         assert replica.info("replication")["role"] == "master"
     crawl.check(may_repeat=True)
+
+
+async def test_a_slot_on_its_way_holds_up_no_other_shard(
+    masters: list[RedisServer],
+) -> None:
+    """While the keys of one shard are on two masters, its calls wait; claims on other shards are
+    committed and renewed meanwhile. What waited is carried out once the slot has moved."""
+    hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+    options = Options(
+        index_url=f"redis+cluster://{hosts}", namespace="moves", shards=SHARDS, retries=60
+    )
+    index = ClusterIndex(options)
+    await index.open(PARAMETERS)
+    claims: dict[int, list[Claim]] = {}
+    for i in range(1, 200):
+        bands = (i << 50, i * 0x9E37 << 40)
+        made = await index.propose(entry(bucket_keys_of(i, i << 33, bands)), 0, 60.0)
+        if isinstance(made, Claimed):
+            claims.setdefault(index.spread.home_of(made.claim.page_id), []).append(made.claim)
+            index.drop_ids()
+        if sum(len(some) > 8 for some in claims.values()) > 1:
+            break
+    stuck, other = sorted(claims, key=lambda shard: -len(claims[shard]))[:2]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for server in masters]
+        slot = _slots(clients[0])[stuck]
+        source = slot * len(masters) // SLOTS
+        target = (source + 1) % len(masters)
+        names = [_id(client) for client in clients]
+        clients[target].execute_command("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
+        clients[source].execute_command("CLUSTER SETSLOT", slot, "MIGRATING", names[target])
+        key = index.spread.prefix(stuck) + b"committed"
+        clients[source].migrate("127.0.0.1", masters[target].port, key, 0, 5000)
+        late = []
+        for claim in claims[stuck][:8]:
+            late.append(asyncio.ensure_future(index.commit(claim)))
+            await asyncio.sleep(0.05)
+        renewal = asyncio.ensure_future(index.renew(claims[stuck][8:], 60.0))
+        for claim in claims[other][:5]:
+            assert await asyncio.wait_for(index.commit(claim), 20)
+        alive = await asyncio.wait_for(index.renew(claims[other][5:], 60.0), 20)
+        assert alive == [True] * len(claims[other][5:])
+        assert not any(one.done() for one in late)
+        while keys := clients[source].execute_command("CLUSTER GETKEYSINSLOT", slot, 20):
+            for one in keys:
+                clients[source].migrate("127.0.0.1", masters[target].port, one, 0, 5000)
+        for at in (target, source):
+            clients[at].execute_command("CLUSTER SETSLOT", slot, "NODE", names[target])
+        assert all(await asyncio.gather(*late))
+        await renewal
+    await index.close()

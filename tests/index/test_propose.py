@@ -32,13 +32,14 @@ from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Clai
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import candidates_of
 from tests.index.harness import (
-    ONE_STEP,
     Harness,
     MemoryHarness,
     RedisHarness,
     SQLiteHarness,
     bucket_keys_of,
+    check_race,
     entry,
+    in_steps,
 )
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, opened
@@ -130,7 +131,6 @@ async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> 
     assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
 
 
-@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
     harness: Harness,
 ) -> None:
@@ -145,10 +145,16 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
     )
     numbers = [one.claim.page_id for one in made if isinstance(one, Claimed)]
     assert len(numbers) == 30
+    met: dict[int, set[int]] = {}
     for number, one in zip(numbers, made, strict=True):
         assert isinstance(one, Claimed)
-        earlier = set(one.candidates.near.page_ids.tolist())
-        assert earlier == {other for other in numbers if other < number}
+        met[number] = set(one.candidates.near.page_ids.tolist())
+    for number in numbers:
+        if in_steps(clients[0]):  # of any two the one or the other was there first, or both
+            others = {other for other in numbers if other != number}
+            assert others == met[number] | {other for other in others if number in met[other]}
+        else:
+            assert met[number] == {other for other in numbers if other < number}
 
 
 async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
@@ -171,7 +177,6 @@ async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
         assert made.candidates is NO_CANDIDATES
 
 
-@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     """Of pages proposed at the same time each knows what it was given, whatever the others know.
     One claimed just before by the same call comes with the claim of a page that knows others, and
@@ -202,6 +207,16 @@ async def test_known_pages_of_a_call_are_their_own(harness: Harness) -> None:
     blocked = [set(candidates_of(made[i]).pages.page_ids.tolist()) for i in (1, 2)]
     assert blocked == [{stores[1]}, {stores[2]}]
     mine = {made[3].claim.page_id}
+    if in_steps(index):
+        # Stored pages are found before any is announced, and end the last one. The two that know
+        # the stored page are announced, each in its buckets in any order.
+        assert isinstance(made[4], Claimed)
+        ids = [made[3].claim.page_id, made[4].claim.page_id]
+        seen = [set(made[i].candidates.near.page_ids.tolist()) for i in (3, 4)]
+        assert ids[1] in seen[0] or ids[0] in seen[1]
+        assert isinstance(made[5], Candidates)
+        assert stores[2] in made[5].pages.page_ids.tolist()
+        return
     assert set(candidates_of(made[4]).pages.page_ids.tolist()) == mine
     assert isinstance(made[5], Candidates)
     if isinstance(made[4], Claimed):
@@ -237,7 +252,6 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
         await index.close()
 
 
-@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     """Of like pages proposed at the same time by several clients, one is claimed and all others
     are told of it."""
@@ -245,12 +259,7 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     made = await asyncio.gather(
         *(proposed(clients[i % 3], bucket_keys_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
     )
-    claims = [one.claim for one in made if isinstance(one, Claimed)]
-    assert len(claims) == 1
-    for one in made:
-        if isinstance(one, Candidates):
-            assert one.near.page_ids.tolist() == [claims[0].page_id]
-            assert one.pages.states.tolist() == [State.PENDING]
+    assert await clients[0].commit(check_race(clients[0], made))
 
 
 async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
@@ -292,7 +301,6 @@ async def test_probes_are_looked_into_but_get_no_record(index: Index) -> None:
     assert await index.read_buckets((empty,)) == [b""]
 
 
-@pytest.mark.parametrize("harness", ONE_STEP, indirect=True)
 async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
     """Bytes that are no record are counted, hide no candidate, and keep no page from its claim; the
     record of the next claim takes their place."""
@@ -310,7 +318,13 @@ async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
         assert isinstance(made, Claimed)
         assert made.candidates.near.corrupt == 3
         (after,) = await index.read_buckets(bucket_keys[place : place + 1])
-        assert after == raw + record(bucket_keys[place], made.claim.page_id)
+        own = record(bucket_keys[place], made.claim.page_id)
+        if in_steps(index):  # a compaction settles ids at hand: the page may be announced twice
+            assert after.startswith(raw)
+            assert after.endswith(own)
+            assert len(after) - len(raw) in (len(own), 2 * len(own))
+        else:
+            assert after == raw + own
         assert await index.release(made.claim)
         await index.compact()
 

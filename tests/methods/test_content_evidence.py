@@ -20,6 +20,7 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint, Wording
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature import evidence_columns as evidence
+from dedup_middleware.signature.evidence import examine
 from tests.methods.evidence_twin import weigh as plainly_weighed
 from tests.texts import WORDS, article
 
@@ -322,3 +323,27 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
         np.testing.assert_array_equal(getattr(judged, name), getattr(plain, name), name)
     for name in ("similarity", "jaccard"):
         np.testing.assert_allclose(getattr(judged, name), getattr(plain, name), atol=1e-12)
+
+
+@pytest.mark.parametrize("words", [30, 400])
+@pytest.mark.parametrize("title", ["", "One title", "Another one"])
+def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> None:
+    """All that is said of equal texts, on one host or two, with titles or without, is the same
+    whether their evidence is looked at or not."""
+    options = Options(index_url="memory:", hash_key="1")
+    rule, fingerprint = choose_method(options), Fingerprinter(options)
+    assert isinstance(rule, ContentByEvidence)
+    text = " ".join(" ".join(ARTICLE).split()[:words])
+    stored = [
+        fingerprint(Document(key=f"https://{host}.example/{host}", title="One title", text=text))
+        for host in ("one", "two")
+    ]
+    page = fingerprint(Document(key="https://one.example/new", title=title, text=text))
+    records = np.concatenate([content_record(one) for one in stored])
+    found = rule.judge(page, records, [one.payload for one in stored])
+    examined = examine(page.wording, [one.payload for one in stored])
+    nothing = np.zeros(2, np.int64)
+    expected = rule.weigh(page, records, examined, nothing, nothing, len(page.wording.order))
+    for name in ("duplicate", "similarity", "jaccard", "shared", "held"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+    assert found.reasons == expected.reasons

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 # What runs for a minute is not worth a second compiler and a collector of many threads.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

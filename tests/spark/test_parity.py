@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from dedup_middleware.journal.entries import host_of, is_near_miss
 from dedup_middleware.journal.writer import make_notes
 from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.columns import to_places
+from dedup_middleware.spark.job import Source, start
+from dedup_middleware.spark.signing import BASE
 from tests.golden import FILE, KEY, documents, stored, vectors
 from tests.spark.streams import Row, Seen, crawled, stream
 
@@ -58,15 +62,37 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+NEAR = ("content", "minhash")
+
+
+def pages(name: str) -> list[Row]:
+    """The stream of a case."""
+    return stream(400, seed=len(name))
+
+
+@pytest.fixture(scope="module")
+def batch(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Result, list[Row]]]:
+    """One job for each case, with its near misses for those of ``NEAR``; the tests share it."""
+
+    @cache
+    def run(name: str) -> tuple[Result, list[Row]]:
+        output = str(tmp_path_factory.mktemp("batch") / "result")
+        job = Job(output=output, order_by="place", partitions=2, near=name in NEAR)
+        rows = pages(name)
+        return deduplicate(table(spark, rows), attrs.evolve(OPTIONS, **CASES[name]), job), rows
+
+    return run
+
+
 @pytest.mark.parametrize("name", CASES)
-async def test_same_verdicts_as_the_crawl(spark: SparkSession, output: str, name: str) -> None:
+async def test_same_verdicts_as_the_crawl(
+    batch: Callable[[str], tuple[Result, list[Row]]], name: str
+) -> None:
     """Page for page: outcome, matched page, reason, similarity and the tables that found it."""
-    options = attrs.evolve(OPTIONS, **CASES[name])
-    rows = stream(400, seed=len(name))
-    expected = await crawled(rows, options)
-    result = deduplicate(
-        table(spark, rows), options, Job(output=output, order_by="place", partitions=2)
-    )
+    result, rows = batch(name)
+    expected = await crawled(rows, attrs.evolve(OPTIONS, **CASES[name]))
     found = decided(result, rows)
     assert [(i, one) for i, one in enumerate(found)] == list(enumerate(expected))
     # Not by chance: the stream has many of them.
@@ -92,23 +118,22 @@ async def noted(rows: list[Row], options: Options) -> dict[str, tuple[str, str, 
     return found
 
 
-@pytest.mark.parametrize("name", ["content", "minhash"])
-async def test_clusters_are_those_of_the_crawl(spark: SparkSession, output: str, name: str) -> None:
+@pytest.mark.parametrize("name", NEAR)
+async def test_clusters_are_those_of_the_crawl(
+    batch: Callable[[str], tuple[Result, list[Row]]], name: str
+) -> None:
     """A kept page with the pages dropped for it: site, reason and similarity; near misses too.
 
     Of kept pages that are equally near either may be named: the crawl meets them in several steps.
     """
-    options = attrs.evolve(OPTIONS, **CASES[name])
-    rows = stream(300, seed=5)
-    job = Job(output=output, order_by="place", partitions=2, near=True)
-    result = deduplicate(table(spark, rows), options, job)
-    pages = result.clusters.collect()
+    result, rows = batch(name)
+    members = result.clusters.collect()
     near = {
         page["key"]: (page["stored"], page["reason"], round(page["similarity"], 9))
-        for page in pages
+        for page in members
         if page["kind"] == "near"
     }
-    expected = await noted(rows, options)
+    expected = await noted(rows, attrs.evolve(OPTIONS, **CASES[name]))
     assert {key: one[1:] for key, one in near.items()} == {
         key: one[1:] for key, one in expected.items()
     }
@@ -119,12 +144,12 @@ async def test_clusters_are_those_of_the_crawl(spark: SparkSession, output: str,
         for row in result.duplicates.where("match is not null").collect()
     )
     names = ("cluster", "order", "stored", "kind", "key", "reason")
-    others = [page for page in pages if page["kind"] in {"duplicate", "revisit"}]
+    others = [page for page in members if page["kind"] in {"duplicate", "revisit"}]
     assert sorted(tuple(page[name] for name in names) for page in others) == dropped
-    kept = [page for page in pages if page["kind"] == "kept"]
-    assert len(kept) == len({page["cluster"] for page in pages})
+    kept = [page for page in members if page["kind"] == "kept"]
+    assert len(kept) == len({page["cluster"] for page in members})
     assert all(page["cluster"] == page["order"] and page["stored"] == page["key"] for page in kept)
-    for page in pages:
+    for page in members:
         assert (page["stored_host"], page["host"]) == (
             host_of(page["stored"]),
             host_of(page["key"]),
@@ -135,12 +160,16 @@ async def test_clusters_are_those_of_the_crawl(spark: SparkSession, output: str,
 def test_golden_vectors_hold_in_a_job(spark: SparkSession, output: str, method: str) -> None:
     """What a worker makes of a page is what is stored of it elsewhere, byte for byte."""
     options = Options(method=method, hash_key=f"{KEY:x}")
-    rows = [{"url": page.key, "title": page.title, "text": page.text} for page in documents()]
-    df = spark.createDataFrame(rows, "url string, title string, text string")
-    deduplicate(df, options, Job(output=output))
+    rows = [
+        {"url": page.key, "title": page.title, "text": page.text, BASE: i}
+        for i, page in enumerate(documents())
+    ]
+    df = spark.createDataFrame(rows, f"url string, title string, text string, {BASE} bigint")
+    # Only the first step of a job: the fingerprints.
+    signed = start(Source(rows=df, identity="golden"), options, Job(output=output)).pages
     made = {
         row["title"]: (row["dedup_slots"], bytes(row["dedup_content"]), bytes(row["dedup_payload"]))
-        for row in spark.read.parquet(str(Path(output, "work", "pages"))).collect()
+        for row in signed.collect()
     }
     expected = list(stored(method))
     assert vectors(method) == STORED[method]

@@ -196,6 +196,21 @@ def test_mixed_scripts() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("北京-5℃ 上海5℃", "北京5℃ 上海-5℃"),
+        ("Ann got 3.5 and Bob got 35", "Ann got 35 and Bob got 3.5"),
+        ("5% for Ann, 5 for Bob", "5 for Ann, 5% for Bob"),
+        ("Give .5 mg at noon", "Give 5 mg at noon"),
+        ("fiyatlar %5 arttı", "fiyatlar 5 arttı"),
+    ],
+)
+def test_figures_count_in_their_order(one: str, other: str) -> None:
+    """A text with the same letters and the same figures at other places is another one."""
+    assert Shingler()(one).exact != Shingler()(other).exact
+
+
 def test_max_chars() -> None:
     """What lies beyond the limit is ignored."""
     assert Shingler(max_chars=4).tokens("研究生命起源") == Shingler().tokens("研究生命")

@@ -3,8 +3,9 @@
 ``kills``, ``rollback``, ``proxy``, ``damage``, ``stops`` and ``storage`` kill processes that are
 forked from one that has loaded everything, some ten a second; of Scrapy processes ``--fresh`` are
 started as a user starts them. ``fuzz`` sends fuzzed pages through the pipeline. ``all`` does all
-of it, with so many kills and ten times as many pages in sum. ``redis``, ``aof``, ``sentinel`` and
-``sqlite`` kill crawls that are started one by one, with the storage of the sample project.
+of it, with so many kills and ten times as many pages in sum. ``redis``, ``aof``, ``sentinel``,
+``sqlite``, ``cluster`` and ``cluster-failover`` kill crawls that are started one by one, with the
+storage of the sample project.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     forked.add_argument("--fresh", type=int, default=0, help="of them, not forked but started")
     pages = parser.add_argument_group("fuzz")
     pages.add_argument("--pages", type=int, metavar="N", help="all: ten times --kills, else: 5000")
-    crawls = parser.add_argument_group("redis, aof, sentinel, sqlite")
+    crawls = parser.add_argument_group("redis, aof, sentinel, sqlite, cluster, cluster-failover")
     crawls.add_argument("--articles", type=int, default=2000)
     crawls.add_argument("--processes", type=int, default=8)
     crawls.add_argument("--batches", type=int, default=2, help="under way in a process")

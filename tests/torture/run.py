@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -57,6 +57,11 @@ class Outcome:
     interrupted: int
     twice: int
     seconds: float
+    note: str = ""
+
+    def with_note(self, note: str) -> Outcome:
+        """The same, and what else was done."""
+        return attrs.evolve(self, note=note)
 
     @property
     def doubles(self) -> list[str]:
@@ -86,7 +91,7 @@ class Outcome:
             f"{len(self.doubles)} stored by a process that died before its commit "
             f"(at most {self.interrupted} were under way), {self.twice} by one that lived on, "
             f"{self.pending} leases left, "
-            f"{self.seconds:.0f} s"
+            f"{self.seconds:.0f} s" + (f"; {self.note}" if self.note else "")
         )
 
 
@@ -94,10 +99,12 @@ class Torture:
     """The spiders of one run; ``url`` may change in the middle if the server moves.
 
     :param folder: where they keep their databases and logs
+    :param settings: further ones of all spiders, as ``NAME=VALUE``
     """
 
-    def __init__(self, plan: Plan, folder: Path, url: str) -> None:
+    def __init__(self, plan: Plan, folder: Path, url: str, *, settings: Sequence[str] = ()) -> None:
         self.plan = plan
+        self.settings = settings
         self.folder = folder
         self.url = url
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -114,6 +121,7 @@ class Torture:
             # Two more requests while all but two batches are at work, so never more than these.
             "CONCURRENT_REQUESTS=2",
             f"SCRAPER_SLOT_MAX_ACTIVE_SIZE={(plan.batches - 2) * RESPONSE + 1}",
+            *self.settings,
         ]
         with (self.folder / f"errors-{process}").open("ab") as errors:
             return subprocess.Popen(
@@ -128,10 +136,15 @@ class Torture:
         files = [self.folder / f"done-{process}" for process in range(self.plan.processes)]
         return sum(file.read_bytes().count(b"\n") for file in files if file.exists())
 
-    def run(self, halfway: Callable[[], None] = lambda: None) -> Outcome:
+    def run(
+        self,
+        halfway: Callable[[], None] = lambda: None,
+        calm: Callable[[], None] = lambda: None,
+    ) -> Outcome:
         """Until every spider has come to its end.
 
         :param halfway: called once, when half of the kills are done
+        :param calm: called once, when all spiders are through
         """
         plan, started = self.plan, time.monotonic()
         rng = random.Random(plan.seed)
@@ -158,6 +171,7 @@ class Torture:
                 process.kill()
                 process.wait()
         assert self.done() >= pages, self._logs()
+        calm()
         time.sleep(plan.lease)
         return asyncio.run(self._outcome(time.monotonic() - started))
 

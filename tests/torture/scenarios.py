@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from dedup_middleware.index.cluster.spread import Spread
+from tests.clusters import Cluster, Mover, logging_cluster, replicated_cluster
 from tests.servers import running_redis, watched_redis
 from tests.torture.run import Outcome, Plan, Torture
 
 Scenario = Callable[[Plan, Path], Outcome]
+SHARDS = 8  # of an index on a cluster
+_DOWN = 4.0  # seconds that a master of a cluster is away
+_PAUSE = 2.0  # seconds between two slots that move
 
 
 def _folders(folder: Path) -> tuple[Path, Path]:
@@ -68,6 +75,73 @@ def embedded(plan: Plan, folder: Path) -> Outcome:
     return outcome
 
 
+def _mover(cluster: Cluster, plan: Plan) -> Mover:
+    slots = cluster.slots(Spread("dedup", SHARDS))
+    return Mover(cluster, slots, pause=_PAUSE, seed=plan.seed)
+
+
+def spread_out(plan: Plan, folder: Path) -> Outcome:
+    """Three masters of a cluster, each with an append-only file, between which slots move all the
+    time; one is killed in the middle, maybe while a slot moves from or to it, and started again."""
+    server, spiders = _folders(folder)
+    rng = random.Random(plan.seed)
+    with logging_cluster(server) as cluster, _mover(cluster, plan) as mover:
+
+        def halfway() -> None:
+            victim = rng.choice(cluster.masters)
+            victim.kill()
+            time.sleep(_DOWN)  # the others declare the cluster down meanwhile
+            victim.start()
+            cluster.await_all_slots()
+
+        def calm() -> None:
+            mover.stop()
+            cluster.await_all_slots()
+
+        settings = (f"DEDUP_SHARDS={SHARDS}",)
+        torture = Torture(plan, spiders, cluster.url, settings=settings)
+        outcome = torture.run(halfway, calm)
+        assert mover.error is None, mover.error
+        assert mover.done["slots moved"] > 0
+    outcome.check(plan.articles)
+    return outcome.with_note(f"{mover.done['slots moved']} slots moved, a master restarted")
+
+
+def taken_over(plan: Plan, folder: Path) -> Outcome:
+    """Three masters of a cluster with a replica each, between which slots move; one is killed in
+    the middle, and its replica takes over.
+
+    Replication is asynchronous: pages of which the replica knows nothing may be stored again.
+    """
+    server, spiders = _folders(folder)
+    rng = random.Random(plan.seed)
+    with replicated_cluster(server) as cluster, _mover(cluster, plan) as mover:
+
+        def halfway() -> None:
+            # Redis 7.0 tells no replica that a slot is on its way: none is when a master is lost.
+            with mover.lock:
+                cluster.fail_over(rng.randrange(len(cluster.masters)))
+
+        def calm() -> None:
+            mover.stop()
+            cluster.await_all_slots()
+
+        settings = (f"DEDUP_SHARDS={SHARDS}",)
+        torture = Torture(plan, spiders, cluster.url, settings=settings)
+        outcome = torture.run(halfway, calm)
+        assert mover.error is None, mover.error
+        assert mover.done["slots moved"] > 0
+    outcome.check(plan.articles, lost=plan.processes * 40)
+    return outcome.with_note(f"{mover.done['slots moved']} slots moved, a master lost")
+
+
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
-    {"redis": steady, "aof": restarted, "sentinel": failed_over, "sqlite": embedded}
+    {
+        "redis": steady,
+        "aof": restarted,
+        "sentinel": failed_over,
+        "sqlite": embedded,
+        "cluster": spread_out,
+        "cluster-failover": taken_over,
+    }
 )

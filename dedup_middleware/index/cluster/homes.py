@@ -6,14 +6,14 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.batching import Batcher
+from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
@@ -74,7 +74,8 @@ class ClusterHomes(ClusterNamespace):
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
-        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
+        # Of each home shard its own, so that none waits for one whose slot moves.
+        self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     # Ids
 
@@ -242,37 +243,33 @@ class ClusterHomes(ClusterNamespace):
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
+        shard = self.spread.home_of(claim.page_id)
+        batcher = self._commits.get(shard)
+        if batcher is None:
+            run = partial(self._commit, shard)
+            batcher = self._commits[shard] = Batcher(run, _COMMITTED)
         try:
-            return await self._commits.submit(claim)
+            return await batcher.submit(claim)
         finally:
             self._claimed.pop(claim, None)
 
-    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
-        parts = list(self.spread.by_home(claim.page_id for claim in claims).items())
-        calls = []
-        for shard, part in parts:
-            some = [claims[at] for at in part]
-            locals_ = [self.spread.local(one.page_id) for one in some]
-            raw = b"".join(
-                local.to_bytes(5, "little") + one.token.to_bytes(8, "little")
-                for local, one in zip(locals_, some, strict=True)
-            )
-            calls.append(
-                self.script_call("commit", shard, (b"committed", *self._row_chunks(locals_)), raw)
-            )
-        results = await asyncio.gather(*map(self._link.submit, calls), return_exceptions=True)
-        made: list[bool | Exception] = [False] * len(claims)
-        doubtful: list[int] = []
-        for (_, part), result in zip(parts, results, strict=True):
-            for i, at in enumerate(part):
-                if isinstance(result, BaseException):
-                    made[at] = _as_exception(result)
-                else:
-                    made[at] = result.reply[i] == 1
-                    if result.reply[i] == 2 and result.again:
-                        doubtful.append(at)
+    async def join_commits(self) -> None:
+        """Wait until no commit is under way."""
+        for batcher in self._commits.values():
+            await batcher.join()
+
+    async def _commit(self, shard: int, claims: list[Claim]) -> list[bool | Exception]:
+        locals_ = [self.spread.local(one.page_id) for one in claims]
+        raw = b"".join(
+            local.to_bytes(5, "little") + one.token.to_bytes(8, "little")
+            for local, one in zip(locals_, claims, strict=True)
+        )
+        keys = (b"committed", *self._row_chunks(locals_))
+        result = await self._link.submit(self.script_call("commit", shard, keys, raw))
+        made: list[bool | Exception] = [answer == 1 for answer in result.reply]
         # Committed already: by this very call, if an earlier try of it got no reply. But then the
         # server may have lost its last writes and given the id to another page.
+        doubtful = [at for at, answer in enumerate(result.reply) if answer == 2 and result.again]
         if doubtful:
             found = await self.fetch(np.array([claims[at].page_id for at in doubtful], np.uint64))
             kept = self.record.pack(found.content)
@@ -300,7 +297,11 @@ class ClusterHomes(ClusterNamespace):
         return self.script_call("release", shard, self._row_chunks([local]), ids([local]), token)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        """Extend leases by ``lease`` seconds from now.
+
+        False: that one had run out, or its shard has not answered within a third of the lease; the
+        next renewal must not wait for it.
+        """
         parts = list(self.spread.by_home(claim.page_id for claim in claims).items())
         calls = []
         for shard, part in parts:
@@ -314,15 +315,18 @@ class ClusterHomes(ClusterNamespace):
             calls.append(
                 self.script_call("renew", shard, self._row_chunks(locals_), milliseconds, *pairs)
             )
+        futures = list(map(self._link.submit, calls))
+        if not futures:
+            return []
+        done, late = await asyncio.wait(futures, timeout=lease / 3)
+        for future in late:
+            forget_outcome(future)
         alive = [False] * len(claims)
-        for (_, part), reply in zip(parts, await self._link.replies(calls), strict=True):
-            for at, flag in zip(part, reply, strict=True):
-                alive[at] = bool(flag)
+        for (_, part), future in zip(parts, futures, strict=True):
+            if future in done:
+                for at, flag in zip(part, future.result().reply, strict=True):
+                    alive[at] = bool(flag)
         return alive
-
-
-def _as_exception(error: BaseException) -> Exception:
-    return error if isinstance(error, Exception) else IndexUnavailableError(str(error))
 
 
 def ids(locals_: Iterable[int]) -> bytes:

@@ -78,7 +78,7 @@ class ClusterIndex(ClusterHomes):
     async def close(self) -> None:
         """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
-        await self._commits.join()
+        await self.join_commits()
         await super().close()
 
     async def propose(

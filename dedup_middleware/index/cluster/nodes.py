@@ -11,6 +11,7 @@ from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
@@ -71,13 +72,15 @@ class _Try:
     in_full: bool = False
     result: Result | None = None
     trouble: Complaint | None = None
+    later: asyncio.Future[Result] | None = None  # the result of one that is tried again
 
 
 class ClusterLink:
     """Sends calls to the masters that hold their keys.
 
     redis-py keeps the map of slots and follows MOVED and ASK; this class retries, sends the text
-    of a script where a master does not know it, and opens a shard again that was emptied.
+    of a script where a master does not know it, and opens a shard again that was emptied. What is
+    tried again, since its slot moves or its master is gone, holds up no call to other shards.
 
     :param url: address of some nodes
     :param where: the same for messages, without its password
@@ -104,6 +107,7 @@ class ClusterLink:
         self._opened = opened
         self._cluster: RedisCluster | None = None
         self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
+        self._retrying: set[asyncio.Task[None]] = set()
 
     def submit(self, call: Call) -> asyncio.Future[Result]:
         """Send a call with the next exchange."""
@@ -116,6 +120,8 @@ class ClusterLink:
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
         await self._batcher.join()
+        while self._retrying:
+            await asyncio.wait(self._retrying)
         if self._cluster is not None:
             await self._cluster.aclose()
             self._cluster = None
@@ -132,15 +138,41 @@ class ClusterLink:
             )
         return self._cluster
 
-    async def _run(self, calls: list[Call]) -> list[Result | Exception]:
+    async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
         tries = [_Try(call) for call in calls]
-        for attempt in range(self._retries + 1):
-            if attempt:
+        await self._attempt(tries)
+        left = [one for one in tries if one.result is None and not _is_hopeless(one)]
+        if left and self._retries:
+            loop = asyncio.get_running_loop()
+            for one in left:
+                one.later = loop.create_future()
+            task = loop.create_task(self._try_again(left))
+            self._retrying.add(task)
+            task.add_done_callback(self._retrying.discard)
+        return [one.result or one.later or self._error(one.trouble) for one in tries]
+
+    async def _try_again(self, tries: list[_Try]) -> None:
+        """Send calls again until they have their replies, or as often as they may be sent."""
+        try:
+            for attempt in range(1, self._retries + 1):
                 await asyncio.sleep(pause(attempt))
-            await self._attempt(tries)
-            if all(one.result or _is_hopeless(one) for one in tries):
-                break
-        return [one.result or self._error(one.trouble) for one in tries]
+                await self._attempt(tries)
+                for one in tries:
+                    if one.result is not None:
+                        _answer(one, one.result)
+                    elif _is_hopeless(one) or attempt == self._retries:
+                        _answer(one, self._error(one.trouble))
+                tries = [one for one in tries if one.later is not None and not one.later.done()]
+                if not tries:
+                    break
+        except Exception as error:
+            for one in tries:
+                _answer(one, error)
+            raise
+        finally:
+            for one in tries:
+                if one.later is not None:
+                    one.later.cancel()
 
     async def _attempt(self, tries: list[_Try]) -> None:
         """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
@@ -171,7 +203,9 @@ class ClusterLink:
         try:
             for one in todo:
                 pipeline.execute_command(*one.call.words(in_full=one.in_full))
-            replies = await pipeline.execute(raise_on_error=False)
+            # Left to redis-py, each call to a slot on its way would wait for the one before it.
+            replies = await pipeline.execute(raise_on_error=False, allow_redirections=False)
+            await self._follow(cluster, todo, replies)
         except Failures as error:
             # Which of the calls were carried out is not known.
             for one in todo:
@@ -190,6 +224,27 @@ class ClusterLink:
         if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
             await self._forget_connections()
 
+    async def _follow(self, cluster: RedisCluster, todo: list[_Try], replies: list[Any]) -> None:
+        """Send calls to where their slot is now; redis-py takes note of it."""
+        slots: dict[Session | None, list[int]] = {}
+        for at, reply in enumerate(replies):
+            if isinstance(reply, (MovedError, AskError)):
+                slots.setdefault(todo[at].call.session, []).append(at)
+
+        async def follow(part: list[int]) -> None:
+            for at in part:
+                one = todo[at]
+                try:
+                    replies[at] = await cluster.execute_command(
+                        *one.call.words(in_full=one.in_full)
+                    )
+                except (*Failures, ResponseError) as error:
+                    replies[at] = error
+                    if not isinstance(error, NoScriptError):
+                        break  # so would the others fail
+
+        await asyncio.gather(*map(follow, slots.values()))
+
     def _understood(self, error: Exception) -> Complaint:
         found = understand(error, self._timeout)
         if found.remedy is Remedy.NONE and "ASK" in str(error)[:5]:
@@ -204,6 +259,15 @@ class ClusterLink:
     def _error(self, trouble: Complaint | None) -> DedupError:
         assert trouble is not None
         return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
+
+
+def _answer(one: _Try, result: Result | Exception) -> None:
+    if one.later is None or one.later.done():
+        return
+    if isinstance(result, Exception):
+        one.later.set_exception(result)
+    else:
+        one.later.set_result(result)
 
 
 _BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}

@@ -30,7 +30,14 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
 )
-from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Proposed,
+)
 from dedup_middleware.model.records import (
     BAND_SUFFIX_BITS,
     PAGE_ID_BITS,
@@ -167,7 +174,7 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
     """What each page knows, as ``propose.lua`` reads it."""
     parts: list[bytes] = []
     for own, page in enumerate(pages, 1):
-        if not page.known:
+        if page.known is NOTHING_KNOWN or not page.known:
             continue
         judged, wanted = page.known.pages, page.known.wanted[:_WANTED]
         suffix = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)

@@ -151,7 +151,10 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
 
 
 def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes]:
-    """Address and payload of a page, from its row and its text; empty where there is none."""
+    """Address and payload of a page, from its row and its text; empty where there is none.
+
+    What follows the payload in the text is left out.
+    """
     at = layout.row.itemsize - _TAIL
     length = int.from_bytes(row[at : at + 2], "little")
     if not layout.record.text or len(row) != layout.row.itemsize:
@@ -159,7 +162,8 @@ def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes
     if length < PAYLOAD_BIT:
         return text, b""
     length -= PAYLOAD_BIT
-    return text[:length], text[length + 3 :]
+    begin = length + 3
+    return text[:length], text[begin : begin + int.from_bytes(text[length:begin], "little")]
 
 
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:

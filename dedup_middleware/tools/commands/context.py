@@ -8,6 +8,7 @@ import datetime
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -155,6 +156,15 @@ def block(head: object, *facts: tuple[str, object]) -> str:
         reason: unchanged; bits: -
     """
     return f"{shown(head)}\n    {'; '.join(f'{name}: {shown(value)}' for name, value in facts)}"
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse the name of an output that is no file: a folder, or a device, which would be replaced.
+
+    :raises CommandError: names it
+    """
+    if path is not None and (not path.name or (path.exists() and not path.is_file())):
+        raise CommandError(f"{path} is no file: name a file to write to")
 
 
 def moment(seconds: float) -> str:

@@ -11,7 +11,13 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    check_output,
+)
 from dedup_middleware.tools.files.rows import FORMATS
 
 
@@ -70,6 +76,7 @@ class Command(Subcommand):
         from dedup_middleware.tools.files.run import Plan, run_batch
 
         kept = arguments.output
+        check_output(kept)
         plan = Plan(
             inputs=tuple(arguments.files),
             kept=kept,
@@ -86,6 +93,8 @@ class Command(Subcommand):
             _check_format(path)
         outputs = [*rows, plan.journal, plan.clusters]
         _check_names(plan.inputs, outputs)
+        for path in outputs:
+            check_output(path)
         if plan.near and plan.clusters is None:
             raise CommandError("--near adds to the clusters: name their file by --clusters")
         if not arguments.overwrite:
@@ -126,10 +135,22 @@ def _check_format(path: Path | None) -> None:
 
 
 def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
+    """Refuse an output that would replace another file of the run.
+
+    :raises CommandError: names the file
+    """
+    from dedup_middleware.tools.files.results import PART
+
     names = [path.resolve() for path in (*inputs, *outputs) if path is not None]
     for name in names[len(inputs) :]:
         if names.count(name) > 1:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")
+        part = name.with_name(name.name + PART)
+        if part in names:
+            raise CommandError(
+                f"{part} is where {name} is written until the run is complete: rename the one, or "
+                "name another output"
+            )
 
 
 def _workers(text: str) -> int:

@@ -76,8 +76,7 @@ class Command(Subcommand):
             lines.append(json.dumps(item_of(drop, context.options), ensure_ascii=False))
         text = "".join(f"{line}\n" for line in lines)
         if arguments.output == "-":
-            # Lone surrogates are written as question marks rather than not at all.
-            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+            sys.stdout.buffer.write(to_bytes(text))
             sys.stdout.flush()
         else:
             write_new(Path(arguments.output), text)
@@ -158,13 +157,18 @@ def names_of(item_type: str, options: Options) -> FieldNames:
     return options.field_names
 
 
+def to_bytes(text: str) -> bytes:
+    """Lines of JSON in UTF-8, which can't hold a lone surrogate: it is written as JSON's escape."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def write_new(path: Path, text: str) -> None:
     """Write a file that does not exist yet, as a whole or not at all.
 
     :raises CommandError: it exists, or can't be written
     """
     try:
-        write_whole(path, text.encode("utf-8", "replace"), replace=False)
+        write_whole(path, to_bytes(text), replace=False)
     except FileExistsError:
         raise CommandError(f"{path} exists: name a new file") from None
     except OSError as error:

@@ -10,7 +10,13 @@ import attrs
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.tools.commands.asking import existing_index, is_address, other_index
-from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    check_output,
+)
 
 
 class Export(Subcommand):
@@ -34,6 +40,7 @@ class Export(Subcommand):
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
+        check_output(path)
         if path.exists() and not arguments.overwrite:
             raise CommandError(f"{path} exists: name another file, or add --overwrite")
         async with existing_index(context.options) as index:

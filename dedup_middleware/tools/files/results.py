@@ -31,7 +31,8 @@ from dedup_middleware.model.documents import DUPLICATE, Document, Verdict, as_di
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
 
-_PART = ".part"
+#: what the name of a file ends in until the run is complete
+PART = ".part"
 _RAW = 1000  # characters of a rejected row that are shown
 _BATCH = 1000  # entries of the journal in one transaction
 
@@ -44,7 +45,7 @@ class Output:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = path.with_name(path.name + _PART)
+        self._part = path.with_name(path.name + PART)
         self.rows = 0
         try:
             raw = make_anew(self._part)
@@ -83,7 +84,7 @@ class JournalOutput:
 
     def __init__(self, path: Path, options: Options) -> None:
         self._path = path
-        self._part = path.with_name(path.name + _PART)
+        self._part = path.with_name(path.name + PART)
         self._options = options
         for ending in ("", "-wal", "-shm"):
             Path(f"{self._part}{ending}").unlink(missing_ok=True)

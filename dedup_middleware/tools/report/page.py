@@ -18,6 +18,8 @@ SCRIPTS = ("words", "reasons", "memory", "dom", "route", "data", "filters", "dif
            "charts", "overview", "lists", "restore", "decisions", "explorer", "clusters", "changes",
            "comparison", "pair", "review", "start")  # fmt: skip
 
+_HEAD = b"<!doctype html>"
+
 
 class ReportError(DedupError):
     """The report can't be written; the message names the file and the reason."""
@@ -49,14 +51,31 @@ def render(contents: dict[str, Any]) -> str:
     return page
 
 
+def check_replaceable(path: Path) -> None:
+    """Refuse to write over something else than a report, such as a feed or the journal.
+
+    :raises ReportError: names the file
+    :raises OSError: it can't be read
+    """
+    if not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(len(_HEAD))
+        if not head or head.lower() == _HEAD:
+            return
+    raise ReportError(f"{path} exists and is no report: name another file by -o")
+
+
 def write(contents: dict[str, Any], path: Path) -> int:
-    """Write the report; a file of that name is replaced whole or not at all.
+    """Write the report; an earlier one of that name is replaced whole or not at all.
 
     :returns: its bytes
-    :raises ReportError: the file can't be written
+    :raises ReportError: the file can't be written, or is no report
     """
     page = render(contents).encode()
     try:
+        check_replaceable(path)
         write_whole(path, page)
     except OSError as error:
         reason = error.strerror or str(error)

@@ -10,7 +10,8 @@
 -- the same suffix.
 local WIDE, ANCHOR = 1, 2
 local FIRST = 2 -- keys before those of the buckets
-local MOST = 2048 -- records that an item returns of a table other than those of SimHashes
+local MOST = 2048 -- records that an item returns of a table other than those of SimHashes: of more the
+-- first ones, and those among the last MOST of the bucket, where those are that have come since it was read
 local NEWEST = 16 -- records among which that of an earlier try of this call may be
 local NONE = '\0\0\0\0\0'
 local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
@@ -26,17 +27,23 @@ local found, count = {}, 0
 
 -- Records with a suffix, one after the other, but for those of the page itself, and their number.
 local function matching(value, suffix, own, place)
-  local records, pages = '', 0
-  while place and pages < MOST do
+  local records, pages, is_cut = {}, 0, false
+  while place do
     if place % 8 == 6 then
       local record = sub(value, place - 5, place + 2)
       if sub(record, 1, 5) ~= own then
-        records, pages = records .. record, pages + 1
+        pages = pages + 1
+        records[pages] = record
       end
     end
-    place = find(value, suffix, place + 1, true)
+    local from = place + 1
+    if pages >= MOST and not is_cut then
+      is_cut = true
+      from = math.max(from, #value - 8 * MOST + 1)
+    end
+    place = find(value, suffix, from, true)
   end
-  return records, pages
+  return table.concat(records), pages
 end
 
 local field_at, suffix_at, item = 1, 1, 0
@@ -54,8 +61,20 @@ for group = 1, #TABLES / 5 do
     held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, 1, size))
   end
   local newest, changed, changes = held[WRITTEN], {}, false
+  -- Records added to a bucket that no item has read since: joined one by one, they would copy it each time.
+  local added, sizes = {}, {}
+  local function join(place)
+    local some = added[place]
+    if some then
+      added[place] = nil
+      newest[place] = table.concat(some)
+    end
+  end
   for i = 1, items do
     local place, own, suffix = places[i], ids[i], suffixes[i]
+    if ANSWERS or anchor then
+      join(place)
+    end
     local data, odd, full, is_common = nil, 0, 0, false
     for generation = 1, GENERATIONS do
       local value = held[generation][place]
@@ -79,7 +98,7 @@ for group = 1, #TABLES / 5 do
             local records, pages = matching(value, suffix, own, at)
             if anchor and pages >= COMMON_ANCHOR then
               is_common = is_common or generation == WRITTEN
-            elseif records ~= '' then
+            elseif pages > 0 then
               data = data and data .. records or records
             end
           end
@@ -87,17 +106,23 @@ for group = 1, #TABLES / 5 do
       end
     end
     if own ~= NONE and not is_common then
+      local record, some = own .. suffix, added[place]
       local value = newest[place] or ''
       local length = #value
-      local record = own .. suffix
-      if length % width > 0 then -- no record behind such bytes could be read
-        length = length - length % width
-        value = sub(value, 1, length)
+      local size = some and sizes[place] or length
+      if size % width > 0 then -- no record behind such bytes could be read
+        size = size - size % width
+        length, value = size, sub(value, 1, size)
       end
-      if length + width > BUCKET_LIMIT then
+      if size + width > BUCKET_LIMIT then
         overflow = overflow + 1
       elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
-        newest[place] = value .. record
+        if not some then
+          some = { value }
+          added[place] = some
+        end
+        some[#some + 1] = record
+        sizes[place] = size + width
         changed[place], changes = true, true
       end
     end
@@ -111,6 +136,7 @@ for group = 1, #TABLES / 5 do
   if changes then
     local writes, n = {}, 0
     for place in pairs(changed) do
+      join(place)
       writes[n + 1], writes[n + 2] = fields[place], newest[place]
       n = n + 2
     end

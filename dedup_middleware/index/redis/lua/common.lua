@@ -52,6 +52,11 @@ local function put(hash, field, value, fields)
   fields[#fields + 1] = value
 end
 
+-- A place in a string as an argument: Redis writes a number with a fraction, which takes much longer.
+local function whole(number)
+  return string.format('%d', number)
+end
+
 -- The chunk that holds a page's row, and the row's first byte in it.
 local function place(page)
   local page_id = struct.unpack('<I5', page)
@@ -107,7 +112,11 @@ local function read_text(start, length)
     local offset = start % TEXT_CHUNK
     local size = math.min(length, TEXT_CHUNK - offset)
     local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start - offset) / TEXT_CHUNK)
-    parts[#parts + 1] = redis.call('GETRANGE', chunk, offset, offset + size - 1)
+    local part = redis.call('GETRANGE', chunk, whole(offset), whole(offset + size - 1))
+    if size == length and #parts == 0 then
+      return part
+    end
+    parts[#parts + 1] = part
     start, length = start + size, length - size
   end
   return table.concat(parts)
@@ -175,7 +184,7 @@ end
 -- The row of a page; one whose lease has run out reads as released.
 local function row_of(page, time)
   local chunk, offset = place(page)
-  local row = redis.call('GETRANGE', chunk, offset, offset + ROW_SIZE - 1)
+  local row = redis.call('GETRANGE', chunk, whole(offset), whole(offset + ROW_SIZE - 1))
   if #row == ROW_SIZE and struct.unpack('<I4', row, CONTENT_SIZE + 1) == PENDING
     and not token_of(page, time) then
     return string.sub(row, 1, CONTENT_SIZE) .. struct.pack('<I4', RELEASED)

@@ -45,7 +45,9 @@ local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a recor
 local LONG = string.rep('\0', 65)
 local MOST, FEW = 64, 16 -- rows that a page gets; where all pages of the call got MANY, it gets FEW
 local MANY = 512
+local USUAL = 320 -- bytes of a payload
 local TWINS = 16 -- pages among which an exact copy is looked for
+local COMMON = COMMON_ANCHOR * BAND_RECORD
 local NEWEST = 2048 * BAND_RECORD -- bytes of a bucket that are looked through where all before are known
 local KNOWN_PAGE = 5 + KNOWN_TAIL + 1
 
@@ -131,11 +133,9 @@ end
 local claimed, rows, texts, leases = {}, {}, {}, {}
 local stored = {} -- rows that were fetched
 
--- Whether so many pages have a suffix in the bucket of an anchor that it is ignored.
+-- Whether so many pages have a suffix in the bucket of an anchor, one of COMMON bytes or more, that
+-- it is ignored.
 local function is_common(value, suffix)
-  if #value < COMMON_ANCHOR * BAND_RECORD then
-    return false
-  end
   local pages, place = 0, find(value, suffix, 6, true)
   while place do
     if place % BAND_RECORD == 6 then
@@ -162,12 +162,14 @@ local function neighbour(page)
     return row, ''
   end
   local length, start = read('<I2I5', row, CONTENT_SIZE + 5)
-  if length >= PAYLOAD_BIT then
-    length = length - PAYLOAD_BIT
-    local size = read_text(start + length, 3)
-    length = length + 3 + (#size == 3 and read('<I3', size) or 0)
+  if length < PAYLOAD_BIT then
+    return row, read_text(start, length)
   end
-  return row, read_text(start, length)
+  -- Most payloads are shorter than this: what follows one costs less than a second command.
+  length = length - PAYLOAD_BIT + 3
+  local text = read_text(start, length + USUAL)
+  local size = #text >= length and read('<I3', text, length - 2) or 0
+  return row, size > USUAL and read_text(start, length + size) or text
 end
 
 -- Splits what is the same for most pages once: how their suffixes are read, which places get a record.
@@ -395,8 +397,9 @@ for own = 1, PAGES do
         if upto and upto > 0 and length > NEWEST then
           from = length - length % BAND_RECORD - NEWEST + 6
         end
-        local anchor = tables[i] >= FIRST_ANCHOR and tables[i] <= LAST_ANCHOR
-        local place = not more and not (anchor and is_common(value, suffix)) and find(value, suffix, from, true)
+        local common = length >= COMMON and tables[i] >= FIRST_ANCHOR and tables[i] <= LAST_ANCHOR
+          and is_common(value, suffix)
+        local place = not more and not common and find(value, suffix, from, true)
         while place do
           if place % BAND_RECORD == 6 then
             local other = sub(value, place - 5, place - 1)
@@ -529,7 +532,8 @@ for own = 1, PAGES do
         end
       end
       local table = tables[i]
-      if value and table >= FIRST_ANCHOR and table <= LAST_ANCHOR and is_common(value, suffix) then
+      if value and #value >= COMMON and table >= FIRST_ANCHOR and table <= LAST_ANCHOR
+        and is_common(value, suffix) then
         -- no more pages are added
       elseif not value then
         filled = filled + 1
