@@ -205,9 +205,10 @@ class DedupPipeline:
 
         Each item would wait in the second one for the claim that it has in the first one.
         """
-        if self.crawler.engine is None:
+        try:
+            first = self.crawler.get_item_pipeline(DedupPipeline)
+        except RuntimeError:  # there is no engine: not a whole crawl
             return None
-        first = self.crawler.get_item_pipeline(DedupPipeline)
         if first is None or first is self or first.options.index_url != self.options.index_url:
             return None
         names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, self)]
