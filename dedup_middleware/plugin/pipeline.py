@@ -207,7 +207,7 @@ class DedupPipeline:
         """
         try:
             first = self.crawler.get_item_pipeline(DedupPipeline)
-        except RuntimeError:  # there is no engine: not a whole crawl
+        except RuntimeError:  # it is opened without an engine, as in tests
             return None
         if first is None or first is self or first.options.index_url != self.options.index_url:
             return None
