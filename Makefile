@@ -5,8 +5,11 @@ PYTHON ?= python3
 VENV ?= .venv
 # A run of the tests starts hundreds of interpreters: none shall compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# An editable installation has no compiled kernels, so its build needs nothing for them.
+# The build of an editable installation would install numba once more to compile the kernels.
 export DEDUP_SHIP_KERNELS = 0
+# Compiles them with that of the environment, unless they are there for the sources as they are.
+# Where that is not possible a line says why, and numba compiles what a process uses.
+KERNELS = $(BIN)/python -m dedup_middleware.base.aot dedup_middleware || true
 CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Processes that run all tests. Most of the slow ones wait for servers, leases and other processes.
 JOBS ?= $(shell expr $(CORES) + 3)
@@ -15,6 +18,7 @@ BIN := $(VENV)/bin
 .PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
 crawl: $(VENV)/.crawler
+	$(KERNELS)
 	$(BIN)/scrapy crawl news
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -26,9 +30,10 @@ check: $(VENV)/.dev
 		tests=$$!; $(LINT); linted=$$?; wait $$tests && exit $$linted
 
 # A file is run by one process, so that what its tests share is made once.
-# Meanwhile one process compiles the kernels, which all would do at once on a new machine.
+# Meanwhile one process compiles the kernels, which all would do at once on a new machine: those of
+# processes that tests start, and those that are tested in the processes that run tests.
 test: $(VENV)/.dev
-	$(BIN)/scrapy dedup warmup & PYTHON=$(PYTHON) bash .ci/tools chromium java redis && wait
+	{ $(KERNELS); DEDUP_COMPILE=1 $(BIN)/scrapy dedup warmup; } & PYTHON=$(PYTHON) bash .ci/tools chromium java redis && wait
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
@@ -71,15 +76,15 @@ $(VENV)/.venv:
 	touch $@
 
 $(VENV)/.crawler: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[crawler]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[crawler,dev]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[crawler,dev,bench]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev,bench]'
 	touch $@
 
 $(VENV)/.evaluate: $(VENV)/.venv pyproject.toml
@@ -110,4 +115,4 @@ $(VENV)/.matrix: $(VENV)/.venv pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .scrapy news.jsonl news.db news.db-wal news.db-shm
+	rm -rf dedup_middleware/_kernels_* .scrapy news.jsonl news.db news.db-wal news.db-shm

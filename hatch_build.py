@@ -1,8 +1,9 @@
 """Compiles the kernels into a wheel, so that an installation needs no compiler when it starts.
 
-``DEDUP_SHIP_KERNELS=1`` demands it and ends with an error where it is not possible, for a release;
-``0`` makes a wheel of Python alone, which fits every machine. Without it kernels are compiled if
-that works here, else one line says why not.
+For an editable installation they are put into the package's folder. ``DEDUP_SHIP_KERNELS=1``
+demands it and ends with an error where it is not possible, for a release; ``0`` makes a wheel of
+Python alone, which fits every machine. Without it kernels are compiled if that works here, else one
+line says why not.
 """
 
 from __future__ import annotations
@@ -47,30 +48,39 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernels, add them to the wheel, and name its platform."""
-        if version == "editable" or self._wanted() == "0":
+        if self._wanted() == "0":
+            return
+        if version == "editable":
+            self._compile(Path(self.root, "dedup_middleware"))
             return
         self._folder = tempfile.TemporaryDirectory()
+        if not self._compile(Path(self._folder.name)):
+            self._folder.cleanup()
+            return
+        for file in Path(self._folder.name).iterdir():
+            build_data["force_include"][str(file)] = f"dedup_middleware/{file.name}"
+        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        build_data["pure_python"] = False
+        build_data["tag"] = f"{python}-{python}-{platform_tag()}"
+
+    def _compile(self, folder: Path) -> bool:
+        """Compile the kernels into a folder; whether that was possible."""
         done = subprocess.run(
-            [sys.executable, "-m", "dedup_middleware.base.aot", self._folder.name],
+            [sys.executable, "-m", "dedup_middleware.base.aot", str(folder)],
             check=False,
             cwd=self.root,
             env={**os.environ, "DEDUP_COMPILE": "1"},
             capture_output=True,
             text=True,
         )
-        built = list(Path(self._folder.name).iterdir())
-        if done.returncode or not built:
-            self._folder.cleanup()
-            why = (done.stderr.strip().splitlines() or ["no reason is known"])[-1]
-            if self._wanted():
-                raise RuntimeError(f"the kernels can't be compiled: {done.stderr}")
-            self.app.display_warning(f"The kernels are compiled on first use, not now: {why}")
-            return
-        for file in built:
-            build_data["force_include"][str(file)] = f"dedup_middleware/{file.name}"
-        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-        build_data["pure_python"] = False
-        build_data["tag"] = f"{python}-{python}-{platform_tag()}"
+        if done.returncode == 0:
+            return True
+        if self._wanted():
+            self.finalize()
+            raise RuntimeError(done.stderr)
+        why = (done.stderr.strip().splitlines() or ["no reason is known"])[-1]
+        self.app.display_warning(f"The kernels are compiled on first use, not now: {why}")
+        return False
 
     def finalize(self, *_: Any) -> None:
         """Remove what was compiled; the wheel has it."""

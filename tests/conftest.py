@@ -12,7 +12,14 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from dedup_middleware.base import compiled
 from tests.servers import running_redis
+
+# This process tests the kernels as numba compiles them. Processes that tests start use the
+# extension module where there is one, as users do; tests/test_compiled.py compares the two.
+with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("DEDUP_COMPILE", "1")
+    assert compiled.kernels() is None
 
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)
@@ -205,6 +212,12 @@ def repeatable_hash_keys() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters, "secrets", HASH_KEYS)
         yield
+
+
+@pytest.fixture
+def compiled_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes that a test starts too."""
+    monkeypatch.setenv("DEDUP_COMPILE", "1")
 
 
 @pytest.fixture

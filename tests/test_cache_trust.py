@@ -25,6 +25,8 @@ import pytest
 from dedup_middleware.base import cachefolder, kernels
 from dedup_middleware.text import store
 
+pytestmark = pytest.mark.usefixtures("compiled_by_numba")
+
 ROOT = Path(__file__).parents[1]
 STRANGER = 65533
 IS_ROOT = os.geteuid() == 0

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("compiled_by_numba")
+
 SPIDER = """
 import scrapy
 

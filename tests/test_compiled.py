@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,13 +179,79 @@ def test_release_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_wheel_of_python_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 0, and for an editable installation, nothing is compiled; 0 needs no numba either."""
+    """With 0 nothing is compiled, and no numba is needed."""
     made, said = hook(tmp_path, monkeypatch, "0")
     assert made.dependencies() == []
-    made.initialize("standard", {})
+    for version in ("standard", "editable"):
+        made.initialize(version, {})
+    assert said == []
+
+
+def test_editable_installation_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made all the same, and one line says why it has no kernels."""
     made, said = hook(tmp_path, monkeypatch, "")
     made.initialize("editable", {})
-    assert said == []
+    assert said == ["The kernels are compiled on first use, not now: no compiler"]
+
+
+@pytest.mark.slow
+def test_editable_installation(wheel: Path, tmp_path: Path) -> None:
+    """It has the kernels in the folder of its sources, those of other sources are removed, and a
+    wheel of the same folder does not take them along."""
+    shutil.copytree(wheel.parent / "installed" / "dedup_middleware", tmp_path / "dedup_middleware")
+    for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    package = tmp_path / "dedup_middleware"
+    (shipped,) = package.glob("_kernels_*")
+    kept = package / shipped.name.replace("cpython-", "cpython-9")
+    shipped.rename(kept)  # of these sources, for another Python
+    (package / "_kernels_0123456789abcdef.so").touch()
+    script = (
+        "import os, hatchling.build as b; os.environ.pop('DEDUP_SHIP_KERNELS', None);"
+        "b.build_editable('.'); os.environ['DEDUP_SHIP_KERNELS'] = '0'; b.build_wheel('.')"
+    )
+    run(tmp_path, "-c", script)
+    assert {one.name for one in package.glob("_kernels_*")} == {shipped.name, kept.name}
+    assert decided(tmp_path, DEDUP_CACHE_DIR=str(tmp_path / "cache")) == (["new", "duplicate"], [])
+    for built in tmp_path.glob("*.whl"):
+        with zipfile.ZipFile(built) as made:
+            assert not [name for name in made.namelist() if "_kernels" in name]
+
+
+def test_kernels_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not compiled once more; a build that fails leaves the folder as it was."""
+
+    def fail(_: Path) -> Path:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(aot, "build", fail)
+    old = tmp_path / "_kernels_0123456789abcdef.so"
+    old.touch()
+    assert aot.main(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == [old]
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    module = tmp_path / f"{compiled.module_name()}{suffix}"
+    module.touch()
+    assert aot.main(tmp_path) == 0
+    assert list(tmp_path.iterdir()) == [module]
+
+
+def test_no_c_compiler(tmp_path: Path) -> None:
+    """One line says so, and nothing is left behind."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dedup_middleware.base.aot", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "DEDUP_COMPILE": "1", "CC": "false"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("the kernels can't be compiled: ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def cpuinfo(folder: Path, flags: str) -> Path:
@@ -283,5 +350,5 @@ def test_every_kernel_is_exported() -> None:
             r"^@kernel\((?s:.*?)\)(?:  # .*)?\ndef (\w+)", path.read_text("utf-8"), re.M
         )
     }
-    found = run(ROOT, "-c", script).split()
+    found = run(ROOT, "-c", script, DEDUP_COMPILE="1").split()
     assert sorted(found) == sorted(name.replace(".", "__") for name in decorated)

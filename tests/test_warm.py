@@ -17,6 +17,8 @@ from dedup_middleware.base.options import METHODS
 from tests.docblocks import ROOT
 from tests.servers import running_redis
 
+pytestmark = pytest.mark.usefixtures("compiled_by_numba")
+
 KINDS: list[tuple[str, dict[str, Any]]] = [
     *(
         (index, options)

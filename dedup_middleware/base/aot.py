@@ -1,8 +1,9 @@
-"""Compiles the kernels into an extension module, which a wheel for one platform carries.
+"""Compiles the kernels into an extension module, for a wheel of one platform or for a checkout.
 
 ``python -m dedup_middleware.base.aot FOLDER`` writes it to a folder; it belongs into the package's
 own. The kernels are those of numba, compiled by its `numba.pycc`_ for a baseline processor and
 linked with its runtime by the C compiler that built Python. :mod:`.compiled` loads the module.
+Where the folder has the module of these sources nothing is done, and modules of others are removed.
 
 .. _numba.pycc: https://numba.readthedocs.io/en/stable/user/pycc.html
 """
@@ -13,12 +14,13 @@ import importlib.util
 import pkgutil
 import platform
 import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from dedup_middleware.base import compiled, jit
-from dedup_middleware.base.kernels import PARTS_ARE_KNOWN
 
 #: LLVM's names of the least processor that compiled kernels run on
 BASELINES: Final = {
@@ -59,13 +61,35 @@ def _alone(name: str) -> ModuleType:
     return module
 
 
+def ensure(folder: Path) -> Path:
+    """Compile the kernels into a folder, unless it has them already.
+
+    The module appears in one step, so that no process loads half of it. Modules of other sources
+    are removed; those of these sources for another Python stay.
+
+    :param folder: of the package, or any other
+    :returns: the extension module
+    :raises RuntimeError: as :func:`build` does
+    :raises OSError: the folder can't be written to
+    """
+    name = compiled.module_name()
+    module = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not module.exists():
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as place:
+            build(Path(place)).replace(module)
+    for old in folder.glob("_kernels_*"):
+        if not old.name.startswith(f"{name}."):
+            old.unlink(missing_ok=True)
+    return module
+
+
 def build(folder: Path) -> Path:
     """Compile the kernels for this machine's baseline.
 
     :param folder: where the extension module is written
     :returns: the extension module
-    :raises RuntimeError: there is no baseline for this machine, or this process uses compiled
-        kernels
+    :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
+        compiled kernels
     """
     cpu = BASELINES.get(platform.machine())
     if cpu is None:
@@ -73,9 +97,23 @@ def build(folder: Path) -> Path:
         raise RuntimeError(f"no kernels are compiled for {platform.machine()}; only for {known}")
     if compiled.kernels():
         raise RuntimeError("this installation has compiled kernels: set DEDUP_COMPILE=1")
+    try:
+        module = _module(folder, cpu)
+        with jit.garbage_kept():
+            module.compile()
+    # setuptools' errors have no base class of their own; numba.pycc needs setuptools.
+    except Exception as error:
+        raise RuntimeError(f"the kernels can't be compiled: {error}") from error
+    return folder / str(module.output_file)
+
+
+def _module(folder: Path, cpu: str) -> Any:
+    """numba's compiler of an extension module, with all kernels."""
     from numba.core import codegen
     from numba.core.pythonapi import PythonAPI
     from numba.pycc import CC, compiler
+
+    from dedup_middleware.base.kernels import PARTS_ARE_KNOWN
 
     if PARTS_ARE_KNOWN:
         from dedup_middleware.base.parts import ModuleLibrary, unserialize_once
@@ -97,10 +135,18 @@ def build(folder: Path) -> Path:
     module.output_dir = str(folder)
     for name, kernel in declared_kernels().items():
         module.export(name, kernel.declared)(kernel.py_func)
-    with jit.garbage_kept():
-        module.compile()
-    return folder / str(module.output_file)
+    return module
+
+
+def main(folder: Path) -> int:
+    """Compile the kernels, or say in one line why that is not possible; the exit code."""
+    try:
+        ensure(folder)
+    except (OSError, RuntimeError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -26,6 +26,8 @@ from dedup_middleware.base.cachefolder import taking_turns
 from dedup_middleware.signature import _vector
 from dedup_middleware.signature.minhash import MinHasher
 
+pytestmark = pytest.mark.usefixtures("compiled_by_numba")
+
 MODULES = ("bands", "comparison", "figures", "hamming", "minhash", "simhash", "sketch", "text")
 
 

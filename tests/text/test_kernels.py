@@ -12,6 +12,8 @@ import pytest
 
 from dedup_middleware.signature.minhash import MinHasher
 
+pytestmark = pytest.mark.usefixtures("compiled_by_numba")
+
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
