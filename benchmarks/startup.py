@@ -3,7 +3,8 @@
 Usage: ``python -m benchmarks.startup [--rounds N]``
 
 The first verdicts are on a text and on a page of HTML, both after ``open``. Cold: a cache directory
-that is empty, so that every kernel is compiled and every table built. CPU seconds are those of the
+that is empty, so that numba compiles every kernel and every table is built. The extension module is
+measured too, from an empty cache, where the package's folder has it. CPU seconds are those of the
 process: they hold on a machine that does other work too. The seconds of a kernel are those of the
 thread that compiles it or loads it from the cache, without other kernels that it needs. The ratio
 is that to import and first call of pynndescent, which is compiled by numba too.
@@ -23,6 +24,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from dedup_middleware.base import compiled
 
 _IMPORT = "import dedup_middleware"
 _JUDGE = """
@@ -84,12 +87,16 @@ print(json.dumps([time.perf_counter() - begun, time.process_time() - used]))
 """
 
 
-def printed(cache: str, *arguments: str, numba: str | None = None) -> Any:
+def printed(cache: str, *arguments: str, numba: str | None = None, extension: bool = False) -> Any:
     """The last line of a Python process, which is JSON.
 
     :param numba: the cache of numba, for what does not use the plugin's
+    :param extension: use the extension module
     """
-    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    left_out = ("NUMBA_CACHE_DIR", "DEDUP_COMPILE")
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
+    if not extension:
+        environment["DEDUP_COMPILE"] = "1"
     if numba is not None:
         environment["NUMBA_CACHE_DIR"] = numba
     done = subprocess.run(
@@ -102,9 +109,11 @@ def printed(cache: str, *arguments: str, numba: str | None = None) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def seconds(script: str, cache: str, numba: str | None = None) -> tuple[float, float]:
+def seconds(
+    script: str, cache: str, numba: str | None = None, *, extension: bool = False
+) -> tuple[float, float]:
     """Wall-clock and CPU seconds of a script, start of Python left out."""
-    wall, used = printed(cache, _CLOCK, script, numba=numba)
+    wall, used = printed(cache, _CLOCK, script, numba=numba, extension=extension)
     return wall, used
 
 
@@ -141,13 +150,21 @@ def main() -> None:
         cold = [seconds(_JUDGE, cache)]
         warm = [seconds(_JUDGE, cache) for _ in range(rounds)]
         imported = [seconds(_IMPORT, cache) for _ in range(rounds)]
+    shipped = []
+    if compiled.runs_here() and any(compiled.PACKAGE.glob(f"{compiled.module_name()}.*")):
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as cache:
+                shipped.append(seconds(_JUDGE, cache, extension=True))
     with tempfile.TemporaryDirectory() as cache:
         kernels, loaded = (printed(cache, _BY_KERNEL) for _ in range(2))
     for name, found, target in (
         ("import dedup_middleware", imported, 0.1),
         ("first verdicts, warm cache", warm, 1.0),
         ("first verdicts, cold cache", cold, 20.0),
+        ("first verdicts, cold cache, extension module", shipped, 1.0),
     ):
+        if not found:
+            continue
         wall = statistics.median(one for one, _ in found)
         used = statistics.median(one for _, one in found)
         verdict = "[green]met" if wall <= target else "[red]missed"
