@@ -17,8 +17,6 @@ from dedup_middleware.base.options import METHODS
 from tests.docblocks import ROOT
 from tests.servers import running_redis
 
-pytestmark = pytest.mark.usefixtures("compiled_by_numba")
-
 KINDS: list[tuple[str, dict[str, Any]]] = [
     *(
         (index, options)
@@ -37,7 +35,7 @@ class Probes:
     """Runs ``tests/warm_probe.py``: a process of its own for each set of options."""
 
     def __init__(self, **environment: str) -> None:
-        variables = {**os.environ, **environment}
+        variables = {**os.environ, "DEDUP_COMPILE": "1", **environment}
         variables.pop("NUMBA_CACHE_DIR", None)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.warm_probe"],

@@ -25,16 +25,12 @@ from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
-    FRAME_MOST,
     LONGEST,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
     NEW_TITLE,
     NEW_VALUES,
-    ROW,
-    ROW_LEAST,
-    ROW_MOST,
 )
 
 #: codes of the measures
@@ -44,7 +40,8 @@ _RECORDS = types.Array(CONTENT, 1, readonly=True)
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
-_BODY, _ALL = 0.12, 0.18  # shares of new words
+_BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
+_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
 _PLACED: Final = 8  # numerals whose places are surely known, see signature/figures.py
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one
@@ -57,10 +54,10 @@ _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
 def _similarity(found: Any, words: Any, measure: Any) -> Any:
     """The largest threshold at which the new words of a page are few and scattered enough."""
     counted = np.float64(max(1, min(words, LONG) if measure == NOVELTY else words))
-    longest = min(ROW_MOST, max(ROW_LEAST, ROW * counted))
+    longest = min(_ROW_MOST, max(_ROW_LEAST, _ROW * counted))
     new, frame = 0.5 * found[NEW], 0.5 * found[NEW_FRAME]
     used = max(new / (_BODY * counted), (new + frame) / (_ALL * counted))
-    used = max(used, 0.5 * found[LONGEST] / longest, frame / FRAME_MOST)
+    used = max(used, 0.5 * found[LONGEST] / longest, frame / _FRAME_MOST)
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
 
 

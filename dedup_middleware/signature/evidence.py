@@ -30,16 +30,12 @@ from dedup_middleware.signature.evidence_columns import COLUMNS as _COLUMNS
 from dedup_middleware.signature.evidence_columns import (
     COMMON,
     FALSE_POSITIVES,
-    FRAME_MOST,
     LONGEST,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
     NEW_TITLE,
     NEW_VALUES,
-    ROW,
-    ROW_LEAST,
-    ROW_MOST,
 )
 from dedup_middleware.signature.ribbon import (
     COLUMNS,
@@ -101,8 +97,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
       that the page also says where the other one holds it counts half, a common shingle with
       another one near it takes one off; at least three quarters of what it is if each new word
-      counts whole; a run that crosses the border of lead or tail counts with its words there, as
-      the part of a passage that they are of what lead and tail may have
+      counts whole
     * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
@@ -353,29 +348,6 @@ def _count_new(
     found[NEW], found[NEW_FRAME], found[LONGEST] = inner, frame, longest
 
 
-@subkernel
-def _across(is_new: Any, known: Any, firsts: Any, border: Any, step: Any) -> Any:
-    """Halves of a run of new words across the border of lead or tail, where it uses up the
-    allowances of both sides; 0 if none is.
-
-    :param border: the first word between lead and tail; ``step`` is 1, or -1 at the tail
-    """
-    frame, body, words = 0, 0, is_new.size
-    word = border - step
-    while 0 <= word < words and is_new[word]:
-        frame += np.int64(firsts[word] >= 0)
-        word -= step
-    word = border
-    while 0 <= word < words and is_new[word]:
-        if firsts[word] >= 0:
-            body += 2 - np.int64(known[firsts[word]])
-        word += step
-    if not frame or not body:
-        return 0
-    row = min(ROW_MOST, max(ROW_LEAST, ROW * np.float64(words)))
-    return body + np.int64(np.rint(2.0 * np.float64(frame) * row / FRAME_MOST))
-
-
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
 def _examine(
     order: Any,
@@ -419,9 +391,6 @@ def _examine(
         _mark_sure(common, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
-        across = _across(is_new, known, firsts, lead, 1)
-        across = max(across, _across(is_new, known, firsts, tail - 1, -1))
-        found[row, LONGEST] = max(found[row, LONGEST], across)
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )

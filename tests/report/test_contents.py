@@ -103,7 +103,9 @@ def test_report_replaces_a_file_whole(journal: SQLiteJournal, tmp_path: Path) ->
     folder = tmp_path / "reports"
     folder.mkdir()
     path = folder / "report.html"
-    path.write_text("old")
+    write(contents(journal), path)
+    with path.open("a") as file:
+        file.write("<!-- old -->")
     size = write(contents(journal), path)
     assert path.stat().st_size == size
     assert [file.name for file in folder.iterdir()] == ["report.html"]

@@ -200,21 +200,6 @@ def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) ->
     return longest
 
 
-def across(page: Wording, stored: PlainFilter, border: int, step: int) -> int:
-    """Halves of a run of new words across a border, those in the frame by their allowance."""
-    new = plain_new_words(page, stored)
-    outside, inside = border - step, border
-    frame = body = 0
-    while 0 <= outside < page.words and new[outside]:
-        frame += not says_nothing(page, outside)
-        outside -= step
-    while 0 <= inside < page.words and new[inside]:
-        body += halves(page, new)[inside]
-        inside += step
-    row = min(12.0, max(4.0, 0.04 * page.words))
-    return body + round(2 * frame * row / 16) if frame and body else 0
-
-
 def wording(draw: st.DataObject, pool: list[int]) -> Wording:
     """A page whose shingles come from a small pool, so that pages share some."""
     count = draw.draw(st.integers(1, 60))
@@ -254,11 +239,7 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     assert found[COMMON] == sum(plain_common(page, plain))
     assert found[NEW] == sum(counted[lead:tail])
     assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:tail])
-    assert found[LONGEST] == max(
-        longest_passage(page, plain, lead, tail),
-        across(page, plain, lead, 1),
-        across(page, plain, tail - 1, -1),
-    )
+    assert found[LONGEST] == longest_passage(page, plain, lead, tail)
     values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
     stated = [
         (value, sort, place)
@@ -353,21 +334,6 @@ def test_words_that_a_short_page_lacks_are_new() -> None:
         found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
         assert found[NEW] >= 2 * 7
         assert found[LONGEST] >= 2 * 6
-
-
-@pytest.mark.parametrize(("first", "last", "frame"), [(8, 20, 8), (86, 100, 10)])
-def test_passage_across_the_border_of_lead_or_tail_uses_both_allowances(
-    first: int, last: int, frame: int
-) -> None:
-    """Half of what lead and tail may have and all that a row may have is too much in one row."""
-    draw = np.random.default_rng(6)
-    words = draw.integers(0, _M64, 100, dtype=np.uint64)
-    copy = words.copy()
-    copy[first:last] = draw.integers(0, _M64, last - first, dtype=np.uint64)
-    found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
-    assert found[NEW] == 2 * 4
-    assert found[NEW_FRAME] == 2 * frame
-    assert found[LONGEST] == 2 * (4 + frame / 4)
 
 
 def test_page_with_too_many_values_has_no_evidence() -> None:
