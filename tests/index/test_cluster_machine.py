@@ -341,10 +341,11 @@ class Machine(RuleBasedStateMachine):
             client.let_all_through()
             with contextlib.suppress(asyncio.CancelledError):
                 await client.dedup.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}  # of the dead
-        for one in left:
-            one.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # Of the dead; a lane that ends hands what is left to another one.
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            for one in left:
+                one.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
         for client in self.dead:
             if client.index._link._cluster is not None:
                 await client.index._link._cluster.aclose()
