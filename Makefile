@@ -18,7 +18,6 @@ BIN := $(VENV)/bin
 .PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
 crawl: $(VENV)/.crawler
-	$(KERNELS)
 	$(BIN)/scrapy crawl news
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
