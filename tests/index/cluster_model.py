@@ -389,7 +389,7 @@ class Crawl:
         return state._replace(homes=_put(state.homes, own, GONE))
 
     def is_abandoned(self, state: State, number: int) -> bool:
-        """Whether nobody will settle an id but the end of its lease."""
+        """Whether only the end of its lease will settle an id."""
         page, attempt = divmod(number, ATTEMPTS)
         client = state.clients[page]
         return client.phase in ENDS or client.attempt != attempt

@@ -80,6 +80,22 @@ def _mover(cluster: Cluster, plan: Plan) -> Mover:
     return Mover(cluster, slots, pause=_PAUSE, seed=plan.seed)
 
 
+def _run_while_moving(
+    plan: Plan, spiders: Path, cluster: Cluster, mover: Mover, halfway: Callable[[], None]
+) -> Outcome:
+    """Crawl while slots move; what the index holds is read when all slots have a master."""
+
+    def calm() -> None:
+        mover.stop()
+        cluster.await_all_slots()
+
+    settings = (f"DEDUP_SHARDS={SHARDS}",)
+    outcome = Torture(plan, spiders, cluster.url, settings=settings).run(halfway, calm)
+    assert mover.error is None, mover.error
+    assert mover.done["slots moved"] > 0
+    return outcome
+
+
 def spread_out(plan: Plan, folder: Path) -> Outcome:
     """Three masters of a cluster, each with an append-only file, between which slots move all the
     time; one is killed in the middle, maybe while a slot moves from or to it, and started again."""
@@ -94,15 +110,7 @@ def spread_out(plan: Plan, folder: Path) -> Outcome:
             victim.start()
             cluster.await_all_slots()
 
-        def calm() -> None:
-            mover.stop()
-            cluster.await_all_slots()
-
-        settings = (f"DEDUP_SHARDS={SHARDS}",)
-        torture = Torture(plan, spiders, cluster.url, settings=settings)
-        outcome = torture.run(halfway, calm)
-        assert mover.error is None, mover.error
-        assert mover.done["slots moved"] > 0
+        outcome = _run_while_moving(plan, spiders, cluster, mover, halfway)
     outcome.check(plan.articles)
     return outcome.with_note(f"{mover.done['slots moved']} slots moved, a master restarted")
 
@@ -122,15 +130,7 @@ def taken_over(plan: Plan, folder: Path) -> Outcome:
             with mover.lock:
                 cluster.fail_over(rng.randrange(len(cluster.masters)))
 
-        def calm() -> None:
-            mover.stop()
-            cluster.await_all_slots()
-
-        settings = (f"DEDUP_SHARDS={SHARDS}",)
-        torture = Torture(plan, spiders, cluster.url, settings=settings)
-        outcome = torture.run(halfway, calm)
-        assert mover.error is None, mover.error
-        assert mover.done["slots moved"] > 0
+        outcome = _run_while_moving(plan, spiders, cluster, mover, halfway)
     outcome.check(plan.articles, lost=plan.processes * 40)
     return outcome.with_note(f"{mover.done['slots moved']} slots moved, a master lost")
 
