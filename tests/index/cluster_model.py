@@ -750,7 +750,8 @@ def main_all() -> None:
         began = time.monotonic()
         found = explore(crawl, crawl.start(lapses=lapses))
         print(
-            f"three {name} pages, {lapses} stalls, {first or 'all'} read first: {found.states} states, {found.ends} ends, "
+            f"three {name} pages, {lapses} stalls, {first or 'all'} read first: "
+            f"{found.states} states, {found.ends} ends, "
             f"{time.monotonic() - began:.0f} s; no promise broken"
         )
 
