@@ -27,8 +27,6 @@ from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
 #: parameter of an index with evidence: its filter, and of which clauses there are anchors
 EVIDENCE = "ribbon4-clauses8-lead3"
-#: words of a page from which on its title does not count as its content
-SHORT = 24
 _WHOLE_VALUES = 4
 
 
@@ -181,9 +179,10 @@ class Fingerprinter:
             holds it; else 0
         """
         from dedup_middleware.signature.evidence import make_evidence
+        from dedup_middleware.text.wording import SHORT as SHORT_TEXT
 
         title = signed.anchors[:0]
-        if document.title and signed.words < SHORT:
+        if document.title and signed.words < SHORT_TEXT:
             title = np.unique(self._shingler.token_hashes(document.title))
         wording = Wording(
             signed.order,

@@ -17,7 +17,10 @@ The evidence of a stored page tells which words of the new page it holds (see
 * 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
   tenth repeat others, each counts once, and a page that says the same words again and again counts
   as one of twice its distinct shingles;
-* a page of fewer than 24 words has a title that the stored page's title does not contradict.
+* a page of fewer than 24 words has a title that the stored page's title does not contradict, and a
+  stored page of 60 words or more holds all of its shingles;
+* a page of fewer than 60 words under another title has no word of its title that the stored page
+  lacks.
 
 How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
 page says in addition is lost either: the new page is the longer one then, and has new words.
@@ -117,7 +120,7 @@ class ContentByEvidence(Content):
         """Judge a page by what was counted of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 8] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 9] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: shingles of the page, each once where many are repeated, among which

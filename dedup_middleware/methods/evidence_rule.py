@@ -29,6 +29,7 @@ from dedup_middleware.signature.evidence_columns import (
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
+    NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
 )
@@ -42,6 +43,9 @@ _SHORT: Final = 60  # words; on so short a page a false positive covers a large 
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
+# A page of fewer words than the first is held whole by one of more shingles than the second, whose
+# words are not known: a false positive may cover all that is new in so short a page.
+_TINY, _LONGER = 24, 58
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
 _PLACED: Final = 8  # numerals whose places are surely known, see signature/figures.py
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one
@@ -152,6 +156,7 @@ def decide(
     """
     # Words that are said again and again make a page no longer.
     counted = min(words, 2 * (size + words - shingles))
+    has_title = title != 0
     for i in range(np.uint64(candidates.size)):
         one = candidates[i]
         their_size = np.int64(one.size)
@@ -167,9 +172,12 @@ def decide(
         similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:
             similarity = min(similarity, jaccards[i])
+        if words < _TINY and their_size >= _LONGER and found[i, COMMON] < compared:
+            similarity = 0.0
         similarity = 1.0 if equal else similarity
         similarities[i] = similarity
         is_other_title = found[i, NEW_TITLE] > _TITLE * title_words
+        is_other_subject = has_title and one.title != title and found[i, NEW_SUBJECT] > 0
         titled = _is_sibling(one, host, key) and title != 0 and one.title not in (0, title)
         changed = found[i, NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, LOOSE_VALUES] > 0
@@ -185,7 +193,7 @@ def decide(
             code = OTHER_FIGURES_CODE
         elif turned[i] > 0:
             code = TURNED_CODE
-        elif is_other_title or (titled and not strict):
+        elif is_other_title or is_other_subject or (titled and not strict):
             code = OTHER_TITLE_CODE
         codes[i] = code
         held[i] = (

@@ -34,6 +34,7 @@ from dedup_middleware.signature.evidence_columns import (
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
+    NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
 )
@@ -54,6 +55,7 @@ from dedup_middleware.text.wording import NAME, WORD
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
+TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
@@ -82,12 +84,13 @@ def make_evidence(wording: Wording) -> bytes:
     order = wording.order
     if len(order) > MOST:
         order = np.unique(order)  # each is entered once, so a sample of them keeps more
-    made: bytes = _fill(order, wording.values, wording.sorts, wording.title).tobytes()
+    title = wording.title if wording.words < TITLED else wording.title[:0]
+    made: bytes = _fill(order, wording.values, wording.sorts, title).tobytes()
     return made
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 8].
+    """Compare the wording of a page with the evidence of n others, int64[n, 9].
 
     The columns count, of the page:
 
@@ -104,6 +107,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       row, with no other new word next to them; those of the date line do not count
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
     * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
+    * ``NEW_SUBJECT``: different words of a short page that its title has too and the other page
+      lacks; if the words of that are not known, those that are nowhere in two common shingles, nor
+      in common shingles alone
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -188,22 +194,23 @@ def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, commo
 
 
 @subkernel
-def _unmark_unsaid(
-    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
-    common: Any,
-) -> Any:  # fmt: skip
-    """Unmark shingles with a word that the other page lacks; how many it holds by mistake.
-
-    Only short pages enter their words, so nothing is known of one that holds few of these.
-    """
+def _knows_words(values: Any, sorts: Any, data: Any, start: Any, size: Any) -> Any:
+    """Whether the other page has entered its words: it holds most of those of a short page."""
     words, held = 0, 0
     for i in range(values.size):
         if sorts[i] >= NAME:
             words += 1
             held += np.int64(_holds_value(data, start, size, values[i]))
+    return 2 * held > words
+
+
+@subkernel
+def _unmark_unsaid(
+    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
+    common: Any,
+) -> Any:  # fmt: skip
+    """Unmark shingles with a word that the other page lacks; how many it holds by mistake."""
     mistakes = 0
-    if 2 * held <= words or held == words:
-        return mistakes
     for i in range(values.size):
         if sorts[i] < NAME or _holds_value(data, start, size, values[i]):
             continue
@@ -280,6 +287,31 @@ def _count_values(
             continue
         if inside and _is_replaced(is_new, word):
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
+
+
+@subkernel
+def _count_new_subject(
+    values: Any, positions: Any, title: Any, data: Any, start: Any, size: Any, common: Any,
+    width: Any, is_known: Any,
+) -> Any:  # fmt: skip
+    """Count words of the title that a page says and the other one lacks, or may lack."""
+    found = 0
+    for k in range(title.size):
+        is_said, is_held = False, False
+        for i in range(values.size):
+            if values[i] != title[k]:
+                continue
+            last = np.int64(positions[i])
+            first, end = max(0, last - width + 1), min(last + 1, common.size)
+            held = 0
+            for shingle in range(first, end):
+                held += np.int64(common[shingle])
+            is_said = True
+            is_held |= (held > 1) | (held == end - first)
+        if is_known:
+            is_held = _holds_value(data, start, size, title[k]) != 0
+        found += np.int64(is_said & (not is_held))
+    return found
 
 
 @allocating_subkernel
@@ -384,9 +416,11 @@ def _examine(
         head = data[start - _ONE]
         level = np.int64(head & _LEVEL)
         found[row, COMMON] = _mark_common(order, data, start, size, level, common)
-        found[row, COMMON] -= _unmark_unsaid(
-            values, positions, sorts, data, start, size, width, common
-        )
+        is_known = _knows_words(values, sorts, data, start, size)
+        if is_known:
+            found[row, COMMON] -= _unmark_unsaid(
+                values, positions, sorts, data, start, size, width, common
+            )
         found[row, FALSE_POSITIVES] = _MISTAKEN
         _mark_sure(common, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
@@ -394,7 +428,11 @@ def _examine(
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )
-        found[row, NEW_TITLE] = 0 if title.size and head & _TITLED else -1
+        if title.size:
+            found[row, NEW_SUBJECT] = _count_new_subject(
+                values, positions, title, data, start, size, common, width, is_known
+            )
+        found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
                 held = holds(data, start, size, mix(title[i] ^ _TITLE[0]))

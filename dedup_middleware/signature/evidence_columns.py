@@ -3,5 +3,15 @@
 They are apart from it so that a method can name them without loading numba.
 """
 
-COMMON, NEW, LONGEST, NEW_FRAME, NEW_VALUES, LOOSE_VALUES, NEW_TITLE, FALSE_POSITIVES = range(8)
-COLUMNS = 8
+(
+    COMMON,
+    NEW,
+    LONGEST,
+    NEW_FRAME,
+    NEW_VALUES,
+    LOOSE_VALUES,
+    NEW_TITLE,
+    FALSE_POSITIVES,
+    NEW_SUBJECT,
+) = range(9)
+COLUMNS = 9

@@ -33,7 +33,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 8], what `examine` returns
+    :param found: int64[n, 9], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     row = min(12, max(4, 0.04 * counted))
@@ -79,12 +79,17 @@ def weigh(
     similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
     if method.measure == "jaccard":
         similarity = np.minimum(similarity, jaccard)
+    if wording.words < 24:
+        similarity[(sizes >= 58) & (found[:, evidence.COMMON] < compared)] = 0.0
     similarity[exact] = 1.0
     changed = found[:, evidence.NEW_VALUES] > 0
     if wording.numerals > 8:
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     neighbours, titled = _same_host(page, candidates)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)
+    titles = candidates["title"]
+    is_other_subject = (titles != page.title) & (found[:, evidence.NEW_SUBJECT] > 0)
+    is_other_subject &= page.title != 0
     strict = (similarity >= SAME_HOST) & (page.size >= LONG) & ~exact
     columns = (
         exact & ~title_differs & ~(titled & (page.size < LONG)),
@@ -92,7 +97,7 @@ def weigh(
         similarity < method.threshold,
         changed | (figures > 0),
         turned > 0,
-        title_differs | (titled & ~strict),
+        title_differs | is_other_subject | (titled & ~strict),
     )
     reasons = [
         next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)

@@ -19,6 +19,7 @@ from dedup_middleware.signature.evidence_columns import (
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
+    NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
 )
@@ -76,7 +77,7 @@ class PlainFilter:
         while len(order) >> self.level > kernels.MOST:
             self.level += 1
         values = page.values.tolist()
-        title = page.title.tolist()
+        title = page.title.tolist() if page.words < kernels.TITLED else []
         entries = (len(order) >> self.level) + 2 * (len(page.values) + len(title))
         self.positions = max(64, (entries + entries // 12 + 4 + 7) // 8 * 8)
         wanted = [one for one in order if self.is_sampled(one)]
@@ -179,6 +180,23 @@ def halves(page: Wording, new: list[bool]) -> list[int]:
     ]
 
 
+def new_subject(page: Wording, stored: PlainFilter) -> set[int]:
+    """Words of the title that a page says and the stored one lacks, or may lack."""
+    width, common = page.words - len(page.order) + 1, plain_common(page, stored)
+    values = list(zip(page.values.tolist(), page.positions.tolist(), page.sorts, strict=True))
+    words = [stored.holds_value(value) for value, _, sort in values if sort >= NAME]
+    found = set()
+    for word in page.title.tolist():
+        places = [place for value, place, _ in values if value == word]
+        around = [common[max(0, place - width + 1) : place + 1] for place in places]
+        is_held = any(sum(one) > 1 or all(one) for one in around)
+        if 2 * sum(words) > len(words):
+            is_held = stored.holds_value(word)
+        if places and not is_held:
+            found.add(word)
+    return found
+
+
 def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) -> int:
     """Words of the longest passage of mostly new words, in halves, over all stretches."""
     width, common = page.words - len(page.order) + 1, plain_common(page, stored)
@@ -258,10 +276,11 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
         if sort != NAME
     )
     missing = -1
-    if plain.titled and len(page.title):
+    if plain.titled and len(page.title) and page.words < kernels.TITLED:
         salted = [[mix(one ^ salt) for salt in TITLE] for one in page.title.tolist()]
         missing = sum(not plain.holds(*one) for one in salted)
     assert found[NEW_TITLE] == missing
+    assert found[NEW_SUBJECT] == len(new_subject(page, plain))
     assert found[FALSE_POSITIVES] == 62_500
 
 
@@ -386,7 +405,7 @@ def test_overwritten_evidence_holds_little(byte: int) -> None:
 def test_any_bytes_are_read(raw: bytes) -> None:
     """Damaged evidence is compared like any other."""
     found = examine(page_of(np.arange(30, dtype=np.uint64)), [raw, b"", raw])
-    assert found.shape == (3, 8)
+    assert found.shape == (3, 9)
     assert (found[0] == found[2]).all()
 
 
