@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import subprocess
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from dedup_middleware import Addon, DedupPipeline, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.tools.commands.context import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
 from tests.itemcrawl import Crawled, crawl
@@ -157,17 +160,17 @@ async def test_items_without_text_among_others_cause_no_warning(
 async def test_start_says_what_the_index_holds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The number of pages at INFO; a warning if a feed is overwritten while revisits are dropped;
-    DEDUP_RESET forgets them first."""
+    """The number of pages at INFO; a warning if a feed is overwritten while revisits are dropped,
+    not of a feed that is new; DEDUP_RESET forgets them first."""
     caplog.set_level(logging.INFO)
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
         for seed in range(3):
             yield item("a.example", seed)
 
-    async def again(**settings: Any) -> Crawled:
+    async def again(place: str = str(tmp_path / "out.jsonl"), **settings: Any) -> Crawled:
         caplog.clear()
-        feed = {str(tmp_path / "out.jsonl"): {"format": "jsonl", "overwrite": True}}
+        feed = {place: {"format": "jsonl", "overwrite": True}}
         where = settings_for(tmp_path)
         return await crawl(pages, {}, FEEDS=feed, LOG_LEVEL="INFO", **where, **settings)
 
@@ -178,6 +181,13 @@ async def test_start_says_what_the_index_holds(
     assert (await again()).stat("revisit") == 3
     assert "holds 3 pages of earlier crawls, the newest stored on 20" in caplog.text
     assert "out.jsonl is overwritten" in caplog.text
+    new = tmp_path / "new feed.jsonl"
+    await again(new.as_uri())
+    assert "is overwritten" not in caplog.text
+    await again(new.as_uri())
+    assert f"{new.as_uri()} is overwritten" in caplog.text
+    await again(str(tmp_path / "%(name)s.jsonl"))
+    assert "is overwritten" in caplog.text
     await again(DEDUP_REVISIT="keep")
     assert "is overwritten" not in caplog.text
     assert (await again(DEDUP_RESET=1)).stat("new") == 3
@@ -281,6 +291,18 @@ def test_addresses_are_printed_in_one_piece(
     for command in (("check", str(tmp_path / "page.txt")), ("explain", f"https://{long}/1")):
         printed = dedup(*command, **settings).out
         assert any(f"https://{long}/1" in line for line in printed.splitlines()), printed
+
+
+def test_long_values_of_a_table_are_folded() -> None:
+    """The path of a journal on a narrow terminal: all of its characters are there."""
+    path = "/srv/" + "abcdefghij" * 9
+    table = plain_table("index")
+    add_row(table, "journal", path)
+    narrow = Console(width=40, file=io.StringIO())
+    narrow.print(table)
+    assert isinstance(narrow.file, io.StringIO)
+    cells = [line.split("│")[2] for line in narrow.file.getvalue().splitlines() if "│" in line]
+    assert "".join(cell.strip() for cell in cells) == path
 
 
 def test_compare_prints_the_usual_methods(tmp_path: Path) -> None:

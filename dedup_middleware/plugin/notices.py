@@ -6,10 +6,13 @@ import datetime
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from scrapy import signals
+from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.records import State
@@ -78,8 +81,16 @@ async def _newest(index: Index) -> str | None:
 
 def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
     for place, feed in feeds.items():
-        if isinstance(feed, Mapping) and feed.get("overwrite"):
+        if isinstance(feed, Mapping) and feed.get("overwrite") and _may_exist(str(place)):
             yield str(place)
+
+
+def _may_exist(place: str) -> bool:
+    """Whether a feed may hold rows of an earlier crawl; of files here it is known."""
+    path = urlsplit(place)
+    if path.scheme not in {"", "file"} or "%(" in place:  # elsewhere, or named by the crawl
+        return True
+    return Path(file_uri_to_path(place) if path.scheme else place).exists()
 
 
 class FeedCheck:

@@ -68,7 +68,8 @@ _SPAN: Final = np.frombuffer(b"span", np.uint8)
 # The attributes of a box are passed on as their number: two names of three letters, no values.
 _LETTERS: Final = 26
 _PAIRS: Final = _LETTERS * _LETTERS
-_REFERENCE: Final = re.compile(rb' y([a-z]{2})="" z([a-z]{2})=""')
+# lexbor writes an attribute without a value in full only since resiliparse 2.
+_REFERENCE: Final = re.compile(rb' y([a-z]{2})(?:="")? z([a-z]{2})(?:="")?')
 _STEP: Final = 64
 
 
@@ -172,6 +173,8 @@ def reference(attributes: bytes) -> int:
     """The number that attributes stand for when a parser has written them out, or -1.
 
     >>> reference(b' yaa="" zbc=""')
+    28
+    >>> reference(b" yaa zbc")
     28
     """
     number = -1

@@ -122,10 +122,10 @@ def plain_table(title: str, *columns: str) -> Table:
 
 
 def add_row(table: Table, *values: object) -> None:
-    """A row whose values are shown as they are, brackets and all."""
+    """A row whose values are shown as they are, brackets and all; long ones are folded."""
     from rich.text import Text
 
-    table.add_row(*(Text(shown(value)) for value in values))
+    table.add_row(*(Text(shown(value), overflow="fold") for value in values))
 
 
 def shown(value: object) -> str:
