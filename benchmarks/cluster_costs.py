@@ -52,7 +52,7 @@ from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, State
 from tests.servers import RedisServer, running_cluster
 
 FILE = Path(__file__).with_name("cluster_costs.json")
-LENGTHS = (2, 15, 150, 1_500, 15_000, 60_000)  # records in a bucket
+LENGTHS = (0, 2, 15, 150, 1_500, 15_000, 60_000)  # records in a bucket
 FULL = -1  # place in the lists of a bucket that takes no more records
 _BANDS = range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 8)
 _FILLED = 64 << 20  # bytes
@@ -60,6 +60,7 @@ _ROUNDS = 3
 _ENOUGH = 0.1  # seconds of the server's processor time
 _PATIENCE = 20.0  # seconds by the clock for one figure
 _IDLE = 2.0
+_SUFFIX = 0x0A0B0C  # of the first record of each bucket
 _PAGES = 20_000  # rows that are looked at
 _LEASE = 600.0
 # Calls in an exchange, tables and buckets in a call.
@@ -92,10 +93,12 @@ class Costs:
     :param call: of one call of ``visit.lua`` in it
     :param table: of each table that the call names
     :param items: of a bucket, by what is done with it ("read", "announce", and "wide ..." for
-        tables of SimHashes): a list for ``LENGTHS`` records, and last for a full bucket
+        tables of SimHashes): a list for ``LENGTHS`` records, and last for a full bucket; without
+        records its field is new as well
+    :param hit: of a bucket with a record that has the suffix looked for, more than of another
     :param homes: of each other script its cost of a call, and of a page in the call
     :param page_bytes: memory of a page's row and text
-    :param factor: memory of a bucket for each byte of its records, for ``LENGTHS``
+    :param factor: memory of a bucket for each byte of its records, for all ``LENGTHS`` but 0
     :param load: bytes of memory that a server loads from its file in a second of processor time
     """
 
@@ -103,6 +106,7 @@ class Costs:
     call: Cost
     table: Cost
     items: dict[str, list[Cost]]
+    hit: Cost
     homes: dict[str, tuple[Cost, Cost]]
     page_bytes: float
     factor: list[float]
@@ -116,7 +120,7 @@ class Costs:
     def read(cls, text: str) -> Costs:
         """From JSON."""
         raw = json.loads(text)
-        for name in ("exchange", "call", "table"):
+        for name in ("exchange", "call", "table", "hit"):
             raw[name] = Cost(**raw[name])
         raw["items"] = {k: [Cost(**one) for one in v] for k, v in raw["items"].items()}
         raw["homes"] = {k: (Cost(**v[0]), Cost(**v[1])) for k, v in raw["homes"].items()}
@@ -172,19 +176,27 @@ class Master:
         return np.median(rounds, axis=0)
 
     async def visits(
-        self, tables: Sequence[int], prefixes: int, calls: int, items: int, *, announced: bool
+        self,
+        tables: Sequence[int],
+        prefixes: int,
+        calls: int,
+        items: int,
+        *,
+        announced: bool = False,
+        hits: bool = False,
     ) -> NDArray[np.float64]:
         """What an exchange of calls of ``visit.lua`` costs.
 
         :param prefixes: among which the buckets are drawn
         :param items: buckets in each call
+        :param hits: whether there is a record with the suffix of each
         """
 
         def call() -> Any:
             words = np.empty(2 * items, np.uint64)
             drawn = np.array(random.sample(range(prefixes), items), np.uint64)
             words[::2] = np.resize(np.array(tables, np.uint64), items) << np.uint64(16) | drawn
-            words[1::2] = [random.getrandbits(24) for _ in range(items)]
+            words[1::2] = [_SUFFIX if hits else random.getrandbits(24) for _ in range(items)]
             visited = PagesToVisit([BucketKeys(words)], [items * announced], [next(self._ids)])
             return visit(self.index, visited, [0], 0).calls[0]
 
@@ -199,14 +211,21 @@ class Master:
         """Write buckets of so many records; how many prefixes of each table have one."""
         width = SIMHASH_RECORD if tables[0] in SIMHASH_TABLES else BAND_RECORD
         size = records * width
+        if not size:
+            return 1 << 16
         prefixes = int(min(1 << 16, max(64, _FILLED // (size * len(tables)))))
         rng = np.random.default_rng(records)
+
+        def bucket() -> bytes:
+            random_bytes = rng.bytes(size)
+            return random_bytes[:5] + _SUFFIX.to_bytes(3, "little") + random_bytes[8:]
+
         for table in tables:
             name = hash_of(self.index.spread.prefix(0), table)
             step = max(1, min(prefixes, (1 << 24) // size))
             for start in range(0, prefixes, step):
                 some = range(start, min(prefixes, start + step))
-                self.client.hset(name, mapping={field_of(at): rng.bytes(size) for at in some})
+                self.client.hset(name, mapping={field_of(at): bucket() for at in some})
         return prefixes
 
 
@@ -228,6 +247,9 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
         costs.append(await master.visits(tables, prefixes, calls, items, announced=False))
         rows.append([1, calls, calls * count, calls * items])
     exchange, call, table, _ = _solved(rows, costs)
+    twice = [await master.visits(_BANDS, prefixes, 8, 64, hits=hits) for hits in (False, True)]
+    hit = Cost.of((twice[1] - twice[0]) / (8 * 64))
+    say(f"a hit {hit}")
     master.empty(_BANDS)
     say(f"exchange {exchange}, call {call}, table {table}")
     items_: dict[str, list[Cost]] = {}
@@ -238,7 +260,7 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
             before = master.client.info("memory")["used_memory"]
             prefixes = master.fill(tables, records)
             after = master.client.info("memory")["used_memory"]
-            if not kind and records in LENGTHS:
+            if not kind and records in LENGTHS[1:]:
                 own = prefixes * len(tables) * records * width
                 factor.append(round((after - before) / own, 3))
             calls, count = (4, 32) if records < 1_500 else (2, 8)
@@ -249,7 +271,7 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
                 items_.setdefault(kind + what, []).append(Cost.of(cost / (calls * count)))
                 say(f"{kind}{what}, {records} records: {items_[kind + what][-1]}")
             master.empty(tables)
-    parts = {"exchange": exchange, "call": call, "table": table}
+    parts = {"exchange": exchange, "call": call, "table": table, "hit": hit}
     return {**parts, "items": items_, "factor": factor}
 
 
@@ -385,7 +407,12 @@ def table(costs: Costs) -> Table:
         shown.add_column(name, justify="right" if name else "left")
     for kind, every in costs.items.items():
         shown.add_row(kind, *(f"{one.cpu:.1f}" for one in every))
-    for name, cost in (("exchange", costs.exchange), ("call", costs.call), ("table", costs.table)):
+    for name, cost in (
+        ("exchange", costs.exchange),
+        ("call", costs.call),
+        ("table", costs.table),
+        ("hit", costs.hit),
+    ):
         shown.add_row(name, f"{cost.cpu:.1f}", f"{cost.sent:.0f} B", f"{cost.received:.0f} B")
     for name, pair in costs.homes.items():
         for what, cost in zip(("call", "page"), pair, strict=True):

@@ -16,13 +16,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cluster_costs import Costs, measured
+from benchmarks.cluster_costs import LENGTHS, Costs, measured
 from benchmarks.cluster_simulation import (
     PREFIXES,
     Layout,
     Outcome,
     Scenario,
     Simulation,
+    owners,
 )
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -41,8 +42,7 @@ USED = 0.6  # share of it that the data may take: the rest for copies on write, 
 DISK = 500e6  # bytes a second
 DETECTION = 15.0  # seconds: cluster-node-timeout
 ELECTION = 1.5  # seconds until the others agree, and clients have the new map
-_SIMULATED = 3_000  # pages
-_IN_FLIGHT = 100
+_SIMULATED, _FEW = 3_000, 500  # pages
 
 
 # What is computed
@@ -51,7 +51,7 @@ _IN_FLIGHT = 100
 def page_bytes(costs: Costs, layout: Layout, pages: float) -> float:
     """Memory of a page in all masters together: its row and text, and its records."""
     per_bucket = pages / PREFIXES
-    factor = float(np.interp(per_bucket, (15, 150, 1_500, 15_000, 60_000), costs.factor[1:]))
+    factor = float(np.interp(per_bucket, LENGTHS[2:], costs.factor[1:]))
     kept = 0.0
     for table in layout.tables.tolist():
         wide = table in SIMHASH_TABLES
@@ -80,25 +80,25 @@ def in_full(layout: Layout) -> dict[str, float]:
 
 def at_target(
     scenario: Scenario, costs: Costs, pages: int = _SIMULATED
-) -> tuple[Scenario, Outcome]:
-    """The number of processes at which the busiest master is at work for 70 % of the time.
+) -> tuple[Scenario, Outcome, float]:
+    """The load at which the busiest master is at work for 70 % of the time.
 
-    A change of their number changes batches and queues little, so a few steps are enough.
+    All shards get equally much in the long run, so the busiest master is that with most shards.
+    Batches change little with the number of processes; a few steps are enough.
+
+    :returns: the scenario with as many processes as decide so much, what happened, pages a second
     """
-    processes = max(1, scenario.masters // 4)
-    outcome = None
-    for _ in range(4):
-        tried = attrs.evolve(scenario, processes=processes)
-        outcome = Simulation(tried, costs, max(pages, 4 * processes)).run()
-        served = outcome.decisions / outcome.seconds
-        offered = processes * scenario.rate
-        busy = outcome.busy.max() / outcome.decisions  # of the busiest master for a page
-        wanted = max(1, round(TARGET / busy / scenario.rate))
-        if abs(wanted - processes) <= max(0.03 * processes, 0) and served > 0.9 * offered:
+    share = np.bincount(owners(scenario)).max() / scenario.shards
+    most, processes = scenario.rate, 1
+    for _ in range(3):
+        tried = attrs.evolve(scenario, processes=processes, rate=most)
+        outcome = Simulation(tried, costs, pages).run()
+        rate = float(TARGET * outcome.decisions / (outcome.busy.sum() * share))
+        if abs(rate - processes * most) < 0.05 * rate:
             break
-        processes = wanted
-    assert outcome is not None
-    return tried, outcome
+        processes = math.ceil(rate / scenario.rate)
+        most = rate / processes
+    return tried, outcome, rate
 
 
 @attrs.frozen
@@ -121,21 +121,21 @@ def recovery(costs: Costs, scenario: Scenario) -> Recovery:
 def after_outage(scenario: Scenario, costs: Costs, seconds: float) -> tuple[float, float]:
     """How long pages still wait longer once a master is back, and the share decided meanwhile.
 
+    Soon all pages that the processes may have under way wait for the master. So a longer outage
+    lets no longer queues behind.
+
     :returns: seconds until the queues are as before, share of the usual decisions
     """
-    began = 2.0
+    began, after = 1.0, 3.0
     away = attrs.evolve(scenario, outage=(0, began, seconds))
-    rate = scenario.rate * scenario.processes
-    outcome = Simulation(away, costs, int(rate * (began + 1))).run()
-    while outcome.seconds < began + seconds + 1:
-        outcome = Simulation(away, costs, int(outcome.decisions * 1.5)).run()
+    outcome = Simulation(away, costs, 1 << 60, until=began + seconds + after).run()
     done = outcome.arrivals + outcome.latencies
     usual = np.quantile(outcome.latencies[done < began], 0.99)
-    late = outcome.latencies > 2 * usual
-    waited = outcome.arrivals[late & (done > began + seconds)]
-    last = float(waited.max()) if len(waited) else 0.0
-    meanwhile = ((done > began + 0.5) & (done < began + seconds)).sum()
-    return max(0.0, last - began - seconds), float(meanwhile / (rate * (seconds - 0.5)))
+    late = outcome.arrivals[(outcome.latencies > 2 * usual) & (done > began + seconds)]
+    until = float(late.max()) - began - seconds if len(late) else 0.0
+    # The last second: until then pages that do not need the master are decided.
+    meanwhile = (done > began + seconds - 1) & (done < began + seconds)
+    return max(0.0, until), float(meanwhile.sum() / (scenario.rate * scenario.processes))
 
 
 # Tables and plot
@@ -153,10 +153,11 @@ def forecast(costs: Costs) -> Table:
     for size in SIZES:
         for masters in MASTERS:
             shards = max(64, 8 * masters)
-            scenario, outcome = at_target(Scenario(masters, shards, size, balanced=True), costs)
-            rate = outcome.decisions / outcome.seconds
+            base = Scenario(masters, shards, size, balanced=True)
+            scenario, outcome, rate = at_target(base, costs)
             back = recovery(costs, scenario)
             then, meanwhile = after_outage(scenario, costs, 3.0)
+            sent = outcome.sent.sum() / outcome.decisions
             memory = page_bytes(costs, scenario.layout, size) * size / masters
             table.add_row(
                 f"10^{math.log10(size):.0f}",
@@ -165,8 +166,8 @@ def forecast(costs: Costs) -> Table:
                 f"{1e3 * outcome.latency(0.5):.1f}",
                 f"{1e3 * outcome.latency(0.99):.1f}",
                 str(scenario.processes),
-                f"{8e-6 * outcome.sent.max() / outcome.seconds:.0f}",
-                f"{8e-6 * outcome.sent.sum() / outcome.seconds / scenario.processes:.1f}",
+                f"{8e-6 * sent * rate / masters:,.0f}",
+                f"{8e-6 * sent * rate / scenario.processes:,.0f}",
                 f"{memory / 1e9:,.0f}",
                 str(least_masters(costs, scenario.layout, size)),
                 f"{back.failover:.1f}",
@@ -201,8 +202,7 @@ def choices(costs: Costs) -> Table:
         for size in sizes:
             pages = size * changed.get("pages", 1.0)  # type: ignore[attr-defined]
             scenario = attrs.evolve(base, **{**changed, "pages": pages})
-            _, outcome = at_target(scenario, costs, 1_500)
-            cells.append(f"{outcome.decisions / outcome.seconds:,.0f}")
+            cells.append(f"{at_target(scenario, costs, _FEW)[2]:,.0f}")
         table.add_row(name, *cells)
     return table
 
@@ -221,8 +221,7 @@ def plot(costs: Costs, file: Path) -> None:
             for size in sizes:
                 shards = max(64, 8 * masters)
                 scenario = Scenario(masters, shards, size, balanced=True, layout=layout)
-                _, outcome = at_target(scenario, costs, 1_000)
-                line.append(outcome.decisions / outcome.seconds)
+                line.append(at_target(scenario, costs, _FEW)[2])
             name = f"{masters} masters" + (", sketch" if layout == SKETCH else "")
             axes.plot(sizes, line, style, marker=".", color=f"C{number}", label=name)
     axes.axvline(min(in_full(Layout()).values()), color="grey", linewidth=0.8)

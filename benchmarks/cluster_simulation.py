@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import attrs
@@ -27,6 +27,7 @@ from redis.crc import key_slot
 
 from benchmarks.cluster_costs import FULL, LENGTHS, Cost, Costs
 from dedup_middleware.index.cluster.spread import Spread
+from dedup_middleware.index.redis.propose import BUCKETS
 from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -43,6 +44,7 @@ SLOTS = 16_384
 _BATCH, _LANES, _CROWD = 128, 2, 20
 _BLOCK, _MOST = 64, 64
 _FIRST_READ = (KEY_TABLE, *ANCHOR_TABLES[:2], *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4))
+_NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)  # where copies have another key, and all is returned
 NEW, EDITED, EXACT = range(3)
 Array = NDArray[np.float64]
 
@@ -79,6 +81,10 @@ class Scenario:
     :param pages: in the index
     :param rate: pages a second of each process; 0: it always has ``in_flight`` pages under way
     :param mix: shares of new pages, edited and exact copies
+    :param hits: of these kinds the share of buckets in which the stored page is found
+    :param settling: of these kinds the share that looks like an exact copy after the first read
+    :param settled: whether those that are exact copies need no further read: with the default
+        evidence they do, since the fields compared include the sketch, which is not kept then
     :param balanced: every master has equally many shards; else as their tags fall
     :param latency: seconds of a message on its way
     :param master_link: bytes a second, also ``client_link``
@@ -93,6 +99,9 @@ class Scenario:
     rate: float = 100.0
     in_flight: int = 100
     mix: tuple[float, float, float] = (0.7, 0.2, 0.1)
+    hits: tuple[float, float, float] = (0.0, 0.8, 1.0)
+    settling: tuple[float, float, float] = (0.0, 0.6, 1.0)
+    settled: bool = False
     layout: Layout = Layout()
     distance: int = 12
     balanced: bool = False
@@ -209,22 +218,27 @@ class Traffic:
         self._rng = rng
         self._template = scenario.layout.tables
 
-    def visits(self, pages: int, *, first: bool | None, announced: bool) -> Load:
+    def visits(self, kinds: Sequence[int], *, first: bool | None, announced: bool = False) -> Load:
         """Calls of ``visit.lua``.
 
+        :param kinds: of each page its kind
         :param first: the tables of the first read, or all others; None: all
         """
         load = Load.none(self._scenario.masters)
-        tables = np.tile(self._template, (pages, 1))
+        tables = np.tile(self._template, (len(kinds), 1))
         drawn = self._rng.integers(ANCHOR_TABLES[0], ANCHOR_TABLES[-1] + 1, tables.shape)
         tables = np.where(tables < 0, drawn, tables).ravel()
+        hits = np.repeat(np.array(self._scenario.hits)[list(kinds)], len(self._template))
         if first is not None:
-            tables = tables[np.isin(tables, _FIRST_READ) == first]
+            chosen = np.isin(tables, _FIRST_READ) == first
+            tables, hits = tables[chosen], hits[chosen]
         if not len(tables):
             return load
         shards = self._rng.integers(self._scenario.shards, size=len(tables))
         prices = self.prices.announce if announced else self.prices.read
         load.add(self.owners[shards], prices[tables])
+        found = (self._rng.random(len(tables)) < hits) & ~np.isin(tables, _NO_HITS)
+        self._calls(load, shards[found], self._costs.hit)
         self._calls(load, np.unique(shards), self._costs.call)
         self._calls(load, np.unique(shards * 64 + tables) // 64, self._costs.table)
         return load
@@ -256,8 +270,9 @@ class Outcome:
     """What happened.
 
     :param seconds: simulated
-    :param busy: seconds of work of each master
+    :param busy: seconds of work that each master has taken in
     :param sent: bytes that each master has sent, and ``got`` those that it has received
+    :param asked: seconds of work that the exchanges asked for, those not yet there included
     :param arrivals: of each decision when its page came, and ``latencies`` how long it took
     :param received: bytes of replies to all clients
     :param batches: of proposals
@@ -309,12 +324,21 @@ class Simulation:
     """One run.
 
     :param pages: how many are decided before it ends
+    :param until: second in which it ends at the latest
     """
 
-    def __init__(self, scenario: Scenario, costs: Costs, pages: int, seed: int = 1) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        costs: Costs,
+        pages: int,
+        seed: int = 1,
+        until: float = float("inf"),
+    ) -> None:
         self._rng = np.random.default_rng(seed)
         self._scenario = scenario
         self._wanted = pages
+        self._until = until
         self.traffic = Traffic(scenario, costs, self._rng)
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -336,12 +360,12 @@ class Simulation:
             else:
                 for _ in range(self._scenario.in_flight):
                     self._submit(process, self._page())
-        while len(self._done) < self._wanted:
+        while len(self._done) < self._wanted and self._now < self._until:
             self._now, _, work, arguments = heapq.heappop(self._events)
             work(*arguments)
         times = np.array(self._done)
         return Outcome(
-            max(self._now, float(self._free.max())) if not self._scenario.rate else self._now,
+            self._now,
             self._busy,
             self._bytes[:, 1],
             self._bytes[:, 0],
@@ -418,19 +442,30 @@ class Simulation:
                 self._submit(process, self._page())
 
     def _propose(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
-        """The exchanges of a batch; what has met another page by chance is proposed again."""
+        """The exchanges of a batch, which is proposed in groups, one after the other."""
+        most = BUCKETS // len(self._scenario.layout.tables)
+        for start in range(0, len(pages), most):
+            yield from self._group(process, pages[start : start + most], again)
+
+    def _group(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
+        """The exchanges of a group; what has met another page by chance is proposed again."""
         traffic = self.traffic
         fresh = [page for page in pages if not page.known]
         copies = [page for page in fresh if page.kind != NEW]
         if fresh:
-            yield traffic.visits(len(fresh), first=True, announced=False)
+            yield traffic.visits([page.kind for page in fresh], first=True)
             strangers = self._by_chance(fresh, first=True)
-            rest = sum(page.kind == EDITED for page in copies) + len(strangers)
-            if copies or strangers:
-                looked = traffic.look(len(copies) + len(strangers))
-                yield looked + traffic.visits(rest, first=False, announced=False)
+            met = [*copies, *strangers]
+            if met:
+                settling = [self._rng.random() < self._scenario.settling[page.kind] for page in met]
+                at_once = [page.kind for page, may in zip(met, settling, strict=True) if not may]
+                left = [page.kind for page, may in zip(met, settling, strict=True) if may]
+                if self._scenario.settled:
+                    left = [kind for kind in left if kind != EXACT]
+                yield traffic.look(len(met)) + traffic.visits(at_once, first=False)
+                yield traffic.visits(left, first=False)
             again += strangers
-        out = {id(page) for page in (*copies, *again)}
+        out = {id(page) for page in (*copies, *again)}  # of earlier groups as well
         new = [page for page in pages if id(page) not in out]
         if not new:
             return
@@ -442,7 +477,7 @@ class Simulation:
             page.home = process.ids.pop()
         homes = np.array([page.home for page in new], np.int64)
         known = sum(page.known for page in new)
-        load = traffic.visits(len(new), first=None, announced=True)
+        load = traffic.visits([NEW] * len(new), first=None, announced=True)
         yield load + traffic.at_homes("create", homes) + traffic.look(known)
         met = traffic.prices.met[list(SIMHASH_TABLES)].sum()
         chance = np.minimum(self._rng.poisson(met, len(new)), _MOST).sum()
