@@ -147,7 +147,7 @@ def forecast(costs: Costs) -> Table:
     for name in (
         *("pages", "masters", "decisions a second", "p50 ms", "p99 ms", "processes"),
         *("a master sends Mbit/s", "a process gets Mbit/s", "GB a master", "least masters"),
-        *("failover s", "queues then s", "decided meanwhile", "reload min", "new replica min"),
+        *("failover s", "queues then s", "decided meanwhile", "reload s", "new replica s"),
     ):
         table.add_column(name, justify="right")
     for size in SIZES:
@@ -173,8 +173,8 @@ def forecast(costs: Costs) -> Table:
                 f"{back.failover:.1f}",
                 f"{then:.1f}",
                 f"{meanwhile:.0%}",
-                f"{back.reload / 60:.0f}",
-                f"{back.resync / 60:.0f}",
+                f"{back.reload:,.0f}",
+                f"{back.resync:,.0f}",
             )
     return table
 
@@ -210,7 +210,7 @@ def choices(costs: Costs) -> Table:
 def plot(costs: Costs, file: Path) -> None:
     """Decisions a second as the index grows."""
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "dedup"
+    mpl.rcParams.update({"svg.hashsalt": "dedup", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 4))
