@@ -68,14 +68,14 @@ def least_masters(costs: Costs, layout: Layout, pages: float) -> int:
 
 def in_full(layout: Layout) -> dict[str, float]:
     """Pages from which on a table takes no more records."""
-    return {
+    narrow = PREFIXES * (BUCKET_LIMIT // BAND_RECORD)
+    found: dict[str, float] = {
         "SimHash": PREFIXES * (BUCKET_LIMIT // SIMHASH_RECORD),
-        "key, bands": PREFIXES * (BUCKET_LIMIT // BAND_RECORD),
-        "anchors": PREFIXES
-        * (BUCKET_LIMIT // BAND_RECORD)
-        * len(ANCHOR_TABLES)
-        / max(1, layout.anchors),
+        "key, bands": narrow,
     }
+    if layout.anchors:
+        found["anchors"] = narrow * len(ANCHOR_TABLES) / layout.anchors
+    return found
 
 
 def at_target(
@@ -224,8 +224,10 @@ def plot(costs: Costs, file: Path) -> None:
                 line.append(at_target(scenario, costs, _FEW)[2])
             name = f"{masters} masters" + (", sketch" if layout == SKETCH else "")
             axes.plot(sizes, line, style, marker=".", color=f"C{number}", label=name)
-    axes.axvline(min(in_full(Layout()).values()), color="grey", linewidth=0.8)
-    axes.text(min(in_full(Layout()).values()), axes.get_ylim()[0], " buckets full", fontsize=8)
+    full = min(in_full(Layout()).values())
+    axes.axvline(full, color="grey", linewidth=0.8)
+    where = axes.get_xaxis_transform()
+    axes.text(full, 0.96, "anchors full ", ha="right", fontsize=8, transform=where)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("pages in the index")

@@ -67,12 +67,6 @@ class Layout:
         share = self.anchors / len(ANCHOR_TABLES) if table in ANCHOR_TABLES else 1
         return pages * share / PREFIXES
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of a page's records."""
-        wide = len(SIMHASH_TABLES)
-        return wide * SIMHASH_RECORD + (len(self.tables) - wide) * BAND_RECORD
-
 
 @attrs.frozen
 class Scenario:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
+from benchmarks import cluster_forecast
 from benchmarks.cluster_costs import LENGTHS, Cost, Costs, measured
 from benchmarks.cluster_forecast import (
     TARGET,
@@ -169,6 +170,17 @@ def test_memory_and_recovery() -> None:
     assert few.reload == pytest.approx(4 * many.reload)
     assert few.resync > few.reload
     assert few.failover == many.failover
+
+
+@pytest.mark.slow
+def test_table_of_the_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row for each size and number of masters, here a small one."""
+    for name, value in (("SIZES", (1e9,)), ("MASTERS", (2, 4)), ("_SIMULATED", 60)):
+        monkeypatch.setattr(cluster_forecast, name, value)
+    table = cluster_forecast.forecast(COSTS)
+    masters, rates = (list(table.columns[i].cells) for i in (1, 2))
+    assert masters == ["2", "4"]
+    assert 1.5 < int(str(rates[1])) / int(str(rates[0])) < 2.7
 
 
 def test_costs_are_read_as_written() -> None:
