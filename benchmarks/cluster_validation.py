@@ -1,0 +1,259 @@
+"""What decisions cost the servers of small clusters, measured and simulated side by side.
+
+``python -m benchmarks.cluster_validation [--stored 40000] [--decided 1000]``: clusters of 1, 3 and
+6 masters on this machine decide made-up texts by the public interface, a hundred at a time from one
+process; and new pages whose buckets are as long as those of an index of 10^9 pages. Next to each
+figure stands what :mod:`benchmarks.cluster_simulation` says of the same pages, with costs that are
+measured in the same run. An index of fewer pages is another thing: a hash of up to 512 short
+fields is a list, which the server searches from its beginning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import cluster, shared
+from benchmarks.cluster_costs import Costs, measure
+from benchmarks.cluster_simulation import Layout, Outcome, Scenario, Simulation, owners
+from benchmarks.index_size import pages_of
+from dedup_middleware import Deduplicator
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.redis.expiry import field_of, hash_of
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES, BucketKeys
+from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, joined
+
+_IN_FLIGHT = 100
+_LONG = 1e9  # pages in an index whose buckets are imitated
+_PREFIXES, _FEW = 128, 4  # of each table, and pages in flight: so that few share a bucket in a call
+
+
+def long_pages(count: int, prefixes: int, seed: int) -> list[Entry]:
+    """Made-up pages of the default layout whose buckets are among the first of each table."""
+    options = Options()
+    rng = np.random.default_rng(seed)
+    (pages,) = pages_of(options, count)
+    layout = Layout()
+    entries = []
+    for i in range(count):
+        tables = layout.tables.copy()
+        anchors = tables < 0
+        tables[anchors] = rng.integers(ANCHOR_TABLES[0], ANCHOR_TABLES[-1] + 1, anchors.sum())
+        words = np.empty(2 * len(tables), np.uint64)
+        drawn = rng.integers(0, prefixes, len(tables))
+        words[::2] = tables.astype(np.uint64) << np.uint64(16) | drawn.astype(np.uint64)
+        words[1::2] = rng.integers(0, 1 << 24, len(tables), np.uint64)
+        content = pages.content[i].copy()
+        content["key"] = rng.integers(0, 1 << 64, dtype=np.uint64)
+        address = (pages.addresses[i] or b"").decode()
+        entries.append(Entry(BucketKeys(words), content.tobytes(), address, pages.payloads[i]))
+    return entries
+
+
+async def _enter(index: Index, entries: Sequence[Entry]) -> int:
+    """Announce and commit pages that are new whatever they meet."""
+    queue = iter(entries)
+
+    async def worker() -> int:
+        count = 0
+        for entry in queue:
+            known = NOTHING_KNOWN
+            while not isinstance(
+                made := await index.propose(entry, 12, 60.0, known=known), Claimed
+            ):
+                known = Known(joined([known.pages, made.pages]))
+            count += await index.commit(made.claim)
+        return count
+
+    return sum(await asyncio.gather(*(worker() for _ in range(_FEW))))
+
+
+def _lengthen(place: cluster.Place, index: Index, pages: float, prefixes: int) -> None:
+    """Give every bucket as many records as an index of so many pages has in it."""
+    rng = np.random.default_rng(1)
+    spread = index.spread  # type: ignore[attr-defined]
+    ends = [(i + 1) * 16_384 // len(place.servers) for i in range(len(place.servers))]
+    where = owners(Scenario(len(ends), spread.shards, namespace=spread.namespace))
+    clients = [server.client() for server in place.servers]
+    for table in sorted({*Layout().tables.tolist(), *ANCHOR_TABLES} - {-1}):
+        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
+        size = round(Layout().records(table, pages)) * width
+        buckets = np.arange(prefixes, dtype=np.uint64) | np.uint64(table << 16)
+        for bucket, shard in zip(buckets.tolist(), spread.of_buckets(buckets), strict=True):
+            name = hash_of(spread.prefix(int(shard)), table)
+            clients[where[shard]].hset(name, field_of(bucket), rng.bytes(size))
+
+
+@attrs.frozen
+class Compared:
+    """Of a page: us of all servers and of the busiest, bytes that the client sends and gets."""
+
+    total: float
+    busiest: float
+    sent: float
+    received: float
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Compared:
+        """What the simulation says."""
+        count = outcome.decisions
+        return cls(
+            1e6 * outcome.busy.sum() / count,
+            1e6 * outcome.busy.max() / count,
+            outcome.got.sum() / count,
+            outcome.sent.sum() / count,
+        )
+
+
+class _Watch:
+    """What the servers of a place take."""
+
+    def __init__(self, place: cluster.Place) -> None:
+        self._place = place
+
+    def _now(self) -> np.ndarray:
+        net = []
+        for server in self._place.servers:
+            with server.client() as client:
+                info = client.info("stats")
+                net.append((info["total_net_input_bytes"], info["total_net_output_bytes"]))
+        return np.column_stack([1e6 * np.array(self._place.cpu()), np.array(net, float)])
+
+    async def start(self) -> None:
+        before, began = self._now(), time.perf_counter()
+        await asyncio.sleep(2)
+        self._idle = (self._now() - before) / (time.perf_counter() - began)
+        self._before, self._began, self._client = (
+            self._now(),
+            time.perf_counter(),
+            time.process_time(),
+        )
+
+    def stop(self, pages: int) -> tuple[Compared, float]:
+        """What a page took, and seconds of the client's processor."""
+        client = (time.process_time() - self._client) / pages
+        took = time.perf_counter() - self._began
+        spent = (self._now() - self._before - self._idle * took) / pages
+        cpu, got, sent = spent.T
+        return Compared(cpu.sum(), cpu.max(), got.sum(), sent.sum()), client
+
+
+async def validate(costs: Costs, stored: int, decided: int) -> Table:
+    """Servers' time a page, measured and simulated, in one run."""
+    table = Table(title="Measured / simulated: us of the servers, bytes of the client, a page")
+    for name in (
+        "masters, parts",
+        "page",
+        "in sum",
+        "busiest",
+        "sent",
+        "received",
+        "error of the sum",
+    ):
+        table.add_column(name, justify="left" if name in ("masters, parts", "page") else "right")
+    sums = []
+    with tempfile.TemporaryDirectory() as folder, cluster.places(Path(folder)) as made:
+        for place in made[1:]:
+            masters, shards = len(place.servers), place.options.shards
+            found = await _decided(place, stored, decided)
+            found += [await _entered(place, _LONG, decided // 10)]
+            for kind, size, real, client in found:
+                mix = tuple(float(kind == one) for one in shared.KINDS)
+                scenario = Scenario(
+                    masters,
+                    shards,
+                    size,
+                    rate=0,
+                    in_flight=_FEW if size == _LONG else _IN_FLIGHT,
+                    mix=mix,
+                    client_cpu=client,  # type: ignore[arg-type]
+                )
+                said = Compared.of(Simulation(scenario, costs, decided).run())
+                cells = [
+                    f"{a:,.0f} / {b:,.0f}"
+                    for a, b in zip(attrs.astuple(real), attrs.astuple(said), strict=True)
+                ]
+                error = said.total / real.total - 1
+                sums.append(abs(error))
+                name = f"{kind}, 10^9 pages" if size == _LONG else kind
+                table.add_row(f"{masters}, {shards}", name, *cells, f"{error:+.0%}")
+    table.caption = f"mean of the errors, without sign: {np.mean(sums):.0%}"
+    return table
+
+
+_Found = tuple[str, float, Compared, float]
+
+
+async def _decided(place: cluster.Place, stored: int, decided: int) -> list[_Found]:
+    """Pages of each kind, by the public interface."""
+    options = attrs.evolve(place.options, hash_key=shared.HASH_KEY, namespace="dedup")
+    found: list[_Found] = []
+    index = open_index(options)
+    async with Deduplicator(options, index=index) as dedup:
+        for pages in pages_of(options, stored):
+            await index.load(pages)
+        for kind in shared.KINDS:
+            prints = shared.fingerprints(kind, decided, 0, "filter")
+            watch = _Watch(place)
+            await watch.start()
+            queue = iter(prints)
+
+            async def worker(queue=queue) -> None:  # type: ignore[no-untyped-def]
+                for page in queue:
+                    verdict = await dedup.decide_fingerprint(page)
+                    if verdict.claim is not None:
+                        await dedup.commit(verdict)
+
+            await asyncio.gather(*(worker() for _ in range(_IN_FLIGHT)))
+            real, client = watch.stop(decided)
+            found.append((kind, float(stored + decided), real, client))
+    return found
+
+
+async def _entered(place: cluster.Place, pages: float, count: int) -> _Found:
+    """New pages in buckets as long as those of a large index."""
+    options = attrs.evolve(place.options, namespace="long", timeout=600.0)
+    index = open_index(options)
+    method = choose_method(options)
+    record = RecordLayout(method.fields, text=True)
+    await index.open({RECORD: record.parameter})
+    _lengthen(place, index, pages, _PREFIXES)
+    entries = long_pages(count, _PREFIXES, 1)
+    watch = _Watch(place)
+    await watch.start()
+    assert await _enter(index, entries) == count
+    real, client = watch.stop(count)
+    await index.close()
+    for server in place.servers:
+        with server.client() as one:
+            one.flushall()
+    return shared.KINDS[0], pages, real, client
+
+
+def main() -> None:
+    """Measure, simulate, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--stored", type=int, default=40_000)
+    parser.add_argument("--decided", type=int, default=1_000)
+    arguments = parser.parse_args()
+    console = Console(width=150)
+    costs = asyncio.run(measure(console.print))
+    console.print(asyncio.run(validate(costs, arguments.stored, arguments.decided)))
+
+
+if __name__ == "__main__":
+    main()
