@@ -29,7 +29,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import nodes, propose
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.redis.link import Complaint, Remedy
+from dedup_middleware.index.redis.link import Complaint, Remedy, Try
 from dedup_middleware.model.buckets import NO_NEIGHBOURS
 from dedup_middleware.model.documents import NEW, Document
 from dedup_middleware.model.records import NO_PAGES, State
@@ -73,10 +73,10 @@ class Client:
         self._exchange = self.index._link._exchange
         self.index._link._exchange = self._one_by_one  # type: ignore[method-assign]
 
-    async def _one_by_one(self, todo: list[nodes._Try]) -> None:
+    async def _one_by_one(self, todo: list[Try]) -> None:
         await asyncio.gather(*map(self._pass, todo))
 
-    async def _pass(self, one: nodes._Try) -> None:
+    async def _pass(self, one: Try) -> None:
         arrives = True
         if self.is_dead:
             await asyncio.Event().wait()

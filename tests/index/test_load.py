@@ -120,7 +120,7 @@ async def test_generation_that_the_server_knows_first(redis_server: RedisServer)
     await index.load(pages_of([page(1, 5)]))
     other = await harness.client()
     assert await all_buckets(other) == await all_buckets(index) != {}
-    newest = other._moment().generation.to_bytes(4, "big")
+    newest = other.moment().generation.to_bytes(4, "big")
     names = harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b?????")
     assert {name[-4:] for name in names} == {newest}
     await harness.close()
@@ -369,7 +369,7 @@ async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path
     with running_redis(tmp_path, "--save", "") as server:
         index, crawl = await opened(server.url, retries=5), await opened(server.url, retries=5)
         pages = some_pages(4)
-        load = RedisSteps(index, server.url, 0, index._moment, index._turn)
+        load = RedisSteps(index, server.url, 0, index.moment, index._turn)
         await load.enter(pages.part(0, 2))
         with server.client() as admin:
             admin.save()

@@ -13,17 +13,19 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError
 
-from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.link import (
     Call,
     Complaint,
+    Link,
     Remedy,
     Result,
     Session,
-    as_error,
+    Try,
     pause,
+    remedies_of,
     understand,
 )
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
@@ -63,19 +65,7 @@ def read_startup(url: str) -> Startup:
     return Startup(tuple(named), options)
 
 
-@attrs.define(eq=False)
-class _Try:
-    """A call on its way."""
-
-    call: Call
-    again: bool = False
-    in_full: bool = False
-    result: Result | None = None
-    trouble: Complaint | None = None
-    later: asyncio.Future[Result] | None = None  # the result of one that is tried again
-
-
-class ClusterLink:
+class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
     redis-py keeps the map of slots and follows MOVED and ASK; this class retries, sends the text
@@ -97,21 +87,12 @@ class ClusterLink:
         opening_call: Callable[[Session], Call],
         opened: Callable[[Session, Any], None],
     ) -> None:
-        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
-        self.on_round_trip: Callable[[], None] = lambda: None
+        super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self._startup = read_startup(url)
-        self._where = where
-        self._timeout = timeout
-        self._retries = retries
         self._opening_call = opening_call
         self._opened = opened
         self._cluster: RedisCluster | None = None
-        self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
         self._retrying: set[asyncio.Task[None]] = set()
-
-    def submit(self, call: Call) -> asyncio.Future[Result]:
-        """Send a call with the next exchange."""
-        return self._batcher.submit(call)
 
     async def replies(self, calls: Sequence[Call]) -> list[Any]:
         """Replies to calls that go out together."""
@@ -139,9 +120,9 @@ class ClusterLink:
         return self._cluster
 
     async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
-        tries = [_Try(call) for call in calls]
+        tries = [Try(call) for call in calls]
         await self._attempt(tries)
-        left = [one for one in tries if one.result is None and not _is_hopeless(one)]
+        left = [one for one in tries if one.result is None and not one.is_hopeless]
         if left and self._retries:
             loop = asyncio.get_running_loop()
             for one in left:
@@ -151,7 +132,7 @@ class ClusterLink:
             task.add_done_callback(self._retrying.discard)
         return [one.result or one.later or self._error(one.trouble) for one in tries]
 
-    async def _try_again(self, tries: list[_Try]) -> None:
+    async def _try_again(self, tries: list[Try]) -> None:
         """Send calls again until they have their replies, or as often as they may be sent."""
         try:
             for attempt in range(1, self._retries + 1):
@@ -160,7 +141,7 @@ class ClusterLink:
                 for one in tries:
                     if one.result is not None:
                         _answer(one, one.result)
-                    elif _is_hopeless(one) or attempt == self._retries:
+                    elif one.is_hopeless or attempt == self._retries:
                         _answer(one, self._error(one.trouble))
                 tries = [one for one in tries if one.later is not None and not one.later.done()]
                 if not tries:
@@ -174,29 +155,21 @@ class ClusterLink:
                 if one.later is not None:
                     one.later.cancel()
 
-    async def _attempt(self, tries: list[_Try]) -> None:
-        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
-        for _ in range(3):
-            todo = [one for one in tries if one.result is None and not _is_hopeless(one)]
-            if not todo:
-                return
-            await self._exchange(todo)
-            open_tries = [one for one in todo if one.result is None]
-            remedies = {one.trouble.remedy for one in open_tries if one.trouble}
-            if Remedy.OPEN in remedies:
-                await self._open_again({one.call.session for one in open_tries})
-            elif Remedy.SCRIPT not in remedies:
-                return
+    async def _prepare(self, failed: list[Try]) -> bool:
+        remedies = remedies_of(failed)
+        if Remedy.OPEN in remedies:
+            await self._open_again({one.call.session for one in failed})
+        return bool(remedies & {Remedy.OPEN, Remedy.SCRIPT})
 
     async def _open_again(self, sessions: set[Session | None]) -> None:
         known = [session for session in sessions if session is not None]
-        tries = [_Try(self._opening_call(session), in_full=True) for session in known]
+        tries = [Try(self._opening_call(session), in_full=True) for session in known]
         await self._exchange(tries)
         for session, one in zip(known, tries, strict=True):
             if one.result is not None:
                 self._opened(session, one.result.reply)
 
-    async def _exchange(self, todo: list[_Try]) -> None:
+    async def _exchange(self, todo: list[Try]) -> None:
         self.on_round_trip()
         cluster = self._connect()
         pipeline = cluster.pipeline()
@@ -224,7 +197,7 @@ class ClusterLink:
         if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
             await self._forget_connections()
 
-    async def _follow(self, cluster: RedisCluster, todo: list[_Try], replies: list[Any]) -> None:
+    async def _follow(self, cluster: RedisCluster, todo: list[Try], replies: list[Any]) -> None:
         """Send calls to where their slot is now; redis-py takes note of it."""
         slots: dict[Session | None, list[int]] = {}
         for at, reply in enumerate(replies):
@@ -256,12 +229,8 @@ class ClusterLink:
         if self._cluster is not None:
             await self._cluster.aclose()
 
-    def _error(self, trouble: Complaint | None) -> DedupError:
-        assert trouble is not None
-        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
 
-
-def _answer(one: _Try, result: Result | Exception) -> None:
+def _answer(one: Try, result: Result | Exception) -> None:
     if one.later is None or one.later.done():
         return
     if isinstance(result, Exception):
@@ -271,7 +240,3 @@ def _answer(one: _Try, result: Result | Exception) -> None:
 
 
 _BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}
-
-
-def _is_hopeless(one: _Try) -> bool:
-    return one.trouble is not None and one.trouble.remedy is Remedy.NONE
