@@ -47,7 +47,7 @@ from dedup_middleware.signature.ribbon import (
     solve,
 )
 from dedup_middleware.signature.ribbon import FALSE_POSITIVES as MISTAKEN
-from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, WORD
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
-from dedup_middleware.text.figures import DATED
+from dedup_middleware.text.datelines import DATED
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]

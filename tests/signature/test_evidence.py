@@ -22,7 +22,7 @@ from dedup_middleware.signature.evidence_columns import (
     NEW_TITLE,
     NEW_VALUES,
 )
-from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, WORD
 
 _M64 = (1 << 64) - 1
