@@ -1,5 +1,7 @@
 """Hashes of the shingles of a text, from those of its tokens."""
 
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final

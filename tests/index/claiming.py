@@ -37,11 +37,6 @@ def candidates_of(made: Claimed | Candidates) -> Candidates:
     return made.candidates if isinstance(made, Claimed) else made
 
 
-def claim_of(made: Claimed | Candidates) -> Claim | None:
-    """The claim in an answer, if the page was claimed."""
-    return made.claim if isinstance(made, Claimed) else None
-
-
 async def met(index: Index, page: Entry) -> Candidates:
     """The candidates that block a page."""
     made = await index.propose(page, 0, LEASE)

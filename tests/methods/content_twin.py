@@ -21,9 +21,8 @@ from dedup_middleware.methods.reasons import (
     TURNED,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature.clauses import turned_clauses
 from dedup_middleware.signature.sketch import jaccards
-from tests.signature.differing import differing_figures
+from tests.signature.differing import differing_figures, turned_clauses
 
 _REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)
 _SIBLINGS = 3

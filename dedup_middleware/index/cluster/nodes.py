@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import attrs
-from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.cluster import ClusterNode, PipelineCommand, RedisCluster
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError
+from redis.exceptions import AskError, MovedError
 
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import hide_password
@@ -65,10 +66,23 @@ def read_startup(url: str) -> Startup:
     return Startup(tuple(named), options)
 
 
+@attrs.define(eq=False)
+class _Client:
+    """A client of redis-py with its map of slots, and the number of exchanges that use it.
+
+    A retired one is closed by the last exchange that uses it. ``RedisCluster.aclose`` closes
+    connections in use as well, and who writes to one of these gets an AttributeError.
+    """
+
+    cluster: RedisCluster
+    users: int = 0
+    is_retired: bool = False
+
+
 class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
-    redis-py keeps the map of slots and follows MOVED and ASK; this class retries, sends the text
+    redis-py keeps the map of slots; this class follows MOVED and ASK, retries, sends the text
     of a script where a master does not know it, and opens a shard again that was emptied. What is
     tried again, since its slot moves or its master is gone, holds up no call to other shards.
 
@@ -91,7 +105,8 @@ class ClusterLink(Link):
         self._startup = read_startup(url)
         self._opening_call = opening_call
         self._opened = opened
-        self._cluster: RedisCluster | None = None
+        self._client: _Client | None = None
+        self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
         self._retrying: set[asyncio.Task[None]] = set()
 
     async def replies(self, calls: Sequence[Call]) -> list[Any]:
@@ -103,21 +118,42 @@ class ClusterLink(Link):
         await self._batcher.join()
         while self._retrying:
             await asyncio.wait(self._retrying)
-        if self._cluster is not None:
-            await self._cluster.aclose()
-            self._cluster = None
+        if self._client is not None:
+            await self._client.cluster.aclose()
+            self._client = None
 
-    def _connect(self) -> RedisCluster:
-        if self._cluster is None:
-            self._cluster = RedisCluster(
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[_Client]:
+        """The client for one exchange."""
+        if self._client is None:
+            hosts = dict.fromkeys((*self._startup.hosts, *self._found))
+            cluster = RedisCluster(
                 **self._startup.options,
-                startup_nodes=[ClusterNode(*host) for host in self._startup.hosts],
+                startup_nodes=[ClusterNode(*host) for host in hosts],
                 socket_timeout=self._timeout,
                 socket_connect_timeout=self._timeout,
                 retry=Retry(NoBackoff(), 0),
                 require_full_coverage=False,
             )
-        return self._cluster
+            self._client = _Client(cluster)
+        client = self._client
+        client.users += 1
+        try:
+            yield client
+        finally:
+            client.users -= 1
+            if client.is_retired and not client.users:
+                with contextlib.suppress(*Failures):
+                    await client.cluster.aclose()
+
+    def _retire(self, client: _Client) -> None:
+        """Ask for the map of slots again before the next exchange, over new connections."""
+        client.is_retired = True
+        if self._client is client:
+            self._client = None
+            self._found = [
+                (str(one.host), int(one.port)) for one in client.cluster.get_nodes()
+            ] or self._found
 
     async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
         tries = [Try(call) for call in calls]
@@ -171,63 +207,68 @@ class ClusterLink(Link):
 
     async def _exchange(self, todo: list[Try]) -> None:
         self.on_round_trip()
-        cluster = self._connect()
-        pipeline = cluster.pipeline()
-        try:
-            for one in todo:
-                pipeline.execute_command(*one.call.words(in_full=one.in_full))
-            # Left to redis-py, each call to a slot on its way would wait for the one before it.
-            replies = await pipeline.execute(raise_on_error=False, allow_redirections=False)
-            await self._follow(cluster, todo, replies)
-        except Failures as error:
-            # Which of the calls were carried out is not known.
-            for one in todo:
-                one.trouble, one.again = self._understood(error), True
-            await self._forget_connections()
-            return
-        for one, reply in zip(todo, replies, strict=True):
-            if not isinstance(reply, Exception):
-                one.result = Result(reply, one.again)
-                continue
-            one.trouble = self._understood(reply)
-            if one.trouble.remedy is Remedy.SCRIPT:
-                one.in_full = True
-            else:
-                one.again = True
-        if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
-            await self._forget_connections()
+        async with self._connected() as client:
+            pipeline = client.cluster.pipeline()
+            try:
+                for one in todo:
+                    pipeline.execute_command(*one.call.words(in_full=one.in_full))
+                # redis-py would follow one call after the other, and send ASKING over any
+                # connection to the node instead of that of the call.
+                replies = await pipeline.execute(raise_on_error=False, allow_redirections=False)
+                await self._follow(client, todo, replies)
+            except Failures as error:
+                # Which of the calls were carried out is not known.
+                for one in todo:
+                    one.trouble, one.again = self._understood(error), True
+                self._retire(client)
+                return
+            for one, reply in zip(todo, replies, strict=True):
+                if not isinstance(reply, Exception):
+                    one.result = Result(reply, one.again)
+                    continue
+                one.trouble = self._understood(reply)
+                if one.trouble.remedy is Remedy.SCRIPT:
+                    one.in_full = True
+                else:
+                    one.again = True
+            if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
+                self._retire(client)
 
-    async def _follow(self, cluster: RedisCluster, todo: list[Try], replies: list[Any]) -> None:
-        """Send calls to where their slot is now; redis-py takes note of it."""
-        slots: dict[Session | None, list[int]] = {}
+    async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
+        """Send calls to the node that has their slot now: one pipeline a node."""
+        groups: dict[tuple[str, int], list[int]] = {}
         for at, reply in enumerate(replies):
-            if isinstance(reply, (MovedError, AskError)):
-                slots.setdefault(todo[at].call.session, []).append(at)
+            if isinstance(reply, AskError):  # or MovedError, which is derived from it
+                groups.setdefault((str(reply.host), int(reply.port)), []).append(at)
+                if isinstance(reply, MovedError):
+                    self._retire(client)
 
-        async def follow(part: list[int]) -> None:
+        async def follow(address: tuple[str, int], part: list[int]) -> None:
+            node = client.cluster.get_node(*address)
+            if node is None:  # newer than the map of slots
+                self._retire(client)
+                return
+            commands: list[PipelineCommand] = []
             for at in part:
-                one = todo[at]
-                try:
-                    replies[at] = await cluster.execute_command(
-                        *one.call.words(in_full=one.in_full)
-                    )
-                except (*Failures, ResponseError) as error:
-                    replies[at] = error
-                    if not isinstance(error, NoScriptError):
-                        break  # so would the others fail
+                if not isinstance(replies[at], MovedError):
+                    commands.append(PipelineCommand(len(commands), "ASKING"))
+                words = todo[at].call.words(in_full=todo[at].in_full)
+                commands.append(PipelineCommand(len(commands), *words))
+            try:
+                await node.execute_pipeline(commands)
+                results = [one.result for one in commands if one.args != ("ASKING",)]
+            except Failures as error:
+                results = [error] * len(part)
+            for at, result in zip(part, results, strict=True):
+                replies[at] = result
 
-        await asyncio.gather(*map(follow, slots.values()))
+        await asyncio.gather(*(follow(*group) for group in groups.items()))
 
     def _understood(self, error: Exception) -> Complaint:
         found = understand(error, self._timeout)
         if found.remedy is Remedy.NONE and "ASK" in str(error)[:5]:
             return attrs.evolve(found, remedy=Remedy.WAIT)
         return found
-
-    async def _forget_connections(self) -> None:
-        """Ask for the map of slots again before the next exchange."""
-        if self._cluster is not None:
-            await self._cluster.aclose()
 
 
 def _answer(one: Try, result: Result | Exception) -> None:
