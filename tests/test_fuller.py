@@ -45,7 +45,7 @@ def page(host: str, text: str) -> dict[str, Any]:
     ],
 )
 async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) -> None:
-    """It is new, wherever in it the other one stands; by default both stay in the index."""
+    """It is new, wherever it contains the other one; by default both stay in the index."""
     crawl = await opened(DEDUP_ACTION="mark")
     await crawl.item(page("flash", flash))
     item = await crawl.item(page("report", report))
@@ -77,7 +77,7 @@ async def test_a_page_that_lacks_something_supersedes_nothing(text: str) -> None
 
 
 async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
-    """Only then is the other page forgotten and storage told; a copy of it is dropped as before."""
+    """Only then is the other page forgotten and storage notified; copies of it are dropped."""
     crawl = await opened(DEDUP_ON_FULLER="replace")
     told: list[list[str]] = []
 

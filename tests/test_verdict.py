@@ -11,7 +11,7 @@ from dedup_middleware.model.documents import NEW, Verdict, as_dict
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article
 
-# With a fixed key: names are told by 8 bits, and one in 256 keys confuses two of them.
+# With a fixed key: names are distinguished by 8 bits, and one in 256 keys confuses two of them.
 OPTIONS = Options(index_url="memory:", hash_key="5eed")
 LANGUAGES = pytest.mark.parametrize(("report", "other"), REPORTS.values(), ids=REPORTS)
 
@@ -230,7 +230,7 @@ async def test_a_new_page_has_no_match_to_explain() -> None:
 
 
 async def test_a_new_page_says_what_came_nearest() -> None:
-    """Why it is no duplicate of the most similar page is told as that of a match is."""
+    """Why it is no duplicate of the most similar page is given as for a match."""
     text = article(3, 40) + "气温{}度。"
     (verdict,) = await verdicts(
         Document(key="https://one.example/1", text=text.format(31)),

@@ -361,7 +361,7 @@ class DedupPipeline:
             return verdict
 
     async def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Do what the verdict asks for, write it down and announce it."""
+        """Drop or mark the item, record the verdict and announce it."""
         try:
             self._apply(page, verdict)
         except Dropped:

@@ -42,7 +42,7 @@ _LONGEST_PREFIX: Final = 16
 
 
 def _prefixes(words: str) -> NDArray[np.uint32]:
-    """Prefixes as rows of code points, filled up with zeros; _ stands for a space."""
+    """Prefixes as rows of code points, padded with zeros; _ is a space."""
     rows = [list(map(ord, word.replace("_", " "))) for word in words.split()]
     return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
 
@@ -67,7 +67,7 @@ _ORDINAL: Final = ord("第")
 
 @subkernel
 def _begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
-    """Whether one of some prefixes stands at i."""
+    """Whether the text at i begins with one of some prefixes."""
     for row in range(prefixes.shape[0]):
         size = 0
         while size < _LONGEST_PREFIX and prefixes[row, size] != 0:
@@ -81,7 +81,7 @@ def _begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
 
 @subkernel
 def _is_copyright(codes: Codes, first: int) -> bool:
-    """Whether the sign or the word of copyright stands before a number."""
+    """Whether the sign or the word of copyright precedes a number."""
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
         i -= 1
@@ -222,7 +222,7 @@ def _mark_days(
 
 @subkernel
 def _line_around(codes: Codes, i: int) -> tuple[int, int]:
-    """Where the line begins and ends in which the character at `i` stands; twice `i` if it is long
+    """Where the line begins and ends of the character at `i`; twice `i` if it is long
     or ends a sentence."""
     first, last = i, i
     while first > 0 and codes[first - 1] != _NEW_LINE and last - first <= _STAMP_LINE:
@@ -252,7 +252,7 @@ def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
 def mark_dates(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> int:
-    """Write of each figure that is not `DATED` yet whether it is a `YEAR`, stands in a date line
+    """Write of each figure that is not `DATED` yet whether it is a `YEAR`, or in a date line
     (`DATED`) or in a time stamp (`STAMP`); returns where the date line ends with which the text
     begins, 0 if it has none.
 

@@ -287,7 +287,7 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 
 @subkernel
 def _percent_before(codes: Codes, first: int) -> bool:
-    """Whether a percent sign stands before a number, as in Turkish and Arabic: %5. One that another
+    """Whether a percent sign precedes a number, as in Turkish and Arabic: %5. One that another
     number or a word ends with belongs to that: a%20b, 5%."""
     if not among(at(codes, first - 1), _PERCENT_SIGNS):
         return False
@@ -419,7 +419,7 @@ def hash_figures(
 ]:
     """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
     symbols and names, see `locate`; then of every figure in order its hash, where it begins, and
-    whether it is a `YEAR`, stands in a date line (`DATED`) or in a time stamp (`STAMP`); last where
+    whether it is a `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); last where
     the date line ends with which the text begins.
 
     The flags of names of months are changed.

@@ -84,13 +84,13 @@ class Shingles:
         counts: how often each feature occurs.
         figures: distinct hashes of the text's numerals in canonical form.
         places: for each numeral outside date lines two entries, and one for each name: 24 bits,
-            of which 16 say where it stands and 8 its value; see `places`.
+            of which 16 are its place and 8 its value; see `places`.
         clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
         tokens: number of tokens, stop words left out unless there are no others.
         order: hashes of the shingles in text order.
         values: hashes of the numerals, in text order.
-        positions: the token, from 0 on, that each of these stands at.
-        sorts: of each whether it may be a year or stands in a date line, see `figures`.
+        positions: the token, from 0 on, of each of these.
+        sorts: of each whether it may be a year or is in a date line, see `datelines`.
         anchors: hashes of some clauses, see `wording`.
         words: of each token 32 bits of its hash.
         exact: keyed hash of the normalised text without white space and punctuation, and of its

@@ -28,7 +28,7 @@ def unlike(page: Entry) -> Entry:
 
 
 async def claimed(index: Index, bucket_keys=BUCKET_KEYS, **fields) -> Claim:
-    """A claim on whatever the buckets hold now."""
+    """A claim on a page with these bucket keys, however full its buckets are."""
     return await entered(index, entry(bucket_keys, **fields))
 
 

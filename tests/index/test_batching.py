@@ -105,7 +105,7 @@ async def test_join_waits_for_everything() -> None:
 
 
 async def test_batcher_that_is_cancelled() -> None:
-    """When the task of a batch is cancelled, so are its callers: nobody waits for ever."""
+    """When the task of a batch is cancelled, so are its callers: none waits for ever."""
     work = Work()
     batcher = Batcher(work.run, 100)
     work.proceed.clear()

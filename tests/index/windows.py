@@ -1,7 +1,7 @@
 """Stores whose pages expire, and tests that are not hurt by a machine that is busy.
 
-The clocks of the memory and the SQLite index go when told to; that of a Redis server is real. A
-scenario whose own steps took longer than a generation may have failed for no fault of the index,
+The clocks of the memory and the SQLite index are moved by the test; that of a Redis server is real.
+A scenario whose own steps took longer than a generation may have failed for no fault of the index,
 so it is done again with longer ones. What fails in time fails at once.
 """
 

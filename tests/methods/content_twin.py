@@ -29,7 +29,7 @@ _SIBLINGS = 3
 
 
 def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
-    """What the rule says of a page beside candidates, CONTENT[n]."""
+    """What the rule says of a page and its candidates, CONTENT[n]."""
     equal = is_exact(page, candidates)
     other_title = _other_titles(page, candidates)
     exact = equal & ~(other_title & (page.size < LONG))

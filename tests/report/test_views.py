@@ -235,7 +235,7 @@ def test_both_languages_have_the_same_words() -> None:
 
 
 def test_slider_says_what_it_does(page: Chrome) -> None:
-    """By arrow keys; its value is told as a sentence, in the language of the page."""
+    """By arrow keys; its value is given as a sentence, in the language of the page."""
     show(page, "explorer")
     slider = find(page, "#threshold")
     assert slider.accessible_name == "Move the threshold"

@@ -110,7 +110,7 @@ def test_records_equal_numpy(
 
 @given(st.data(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 9))
 def test_sketches_equal_numpy(data: Any, bits: int, pad: int) -> None:
-    """Jaccard indexes of sketches at any byte of a record are those that NumPy computes."""
+    """Jaccard indexes of sketches at any byte of a record equal NumPy's."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     rows = rng.integers(0, 256, (data.draw(st.integers(0, 9)), pad + 48 + 36 + 64), np.uint8)
     query = rng.integers(0, 1 << 64, 8, np.uint64)

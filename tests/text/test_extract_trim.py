@@ -121,7 +121,7 @@ nested = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(nested)
 def test_a_well_nested_page_is_read_alike_in_every_way(html: str) -> None:
-    """Text, links, tags and names are those that the pass reads of what the parser wrote."""
+    """Text, links, tags and names equal what the pass reads from the parser's output."""
     page = f"<!doctype html><body>{html}"
     whole = str(HTMLTree.parse(page)).encode()
     assert placed(blocks.read(page)) == placed(blocks.read_directly(whole))

@@ -97,7 +97,7 @@ def test_texts_without_clauses(text: str) -> None:
 
 
 def values(text: str) -> list[tuple[str, int]]:
-    """The word that each value stands at, and its sort."""
+    """The word of each value, and its sort."""
     found, tokens = SHINGLER(text), SHINGLER.tokens(text)
     return [
         (tokens[place], sort)

@@ -77,7 +77,7 @@ class ClusterHomes(ClusterNamespace):
     # Ids
 
     async def _reserve(self, count: int) -> None:
-        """See to it that so many ids are at hand."""
+        """Reserve ids until there are so many."""
         async with self._reserving:
             missing = count - len(self._reserved)
             if missing <= 0:
@@ -97,7 +97,7 @@ class ClusterHomes(ClusterNamespace):
             )
 
     def drop_ids(self) -> None:
-        """Use none of the ids that are at hand: one of them was settled, so others may be."""
+        """Use none of the reserved ids: one of them was settled, so others may be."""
         self._reserved.clear()
 
     async def take_ids(self, count: int) -> list[Reserved]:

@@ -199,8 +199,8 @@ class Buckets:
         """
         heads = max(int(self._store[HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(kernels.capacities(self._store))
-        room = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
-        larger = _Memory(heads, room)
+        capacity = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
+        larger = _Memory(heads, capacity)
         order = self._in_memory_order()
         released = int(FIRST + self._store[HEADS])  # the heads are read until the end
         for part in np.array_split(order, _STEPS):

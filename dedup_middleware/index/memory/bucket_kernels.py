@@ -121,7 +121,7 @@ def _note(found: Any, count: Any, page_id: Any, table: Any) -> Any:
 
 
 @subkernel
-def _room_is_left(store: Any, words: Any, places: Any) -> Any:
+def _records_fit(store: Any, words: Any, places: Any) -> Any:
     """Whether the records of a page fit, each in a bucket of its own."""
     heads = store[HEADS]
     end = store[END]
@@ -338,7 +338,7 @@ def propose(
     Bits of the result: 0 it is blocked; 1 any of the counts in `found` is above 0; then the number
     of candidates (`COUNT_BITS`), and the SimHash records compared. `NEEDS_GROWTH`: nothing is done.
     """
-    if not _ask_for(store, words) or not _room_is_left(store, words, places):
+    if not _ask_for(store, words) or not _records_fit(store, words, places):
         return NEEDS_GROWTH
     met = _scan(store, words, distance, known, upto, found, _begun(found, count))
     if found[_BLOCKED] == _ZERO:
@@ -399,7 +399,7 @@ def capacities(store: Any) -> Any:
 
 @kernel(types.void(R64, U64, R64))
 def lay_out(store: Any, larger: Any, buckets: Any) -> None:
-    """Copy buckets behind those that are in the larger array by now."""
+    """Append buckets to the larger array."""
     end = larger[END]
     for bucket in buckets:
         head = store[FIRST + bucket]

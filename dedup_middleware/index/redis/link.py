@@ -100,7 +100,7 @@ _CLASSES: dict[type[Exception], Complaint] = {
 _CODES: dict[str, Complaint] = {
     "OOM": _OOM,
     "READONLY": _READONLY,
-    "BUSY": Complaint("it is busy with somebody's script", Remedy.WAIT),
+    "BUSY": Complaint("it is busy with a script", Remedy.WAIT),
     # A master that was cut off from the others; they may have chosen another one by now.
     "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.RECONNECT),
     "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
