@@ -161,13 +161,13 @@ async def test_marking_instead_of_dropping() -> None:
     first = await crawl.item(item("a/1", 1))
     second = await crawl.item(item("b/1", 1))
     assert first["dedup"]["outcome"] == "new"
-    told = {
+    reported = {
         "outcome": "duplicate",
         "reason": "exact-copy",
         "match": "https://a/1",
         "similarity": 1.0,
     }
-    assert second["dedup"].items() >= told.items()
+    assert second["dedup"].items() >= reported.items()
     await crawl.pipeline.close_spider()
 
 

@@ -181,13 +181,13 @@ async def test_answers_are_worked_out_in_portions() -> None:
 
     async def caller(number: int) -> None:
         await batcher.submit(number)
-        events.append(f"told {number}")
+        events.append(f"result {number}")
         if number == 1:
             await batcher.submit(9)
 
     await asyncio.gather(*(caller(number) for number in (1, 2, 3)))
-    assert events.index("told 1") < events.index("answer 3")
-    assert events.index("run [9]") < events.index("told 3")
+    assert events.index("result 1") < events.index("answer 3")
+    assert events.index("run [9]") < events.index("result 3")
     await batcher.join()
 
 

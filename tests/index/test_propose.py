@@ -523,9 +523,9 @@ def test_buckets_are_named_once(seconds: float) -> None:
     tables = sorted({bucket >> 16 for bucket in buckets})
     ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
     assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
-    told, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
+    reported, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
-    assert told == bytes(4)  # exact copies of none of these settle a page
+    assert reported == bytes(4)  # exact copies of none of these settle a page
     _, fields, tokens, suffixes, places, known, *rest = sent.arguments
     assert known == b""
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)

@@ -293,7 +293,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: any(one.to_judge for one in self.clients))
     @rule(who=CLIENTS)
     def judge_claim(self, who: int) -> None:
-        """A client looks at the pages that came with its claim, as they are now; beside a like
+        """A client looks at the pages that came with its claim, as they are now; with a like
         page that is alive it gives the claim back, and may die before it has."""
         client = self.clients[who]
         if client.claim is None or client.to_judge is None:

@@ -24,7 +24,7 @@ from tests.index.harness import (
 from tests.servers import RedisServer
 
 MEMORY, SQLITE, REDIS, CLUSTER = ("memory", "sqlite", "redis", "cluster")
-_TOLD = (1000.0,)
+_REPORTED = (1000.0,)
 _REAL = (1.5, 6.0, 24.0)
 _START = 0.05  # seconds into a generation at which a scenario begins
 
@@ -42,7 +42,7 @@ class Windows:
     @property
     def spans(self) -> tuple[float, ...]:
         """Seconds of a generation, to be tried one after the other."""
-        return _REAL if self.kind in (REDIS, CLUSTER) else _TOLD
+        return _REAL if self.kind in (REDIS, CLUSTER) else _REPORTED
 
     async def make(self, span: float) -> Harness:
         """A fresh store."""

@@ -55,12 +55,12 @@ def test_line_foretells_what_another_threshold_decides(tmp_path: Path, measure: 
                 if one.reason in {"near-duplicate", "too-little-in-common"}
             }
 
-    told = run(0.8)
-    assert len(told) > 5
+    reported = run(0.8)
+    assert len(reported) > 5
     for threshold in (0.7, 0.8, 0.9):
         decided = run(threshold)
         compared = 0
-        for key, (_, line) in told.items():
+        for key, (_, line) in reported.items():
             if key not in decided or line is None or abs(line - threshold) < 0.05:
                 continue
             compared += 1

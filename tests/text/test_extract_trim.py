@@ -60,8 +60,8 @@ def test_any_heap_of_tags_is_trimmed_as_by_the_twin(html: str) -> None:
         assert parts == [html[slice(*twin.title)], html[slice(*twin.body)], *twin.attributes]
 
 
-# Without what readers do not see: misnested formatting ends it elsewhere than the span that stands
-# for it. Nor is there SVG or MathML, where a slash closes a tag.
+# Without what readers do not see: misnested formatting ends it elsewhere than the span
+# in its place. Nor is there SVG or MathML, where a slash closes a tag.
 SEEN = [
     *(f"<{name}>" for name in (*markup.BOXES, *markup.HEADINGS, "p", "pre", "dt", "br", "hr", "a")),
     *(f"</{name}>" for name in (*markup.BOXES, *markup.HEADINGS, "p", "pre", "dt", "br", "a")),
