@@ -20,7 +20,7 @@ def text_dedup(source: Path, folder: Path, workers: int) -> None:
     """text-dedup's command ``minhash``; the kept pages become a data set in ``kept``."""
     from text_dedup import minhash
 
-    # Its tokens are what stands between matches: here every single letter, digit or character.
+    # Its tokens are the text between matches: here every single letter, digit or character.
     minhash.NON_ALPHA = re.compile(r"\W+|(?<=\w)(?=\w)")
     options = {
         "path": "json", "data_files": source, "split": "train", "cache_dir": folder / "cache",

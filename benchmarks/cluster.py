@@ -52,7 +52,7 @@ class Place:
         return [_info(one, "used_cpu_user") + _info(one, "used_cpu_sys") for one in self.servers]
 
     async def idle(self) -> list[float]:
-        """Processor time of each server in a second in which nothing is asked of it."""
+        """Processor time of each server in a second without calls."""
         before = self.cpu()
         await asyncio.sleep(_IDLE)
         return [(b - a) / _IDLE for a, b in zip(before, self.cpu(), strict=True)]

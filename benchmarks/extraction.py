@@ -7,9 +7,9 @@
 not appear) and ``pages-zh`` (raw Chinese pages, no truth). Libraries that are not installed are
 left out. Every page is decoded once, by ``decode``, outside the time that is measured.
 
-Below each table stands how many pages are shown to lexbor's HTML5 parser rather than read without
-one, how many of them have the text of the tree that it makes of the whole page, and what trimming,
-parsing and writing out cost.
+The line below each table says how many pages are shown to lexbor's HTML5 parser rather than read
+without one, how many of them have the text of the tree that it makes of the whole page, and what
+trimming, parsing and writing out cost.
 
 F1 follows scrapinghub/article-extraction-benchmark: shingles of four tokens, counts normalised a
 page, F1 of mean precision and mean recall. A token is a word, or one Chinese character.

@@ -327,7 +327,7 @@ def _works(
 
 
 def _fill_peers(server: RedisServer, size: int, progress: Progress) -> float:
-    """Enter pages into datasketch's index, their minima beside it; bytes a page of the index."""
+    """Enter pages into datasketch's index; returns its bytes a page, minima left out."""
     client: Any = server.client()
     before = client.info("memory")["used_memory"]
     job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=2 * size)

@@ -87,7 +87,7 @@ async def fill(index: Index, count: int) -> None:
 
 
 def pinging(port: int, pipe: Connection) -> None:
-    """Ask a server for signs of life until told to stop; send the longest time without one."""
+    """Ask a server for signs of life until stopped; send the longest time without one."""
     with redis.Redis(port=port) as client:
         client.ping()
         pipe.send(0.0)

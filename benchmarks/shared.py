@@ -142,7 +142,7 @@ def _clock(server: RedisServer, count: int) -> Iterator[dict[str, Any]]:
 
 def measure(size: int, decisions: int, rounds: int, progress: Progress) -> Table:
     """The table of all kinds of pages."""
-    told: dict[tuple[str, str], list[Taken]] = {}
+    taken_by: dict[tuple[str, str], list[Taken]] = {}
     job = progress.add_task("rounds", total=rounds * len(KINDS) + 3)
     with contextlib.ExitStack() as stack:
         servers = {
@@ -166,11 +166,11 @@ def measure(size: int, decisions: int, rounds: int, progress: Progress) -> Table
                 for evidence in EVIDENCE:
                     pages = fingerprints(kind, decisions, number, evidence)
                     taken = asyncio.run(decide(servers[evidence], pages, evidence))
-                    told.setdefault((kind, evidence), []).append(taken)
+                    taken_by.setdefault((kind, evidence), []).append(taken)
                 # Copies are inserted by the last one only; new pages are in either way.
                 for who in (PEER,) if kind == KINDS[0] else (SPARING, PEER):
                     taken = decide_by_datasketch(peer, servers[PEER], pages, all_pages=who == PEER)
-                    told.setdefault((kind, who), []).append(taken)
+                    taken_by.setdefault((kind, who), []).append(taken)
                 progress.advance(job)
     table = Table(title=f"Redis, {size:,} pages in ours, {IN_FLIGHT} in flight, one process")
     for name in (
@@ -178,10 +178,10 @@ def measure(size: int, decisions: int, rounds: int, progress: Progress) -> Table
         *("query + insert / it", "insert of new / it", "new"),
     ):
         table.add_column(name, justify="right")
-    for (kind, who), rows in told.items():
+    for (kind, who), rows in taken_by.items():
         ratios = []
         for other in (PEER, SPARING):
-            peers = told.get((kind, other), told[kind, PEER])
+            peers = taken_by.get((kind, other), taken_by[kind, PEER])
             costs = sorted(one.cpu / own.cpu for own, one in zip(rows, peers, strict=True))
             ratios.append(f"{statistics.median(costs):.1f} ({costs[0]:.1f} .. {costs[-1]:.1f})")
         table.add_row(

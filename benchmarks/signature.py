@@ -54,7 +54,7 @@ class Candidate:
     """Something to time; ``per`` is how many units an action does.
 
     ``at_least`` is the ratio that this peer must take, ``at_most`` the microseconds that ours may.
-    ``records`` are those that a unit compares. ``own_clock`` does the action and returns the
+    ``records`` is what a unit compares. ``own_clock`` does the action and returns the
     seconds that count, where some of its work is not to be timed. ``clock`` is processor time,
     which other programs hardly change; what several threads gain needs another one.
     """

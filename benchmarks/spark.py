@@ -6,7 +6,7 @@
 
 TEXTS are files of JSON lines with a text in each, or a folder of them; without them the texts are
 invented. All jobs read the same Parquet files on two cores of this machine, each in processes of
-its own; what they are told is in ``benchmarks/spark_*.py``. Seconds are those of the work alone,
+its own; their programs are ``benchmarks/spark_*.py``. Seconds are those of the work alone,
 without the start of Java or Python; processor seconds and memory (RSS at its highest) are those of
 all processes of a job. Pages, plot and results go into ``build/spark``.
 

@@ -103,13 +103,13 @@ class Truth:
 
 
 def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, Truth]:
-    """The pages as Parquet, and what was planted; what is there already is used again.
+    """The pages as Parquet, and what was planted; existing files are used again.
 
     Columns are ``place``, ``url`` and ``text``.
     """
     digest = blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=4).hexdigest()
-    path, told = folder / f"pages-{count}-{digest}", folder / f"truth-{count}-{digest}.json"
-    if not told.exists():
+    path, truth = folder / f"pages-{count}-{digest}", folder / f"truth-{count}-{digest}.json"
+    if not truth.exists():
         path.mkdir(parents=True, exist_ok=True)
         stories: list[int] = []
         kinds: list[str] = []
@@ -129,15 +129,15 @@ def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, Truth]:
                 name = f"{part[0].place:09}.parquet"
                 pq.write_table(pa.Table.from_pylist(rows), path / name)
                 part = []
-        told.write_text(json.dumps({"stories": stories, "kinds": kinds, "origins": origins}))
-    return path, Truth(**json.loads(told.read_text()))
+        truth.write_text(json.dumps({"stories": stories, "kinds": kinds, "origins": origins}))
+    return path, Truth(**json.loads(truth.read_text()))
 
 
 @attrs.frozen
 class Score:
     """How many of the planted duplicates were dropped, and what else was.
 
-    ``planted``, ``right`` and ``dropped`` count pages; ``others`` those that were wrongly dropped
+    ``planted``, ``right`` and ``dropped`` count pages; ``others`` the wrongly dropped ones
     because they differ from another one in figures alone, which most tools do not look at.
     ``missed``: by the kind of edit.
     """

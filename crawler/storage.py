@@ -133,7 +133,7 @@ class ArticleStore:
     def remove_held(self, urls: Sequence[str], holder: Document, adds_nothing: Comparison) -> int:
         """Delete the versions of some articles that add nothing to another one.
 
-        The index estimates what a page holds; here both texts are at hand.
+        The index estimates what a page holds; here both texts are known.
 
         :param holder: the article that was stored instead of them
         :returns: the number of rows

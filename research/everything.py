@@ -64,7 +64,7 @@ QUICK_SIZES: Final = Sizes(150, 12, 20, (25, 10), (10_000, 20))
 
 @contextmanager
 def _data(arguments: argparse.Namespace, sizes: Sizes) -> Iterator[tuple[Path, list[Path]]]:
-    """The files given, and made-up ones in place of those that are not."""
+    """The files given, and made-up ones in place of the others."""
     with TemporaryDirectory() as folder:
         pairs, documents = arguments.pairs, arguments.documents
         if pairs is None:

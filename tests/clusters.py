@@ -191,7 +191,7 @@ def _knows_all(server: RedisServer, everybody: Sequence[RedisServer]) -> bool:
 class Mover:
     """Moves slots between masters in a thread of its own, one after the other.
 
-    :param slots: those that move
+    :param slots: the slots to move
     :param pause: seconds between two moves
     :ivar done: how many have moved
     """

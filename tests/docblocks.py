@@ -80,7 +80,7 @@ def commands(block: Block) -> list[Command]:
 def missing(output: tuple[str, ...], printed: str) -> str | None:
     """The first line of a documented output that was not printed after the one before it.
 
-    ``...`` stands for anything. White space and the frames of tables do not count.
+    ``...`` matches anything. White space and the frames of tables do not count.
 
     >>> missing(("a ...", "...", "│ c │ 3 │"), "a line\\nb\\n| c 3")
     '│ c │ 3 │'

@@ -1,6 +1,6 @@
 """What is stored of some pages, byte for byte: the golden vectors.
 
-An index outlives the code that filled it, so what the code makes of a page may not change unseen.
+An index outlives the code that filled it, so a change of what is stored of a page must be noticed.
 If it has to, the format that changed gets another number (so that older indexes are refused), and
 ``python -m tests.golden`` writes the vectors anew.
 """

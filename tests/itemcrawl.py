@@ -18,7 +18,7 @@ SETTINGS = {
     "TELNETCONSOLE_ENABLED": False,
     "DEDUP_INDEX_URL": "memory:",
     "DEDUP_JOURNAL": "off",
-    "DEDUP_PENDING_WAIT": 5,  # a claim that nobody settles fails a test soon
+    "DEDUP_PENDING_WAIT": 5,  # a claim that is never settled fails a test soon
 }
 
 
@@ -73,7 +73,7 @@ async def crawl(
 ) -> Crawled:
     """Crawl one page, the items of which ``source`` yields.
 
-    :param pipelines: those beside the plugin, which is at 450
+    :param pipelines: further ones; the plugin is at 450
     :param dedup: the plugin's pipeline or a subclass
     """
     crawled = Crawled()

@@ -85,7 +85,7 @@ class SharedPort:
         (self.folder / which).touch()
 
     def await_samples(self, wanted: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-        """Ask until the values are those that are wanted."""
+        """Poll until the values are the expected ones."""
         found: dict[tuple[str, ...], float] = {}
         deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
@@ -100,7 +100,7 @@ class SharedPort:
 
 @contextlib.contextmanager
 def three_crawls(folder: Path, port: int, **settings: object) -> Iterator[SharedPort]:
-    """The process for the length of a ``with`` block; its crawls end when they are told to."""
+    """The process for the length of a ``with`` block; its crawls end on request."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", THREE_CRAWLS, repr({"DEDUP_METRICS_PORT": port, **settings})],

@@ -88,7 +88,7 @@ class RedisServer:
         return redis.Redis(port=self.port, protocol=2, **options)  # type: ignore[arg-type]
 
     def start(self, *, wait: bool = True) -> None:
-        """Start the process and, unless told otherwise, wait for its first answer."""
+        """Start the process and, unless ``wait`` is false, wait for its first reply."""
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [redis_binary(), *self._options()], stdout=log, stderr=log
@@ -145,7 +145,7 @@ class RedisServer:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """The process stands still: its connections stay open and nothing is answered."""
+        """Stop the process: its connections stay open and get no reply."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Whatever stands in an address, no password is shown and no error comes from inside."""
+"""Whatever an address holds, no password is shown and no error comes from inside."""
 
 from __future__ import annotations
 

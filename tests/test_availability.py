@@ -72,14 +72,14 @@ def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None
     faults = FaultLog(logging.getLogger("test"), clock)
     for second in range(150):
         clock.now = float(second)
-        faults.warn("no right", "%s can't be told", f"page {second}")
+        faults.warn("no right", "%s can't be reached", f"page {second}")
         if second == 30:
             faults.warn("disk full", "it can't be used")
     assert caplog.messages == [
-        "page 0 can't be told: no right",
+        "page 0 can't be reached: no right",
         "it can't be used: disk full",
-        "page 60 can't be told (59 more times in 60 s): no right",
-        "page 120 can't be told (59 more times in 60 s): no right",
+        "page 60 can't be reached (59 more times in 60 s): no right",
+        "page 120 can't be reached (59 more times in 60 s): no right",
     ]
     faults.end()
     faults.end()

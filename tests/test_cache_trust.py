@@ -1,7 +1,7 @@
 """Nobody else's files are run or believed: the cache of kernels and tables on a shared machine.
 
 Other users are real ones where the tests run as root (files are given to them, processes become
-them); for an ordinary user, who can't do that, this process takes itself for somebody else.
+them); for an ordinary user, who can't do that, this process takes itself for another user.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_files_that_others_can_write(
     part: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder or file that others, or a group, can write to holds no kernels; so do folders in
-    one in which others can rename what is there."""
+    one in which others can rename the files."""
     above = tmp_path / "above"
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(above / "cache"))
     assert hits() == 0
@@ -219,7 +219,7 @@ def _no_user(_: int) -> Any:
 
 
 def test_group_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group that many systems make for each user may write above the cache; with somebody else
+    """The group that many systems make for each user may write above the cache; with another user
     in it, it may not."""
     home = tmp_path / "home"
     home.mkdir()

@@ -93,7 +93,7 @@ def deduplicator(index: ScriptedIndex, counts: Counts) -> Deduplicator:
 
 @contextlib.contextmanager
 def loop_errors() -> Iterator[list[dict[str, Any]]]:
-    """What the event loop is told of tasks whose errors no caller has seen."""
+    """What the event loop reports of tasks whose errors no caller has seen."""
     found: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: found.append(context))

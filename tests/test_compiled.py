@@ -45,7 +45,7 @@ FLAGS = "fpu sse4_2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
 
 
 def build(out: Path) -> None:
-    """Build the wheel with kernels, and unpack it beside itself."""
+    """Build the wheel with kernels, and unpack it next to the wheel."""
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
         check=True,
@@ -59,7 +59,7 @@ def build(out: Path) -> None:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel; beside it is what an installation has, in the folder ``installed``."""
+    """The wheel; next to it, an installation in the folder ``installed``."""
     (built,) = once(tmp_path_factory, "wheel-with-kernels", build).glob("*.whl")
     return built
 

@@ -335,7 +335,7 @@ async def test_open_claims_are_given_back_at_the_end() -> None:
 
 
 async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> None:
-    """No page is lost or held up; when the index is back it learns of those that went by."""
+    """No page is lost or held up; when the index is back it gets the pages that passed."""
     index = UnsteadyIndex()
     counts = Counts()
     dedup = Deduplicator(OPTIONS, index=index, count=counts)

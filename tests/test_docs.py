@@ -44,14 +44,14 @@ BLOCKS = all_blocks()
 
 
 def test_every_block_is_of_a_kind_that_is_run() -> None:
-    """Python, commands, labelled pairs, the output of a script, and what Redis is told."""
+    """Python, commands, labelled pairs, the output of a script, and commands for Redis."""
     for page in pages():
         before = None
         for block in blocks(page):
             if block.language == "text" and page.name != "redis.md":
                 # tests/test_docs_redis.py runs those of redis.md.
-                assert before is not None, f"{block}: it is nobody's output"
-                assert kind(before) == "script", f"{block}: it is nobody's output"
+                assert before is not None, f"{block}: it is the output of no command"
+                assert kind(before) == "script", f"{block}: it is the output of no command"
             else:
                 assert block.language in {"python", "console", "sh", "json", "text"}, str(block)
             before = block
@@ -135,7 +135,7 @@ def test_scripts_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each runs as it stands, in an empty folder, and prints what is shown below it."""
+    """Each runs unchanged, in an empty folder, and prints what is shown below it."""
     monkeypatch.chdir(tmp_path)
     if block.page == "report.md":
         pair = item("a.example", 1), item("b.example", 1, text=article(1)[4:])

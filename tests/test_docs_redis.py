@@ -177,7 +177,7 @@ def test_sizing_table_is_that_of_the_scale() -> None:
     """docs/redis.md and docs/scale.md tell the same memory for the same number of pages."""
     scale = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     table = scale.split("memory on Redis |\n")[1].split("\n\n")[0]
-    told = {
+    reported = {
         10 ** int(n): size
         for n, size in re.findall(r"^\| 10\^(\d+) .* \| ([^|]+) \|$", table, re.M)
     }
@@ -185,4 +185,4 @@ def test_sizing_table_is_that_of_the_scale() -> None:
     rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \|$", sizing, re.M)
     assert len(rows) > 3
     for pages, size in rows:
-        assert told[int(pages.replace(",", ""))] == size
+        assert reported[int(pages.replace(",", ""))] == size

@@ -195,7 +195,7 @@ def test_extras_are_documented() -> None:
 
 
 def test_pictures_exist_and_are_small() -> None:
-    """Those that pages show are those that docs/picture.py and docs/rooms.py make, and plots;
+    """Pages show only images that docs/picture.py and docs/rooms.py make, and plots;
     together they are small."""
     shown = {
         (page.parent / name).resolve()

@@ -45,9 +45,9 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
         FEED_STORAGES={"lost": LostStorage},
     )
     assert crawled.stat("committed") == 3
-    told = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
-    assert len(told) == (1 if fails else 0)
-    for line in told:
+    reported = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
+    assert len(reported) == (1 if fails else 0)
+    for line in reported:
         assert "calls 3 pages of this crawl stored" in line
         since = re.search(r"--since (\S+)`", line)
         assert since is not None

@@ -45,7 +45,7 @@ def page(host: str, text: str) -> dict[str, Any]:
     ],
 )
 async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) -> None:
-    """It is new, wherever in it the other one stands; by default both stay in the index."""
+    """It is new, wherever it contains the other one; by default both stay in the index."""
     crawl = await opened(DEDUP_ACTION="mark")
     await crawl.item(page("flash", flash))
     item = await crawl.item(page("report", report))
@@ -77,22 +77,22 @@ async def test_a_page_that_lacks_something_supersedes_nothing(text: str) -> None
 
 
 async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
-    """Only then is the other page forgotten and storage told; a copy of it is dropped as before."""
+    """Only then is the other page forgotten and storage notified; copies of it are dropped."""
     crawl = await opened(DEDUP_ON_FULLER="replace")
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
 
     async def receive(keys: list[str]) -> None:
-        told.append(keys)
+        reported.append(keys)
 
     crawl.crawler.signals.connect(receive, dedup_superseded)
     await crawl.item(page("flash", FLASH))
     await crawl.item(page("failing", REPORT), then="failed")
-    assert (told, crawl.stat("superseded")) == ([], 0)
+    assert (reported, crawl.stat("superseded")) == ([], 0)
     report = page("report", REPORT)
     await crawl.item(report, then="under way")
-    assert told == []
+    assert reported == []
     await crawl.signal(signals.item_scraped, report)
-    assert (told, crawl.stat("superseded")) == ([["https://flash/1"]], 1)
+    assert (reported, crawl.stat("superseded")) == ([["https://flash/1"]], 1)
     error = await crawl.item(page("copy", FLASH))
     assert isinstance(error, NearDuplicate)
     assert error.verdict.match is not None
@@ -106,10 +106,10 @@ async def test_storage_is_not_told_of_what_the_index_still_holds(
     """The index could not forget the page: were its row deleted, the index would call a text stored
     that is in no row once the fuller page changes."""
     crawl = await opened(DEDUP_ON_FULLER="replace")
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
 
     async def receive(keys: list[str]) -> None:
-        told.append(keys)
+        reported.append(keys)
 
     async def fail(page_ids: Sequence[int]) -> int:
         raise IndexUnavailableError("gone for a moment")
@@ -120,7 +120,7 @@ async def test_storage_is_not_told_of_what_the_index_still_holds(
     with monkeypatch.context() as patch:
         patch.setattr(crawl.pipeline._deduplicator._index, "forget", fail)
         await crawl.item(page("report", REPORT))
-    assert (told, crawl.stat("superseded"), crawl.stat("committed")) == ([], 0, 2)
+    assert (reported, crawl.stat("superseded"), crawl.stat("committed")) == ([], 0, 2)
     await crawl.pipeline.close_spider()
 
 

@@ -106,7 +106,7 @@ async def test_copy_found_by_the_simhash_alone_keeps_no_place(harness: Harness) 
 
 async def test_like_page_under_way_is_awaited_without_a_place(harness: Harness) -> None:
     """A like page is pending: it is named to be awaited, and the page waits without a claim, so
-    that nobody waits for it in turn."""
+    that no other page waits for it."""
     index = await harness.client()
     original = fingerprint("https://a/1")
     _, claim = await propose(index, original)

@@ -117,7 +117,7 @@ async def test_port_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_port_that_is_taken(caplog: pytest.LogCaptureFixture) -> None:
-    """Another process has it: it is told, and the crawl goes on without metrics."""
+    """Another process has it: that is logged, and the crawl goes on without metrics."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         crawl = Crawl(make_crawler(DEDUP_METRICS_PORT=port))

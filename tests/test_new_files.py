@@ -72,7 +72,7 @@ SHARED: list[Callable[[Path], None]] = [write_report, write_restored, write_kept
 def test_results_have_the_mode_of_the_umask(
     write: Callable[[Path], None], umask: int, tmp_path: Path
 ) -> None:
-    """Results are as readable as the umask says, no more and no less, and nothing is left beside
+    """Results are as readable as the umask says, and no other file is left next to
     them."""
     path = tmp_path / "result.csv"
     write(path)
@@ -138,7 +138,7 @@ async def test_keys_and_texts_are_private(umask: int, tmp_path: Path) -> None:
 
 
 async def test_files_that_exist_keep_their_mode(tmp_path: Path) -> None:
-    """An index that a group was given the right to stays so; so do the files beside it."""
+    """An index that a group was given the right to stays so; so do the files next to it."""
     path = tmp_path / "index.db"
     path.touch()
     path.chmod(0o660)

@@ -65,7 +65,7 @@ class User:
         return text.replace(PORT, str(self.port)).replace("~/Downloads", str(self.downloads))
 
     def save(self, name: str, code: str) -> None:
-        """Write a file; settings are added to those that are there, with a hash key that stays."""
+        """Write a file; settings are added to existing ones, with a fixed hash key."""
         is_settings = name.endswith("settings.py")
         with (self.folder / name).open("a" if is_settings else "x") as file:
             file.write(f"\n{code}")

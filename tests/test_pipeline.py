@@ -161,13 +161,13 @@ async def test_marking_instead_of_dropping() -> None:
     first = await crawl.item(item("a/1", 1))
     second = await crawl.item(item("b/1", 1))
     assert first["dedup"]["outcome"] == "new"
-    told = {
+    reported = {
         "outcome": "duplicate",
         "reason": "exact-copy",
         "match": "https://a/1",
         "similarity": 1.0,
     }
-    assert second["dedup"].items() >= told.items()
+    assert second["dedup"].items() >= reported.items()
     await crawl.pipeline.close_spider()
 
 
@@ -249,7 +249,7 @@ async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[s
 
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff \xad", "...", "\x00", " - "])
 async def test_text_that_says_nothing_does_not_hide_the_html(text: str) -> None:
-    """Such a text beside HTML is no empty page; that of the HTML is compared."""
+    """An item with such a text and HTML is no empty page; that of the HTML is compared."""
     crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
     await crawl.pipeline.open_spider()
     html = f"<html><body><article><p>{article(1)}</p></article></body></html>"

@@ -118,7 +118,7 @@ async def test_requests_of_the_callback_do_not_inherit_them() -> None:
 
 @pytest.mark.parametrize("kind", KINDS[:-1], ids=lambda kind: kind.__name__)
 async def test_items_of_every_kind(kind: Any) -> None:
-    """Also those that can't be hashed, changed or referred to weakly; none is changed."""
+    """Also items that can't be hashed, changed or referred to weakly; none is changed."""
     items: list[Any] = []
 
     def parse(_spider: Any, response: Any) -> Iterator[Any]:

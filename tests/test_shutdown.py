@@ -1,4 +1,4 @@
-"""A crawl that is told to stop in the middle leaves no claim that blocks anyone."""
+"""A crawl that is stopped in the middle leaves no claim that blocks anyone."""
 
 from __future__ import annotations
 

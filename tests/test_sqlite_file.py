@@ -29,7 +29,7 @@ def _open_storage(path: Path) -> None:
 
 @pytest.mark.parametrize("open_file", [_open_journal, _open_storage])
 def test_many_make_one_file_at_once(open_file: Callable[[Path], None], tmp_path: Path) -> None:
-    """Each of eight that make and open a file at the same moment can open it."""
+    """Eight processes that create and open a file at the same moment can all open it."""
     for n in range(25):
         path, start = tmp_path / f"{n}.db", threading.Barrier(8)
 

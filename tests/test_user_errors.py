@@ -1,4 +1,4 @@
-"""What a user is told at the start of a crawl, and when it must not go on."""
+"""Messages at the start of a crawl, and when it must not go on."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_crawl_that_ends_well_exits_with_zero(tmp_path: Path) -> None:
 
 
 async def test_two_pipelines_of_the_plugin_are_refused(caplog: pytest.LogCaptureFixture) -> None:
-    """A subclass beside the pipeline of the add-on: items would wait for themselves."""
+    """A subclass next to the pipeline of the add-on: items would wait for themselves."""
 
     class Own(DedupPipeline):
         pass
@@ -146,7 +146,7 @@ async def test_fields_that_never_match_are_named(
 async def test_items_without_text_among_others_cause_no_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Comments beside pages are usual."""
+    """Items that are comments, among pages, are usual."""
 
     async def mixed(_: Crawled) -> AsyncIterator[dict[str, Any]]:
         yield {"url": "u", "text": article(1)}

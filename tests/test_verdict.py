@@ -11,7 +11,7 @@ from dedup_middleware.model.documents import NEW, Verdict, as_dict
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article
 
-# With a fixed key: names are told by 8 bits, and one in 256 keys confuses two of them.
+# With a fixed key: names are distinguished by 8 bits, and one in 256 keys confuses two of them.
 OPTIONS = Options(index_url="memory:", hash_key="5eed")
 LANGUAGES = pytest.mark.parametrize(("report", "other"), REPORTS.values(), ids=REPORTS)
 
@@ -188,8 +188,8 @@ async def test_a_verdict_explains_itself() -> None:
     assert match.shared is not None
     assert size - 12 <= match.shared <= size
     assert (match.figures, match.rule) == (0, "near-duplicate")
-    told = json.loads(json.dumps(as_dict(verdict)))
-    assert told == {
+    reported = json.loads(json.dumps(as_dict(verdict)))
+    assert reported == {
         "outcome": "duplicate",
         "reason": "near-duplicate",
         "match": "https://one.example/1",
@@ -223,14 +223,16 @@ async def test_a_new_page_has_no_match_to_explain() -> None:
         Document(key="https://one.example/1", text=article(3)),
         Document(key="https://one.example/2", text=article(4)),
     )
-    told = as_dict(verdict)
-    assert told["outcome"] == "new"
-    assert told["tables"] == []
-    assert all(told[name] is None for name in ("match", "similarity", "shared", "figures", "rule"))
+    reported = as_dict(verdict)
+    assert reported["outcome"] == "new"
+    assert reported["tables"] == []
+    assert all(
+        reported[name] is None for name in ("match", "similarity", "shared", "figures", "rule")
+    )
 
 
 async def test_a_new_page_says_what_came_nearest() -> None:
-    """Why it is no duplicate of the most similar page is told as that of a match is."""
+    """Why it is no duplicate of the most similar page is given as for a match."""
     text = article(3, 40) + "气温{}度。"
     (verdict,) = await verdicts(
         Document(key="https://one.example/1", text=text.format(31)),
@@ -239,10 +241,10 @@ async def test_a_new_page_says_what_came_nearest() -> None:
     assert (verdict.outcome, verdict.reason, verdict.match) == (NEW, "other-figures", None)
     assert verdict.nearest is not None
     assert verdict.nearest.figures == 1
-    told = as_dict(verdict)["nearest"]
-    assert told["rule"] == "other-figures"
-    assert told["similarity"] > 0.9
-    assert told["match"] in {None, "https://one.example/1"}
+    reported = as_dict(verdict)["nearest"]
+    assert reported["rule"] == "other-figures"
+    assert reported["similarity"] > 0.9
+    assert reported["match"] in {None, "https://one.example/1"}
 
 
 @pytest.mark.slow

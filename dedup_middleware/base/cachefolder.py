@@ -6,7 +6,7 @@ One rule for both: the first of these that can be written is used.
 2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
 3. `dedup-middleware-<user id>` in the temporary directory.
 
-Compiled kernels are code: a directory that somebody else can change is not used, see
+Compiled kernels are code: a directory that another user can change is not used, see
 :mod:`.trustedfolder`. When none can be used everything still works: tables are built in memory and
 kernels are compiled in every process. One warning says so.
 """

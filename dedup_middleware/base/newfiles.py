@@ -1,9 +1,9 @@
 """New files: made under a provisional name or for this user alone, never through a link.
 
-In a folder that others can write to, somebody may have put a link under the name of a new file. So
-a file is made with ``O_EXCL``, which fails if the name exists, and
-with ``O_NOFOLLOW``. Its mode is what the umask leaves, and 0600 for what holds keys or the texts of
-pages: indexes, journals and exported files. Files that exist keep the mode they have.
+In a folder that others can write to, another user may have put a link under the name of a new file.
+So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
+is what the umask leaves, and 0600 for files with keys or the texts of pages: indexes, journals and
+exported files. Files that exist keep the mode they have.
 """
 
 from __future__ import annotations

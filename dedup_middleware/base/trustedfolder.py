@@ -56,7 +56,7 @@ class TrustedFolder:
     def make(self) -> None:
         """Make the folder, and those above it that are missing, for this user alone.
 
-        :raises UntrustedError: it is there, and somebody else can change it
+        :raises UntrustedError: it is there, and another user can change it
         :raises OSError: it can't be made
         """
         if not _CHECKED:
@@ -77,7 +77,7 @@ class TrustedFolder:
     def read(self, name: str) -> bytes:
         """The content of a file.
 
-        :raises UntrustedError: somebody else can change it
+        :raises UntrustedError: another user can change it
         :raises OSError: there is none, or it can't be read
         """
         with self._file(name) as file:
@@ -91,7 +91,7 @@ class TrustedFolder:
     def write(self, name: str, data: bytes) -> None:
         """Put a file in place in one step; it is readable and writable for this user alone.
 
-        :raises UntrustedError: somebody else can change the folder
+        :raises UntrustedError: another user can change the folder
         :raises OSError: it can't be written
         """
         temporary = f"{name}.{secrets.token_hex(8)}.tmp"
@@ -112,7 +112,7 @@ class TrustedFolder:
     def lock_file(self, name: str) -> Iterator[IO[bytes]]:
         """An open file that can be locked; it is made if need be, and left empty.
 
-        :raises UntrustedError: somebody else can change the folder or the file
+        :raises UntrustedError: another user can change the folder or the file
         :raises OSError: it can't be opened
         """
         with self._opened() as folder:
@@ -169,7 +169,7 @@ def _check_own(status: os.stat_result, path: Path) -> None:
 def _walked(path: Path) -> tuple[Path, list[str]]:
     """The real folder that a path leads to, as far as it exists, and the names that are missing.
 
-    :raises UntrustedError: somebody else can change where the path leads, or it ends in a link
+    :raises UntrustedError: another user can change where the path leads, or it ends in a link
     """
     whole = Path.cwd() / path
     here = Path(whole.anchor)

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
 
 from dedup_middleware.base.errors import (
     DedupError,
@@ -25,12 +24,13 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.judge import Ruling
-from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.core.openclaims import OpenClaims, keep_alive
 from dedup_middleware.core.versions import REPLACE, Versions
+from dedup_middleware.core.warming import Warming
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.methods.base import content_bytes, content_record
+from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Entry
@@ -45,7 +45,6 @@ from dedup_middleware.model.documents import (
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
-from dedup_middleware.model.records import State
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -84,7 +83,9 @@ class Deduplicator:
         self._record = RecordLayout(
             self._method.fields, text=options.keep_address or self._method.keeps_payload
         )
-        self._versions = Versions(self._index, options.versions == REPLACE, self._count)
+        self._versions = Versions(
+            self._index, options.versions == REPLACE, options.on_fuller == "replace", self._count
+        )
         self._claims = OpenClaims()
         self._driver = Driver(
             self._index,
@@ -96,9 +97,7 @@ class Deduplicator:
         )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
-        self._warming = asyncio.Lock()
-        self._is_warm = False
-        self._plain: Fingerprinter | None = None
+        self._warming = Warming(options, self._index, self._method)
         self._was_opened = False
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
@@ -133,12 +132,7 @@ class Deduplicator:
 
     async def warm(self) -> None:
         """Load or compile, in a thread, the kernels that decisions need; the index is not used."""
-        if self._is_warm:
-            return
-        async with self._warming:
-            if not self._is_warm:
-                await asyncio.to_thread(self._warm)
-                self._is_warm = True
+        await self._warming.warm()
 
     async def _ready(self) -> Fingerprinter:
         if self._fingerprinter is not None:
@@ -146,7 +140,7 @@ class Deduplicator:
         async with self._opening:
             if self._fingerprinter is None:
                 # The parameters must not depend on the key, which is the index's own.
-                plain = await asyncio.to_thread(self._without_key)
+                plain = await asyncio.to_thread(self._warming.fingerprinter)
                 parameters = {**plain.parameters, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
@@ -155,36 +149,12 @@ class Deduplicator:
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
                 if self._heartbeat is None:
-                    self._heartbeat = asyncio.create_task(self._beat())
+                    self._heartbeat = asyncio.create_task(
+                        keep_alive(
+                            self._claims, self._index, self.options.lease, self._count, self._faults
+                        )
+                    )
             return self._fingerprinter
-
-    def _without_key(self) -> Fingerprinter:
-        if self._plain is None:
-            self._plain = Fingerprinter(self.options, 0)
-        return self._plain
-
-    def _warm(self) -> None:
-        """Load or compile every kernel that a decision of a text or of HTML needs."""
-        from dedup_middleware.base import jit  # numba stays lazy
-
-        with jit.garbage_kept():
-            self._use_kernels()
-
-    def _use_kernels(self) -> None:
-        from dedup_middleware.text import extract
-
-        fingerprinter = self._without_key()
-        self._index.warm()
-        extract.warm()
-        words = " ".join(f"第{i}段文字 word{i}" for i in range(2 * self.options.min_features + 40))
-        for text in (
-            words,
-            "一个页面",
-        ):  # one of each kind: compared by its shingles, and as a whole
-            page = fingerprinter(Document(key="", title="题目", text=text))
-            self._method.judge(page, content_record(page), [page.payload])
-            self._method.bucket_key_array(page)
-            self._method.probes(page)
 
     async def close(self) -> None:
         """Check pages that passed unchecked, release open claims, close the index.
@@ -305,7 +275,7 @@ class Deduplicator:
         self._faults.warn(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
-        if not self._is_warm:
+        if not self._warming.is_done:
             await self.warm()
         fingerprinter = self._fingerprinter or await self._ready()
         if isinstance(what, Fingerprint):
@@ -444,8 +414,10 @@ class Deduplicator:
             self._claims.settle(claim)
         if stored:
             self._count("committed", 1)
-            if verdict.supersedes:
-                await self._forget_held(verdict)
+            try:
+                await self._versions.forget_superseded(verdict)
+            except IndexUnavailableError as error:
+                self._failed(error, "The index still holds what %s supersedes", verdict.key)
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
@@ -453,35 +425,17 @@ class Deduplicator:
             return True, None
         return await self._enter(source) if again else (True, Unsettled(source))
 
-    async def _forget_held(self, verdict: Verdict) -> None:
-        """Forget what a stored page supersedes, if it takes its place (``DEDUP_ON_FULLER``)."""
-        page_ids = [match.number for match in verdict.supersedes]
-        if not page_ids or self.options.on_fuller != "replace":
-            return
-        try:
-            self._count("superseded", await self._index.forget(page_ids))
-        except IndexUnavailableError as error:
-            self._failed(error, "The index still holds what %s supersedes", verdict.key)
-
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
 
         Only of those that the index has forgotten: storage deletes them, and while the index calls
         one stored, copies of it are dropped.
         """
-        held = verdict.supersedes
-        if not held or self.options.on_fuller != "replace":
-            return []
         try:
-            found = await self._index.fetch(np.array([one.number for one in held], np.uint64))
+            return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
             self._failed(error, "It is not known what %s supersedes", verdict.key)
             return []
-        return [
-            one.key
-            for one, state in zip(held, found.states.tolist(), strict=True)
-            if state != State.COMMITTED and one.key is not None
-        ]
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
@@ -553,23 +507,6 @@ class Deduplicator:
             self._failed(error, "The index could not record that %s is replaced", verdict.key)
             return False
         return True
-
-    async def _beat(self) -> None:
-        """Extend the leases of pages that take long to be stored."""
-        while True:
-            await asyncio.sleep(self.options.lease / 3)
-            claims = list(self._claims)
-            if not claims:
-                continue
-            try:
-                await self._index.renew(claims, self.options.lease)
-            except IndexUnavailableError as error:
-                self._count("error/index", 1)
-                self._faults.warn(error, "Leases can't be extended")
-            except Exception:
-                # Without it the leases of all pages on their way would run out.
-                self._count("error/internal", 1)
-                logger.exception("Leases can't be extended: an error of the plugin")
 
 
 def _source(verdict: Verdict) -> Document | Fingerprint | None:

@@ -191,7 +191,7 @@ class Fingerprinter:
             signed.positions,
             signed.sorts,
             title,
-            signed.told,
+            signed.word_hashes,
         )
         if whole:
             wording = _only_equal(wording, whole)

@@ -25,7 +25,7 @@ class Ruling:
     ``match``: the stored page that makes it a duplicate, or None. ``same_key``: it is the page
     itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:
     the most similar stored page that does not make a new page a duplicate. Both are named if their
-    address is at hand. ``earlier``: ids of stored pages with the same key that say something else.
+    address is known. ``earlier``: ids of stored pages with the same key that say something else.
     ``previous``: the newest of these, compared with the page. ``supersedes``: stored pages all of
     whose words a new page holds.
     """

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.core.availability import FaultLog
+from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import Claim
+
+logger = logging.getLogger(__name__)
 
 
 class OpenClaims:
@@ -58,3 +64,26 @@ class OpenClaims:
         finally:
             for task in waits:
                 task.cancel()
+
+
+async def keep_alive(
+    claims: OpenClaims,
+    index: Index,
+    lease: float,
+    count: Callable[[str, float], None],
+    faults: FaultLog,
+) -> None:
+    """Extend the leases of pages that take long to be stored, until the task is cancelled."""
+    while True:
+        await asyncio.sleep(lease / 3)
+        if not len(claims):
+            continue
+        try:
+            await index.renew(list(claims), lease)
+        except IndexUnavailableError as error:
+            count("error/index", 1)
+            faults.warn(error, "Leases can't be extended")
+        except Exception:
+            # Without it the leases of all pages on their way would run out.
+            count("error/internal", 1)
+            logger.exception("Leases can't be extended: an error of the plugin")

@@ -18,6 +18,7 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import State
@@ -39,11 +40,14 @@ class Versions:
     """The earlier versions of pages in one index.
 
     :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
+    :param replaces_held: a stored page takes the place of pages whose text it holds
+        (``DEDUP_ON_FULLER = "replace"``)
     :param count: called with the name of a counter and what to add to it
     """
 
     index: Index
     replaced: bool
+    replaces_held: bool
     count: Callable[[str, float], None]
 
     async def give_way(self, claim: Claim, page_ids: Sequence[int]) -> None:
@@ -79,3 +83,27 @@ class Versions:
     async def _forget(self, page_ids: Sequence[int]) -> None:
         if self.replaced and page_ids:
             self.count("replaced", await self.index.forget(page_ids))
+
+    async def forget_superseded(self, verdict: Verdict) -> None:
+        """Forget the pages whose place a stored page takes (``DEDUP_ON_FULLER``).
+
+        :raises IndexUnavailableError: perhaps not done
+        """
+        page_ids = [match.number for match in verdict.supersedes]
+        if page_ids and self.replaces_held:
+            self.count("superseded", await self.index.forget(page_ids))
+
+    async def superseded(self, verdict: Verdict) -> list[str]:
+        """Keys of those that the index has forgotten.
+
+        :raises IndexUnavailableError: not known
+        """
+        held = verdict.supersedes
+        if not held or not self.replaces_held:
+            return []
+        found = await self.index.fetch(np.array([one.number for one in held], np.uint64))
+        return [
+            one.key
+            for one, state in zip(held, found.states.tolist(), strict=True)
+            if state != State.COMMITTED and one.key is not None
+        ]

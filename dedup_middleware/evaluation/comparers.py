@@ -104,7 +104,7 @@ def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
 
 
 class ContentComparer(MethodComparer):
-    """The default rule. Its score is searched, since more than the similarity decides."""
+    """The default rule. Its score is found by bisection, since more than the similarity decides."""
 
     def __init__(self, method: Content, options: Options) -> None:
         super().__init__(method, options)

@@ -73,7 +73,7 @@ def _plain(value: Any) -> Cell:
 def write(
     folder: Path, name: str, records: Sequence[Record], shown: Sequence[Record] | None = None
 ) -> list[Path]:
-    """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing what is there.
+    """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing existing files.
 
     :param shown: rows of the Markdown table, if it is a shorter one for people
 

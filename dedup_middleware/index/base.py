@@ -125,8 +125,8 @@ class Index(ReadableIndex):
         just before by the same process, where the page knows others: of many pages of one template
         that are under way at a time, only one could be claimed at once otherwise.
 
-        Over many masters no step spans two of them: a page is announced first, and what it meets
-        then comes with its claim (:attr:`.Claimed.is_mutual`). Pages that were released are no
+        Over many masters no step spans two of them: a page is announced first, and its candidates
+        then come with its claim (:attr:`.Claimed.is_mutual`). Pages that were released are no
         candidates there.
 
         Bytes in a bucket behind its last whole record are counted (``near.corrupt``) and passed

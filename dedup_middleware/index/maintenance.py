@@ -73,7 +73,7 @@ def compacted(
 
     :param buckets: as many as memory allows; all are looked at together
     :param of_simhashes: whether they are of a SimHash table
-    :returns: those that change
+    :returns: the changed ones
     """
     width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
     lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))

@@ -78,7 +78,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     return dict(stored)
 
 
-# What each parameter is made of; those that are missing here belong to the version.
+# What each parameter is made of; all others belong to the version.
 _SETTINGS: Mapping[str, str] = {
     "bands": "DEDUP_BANDS x DEDUP_ROWS",
     "method": "DEDUP_METHOD, DEDUP_METHOD_PARAMETERS",

@@ -291,7 +291,7 @@ def _gather(
                 while near:
                     page_id = load_word(data, start + trailing_zeros(near) * _SIMHASH) & _MASK
                     near &= near - _ONE
-                    # A repeated call meets its own record and later ones.
+                    # A repeated call finds its own record and later ones.
                     if mine == 0 or page_id < mine:
                         at = _enter(page_ids, masks, marks, first, end, page_id, bit)
                         if marks[at] == _NEW:

@@ -26,7 +26,7 @@ _PART = 500  # entries that a thread reads before the event loop goes on
 
 
 class Filters(TypedDict, total=False):
-    """Which pages are wanted: those that fit every filter that is given.
+    """A filter of pages: they must fit every part that is given.
 
     ``keys``, ``hosts``, ``reasons``, ``spiders`` and ``crawls`` are one text or several, those of
     the page that was decided. ``since`` and ``until`` (not included) are seconds since 1970 or
@@ -117,7 +117,7 @@ class Journal:
         return Reading(lambda: filter(is_near_miss, self.open().drops(query, bodies=texts)))
 
     def clusters(self, *, near: bool = False, **filters: Unpack[Filters]) -> Reading[Cluster]:
-        """Stored pages, each with those that were dropped for it.
+        """Stored pages, each with the pages dropped for it.
 
         The filters choose dropped pages; a cluster without any of them is left out.
 

@@ -37,7 +37,7 @@ class Mirror:
 
 @attrs.frozen(kw_only=True)
 class Cluster:
-    """A stored page and those that are like it, the oldest first.
+    """A stored page and pages like it, the oldest first.
 
     ``stored`` is the key of the stored page, or ``#`` and its page id if the index keeps no
     addresses. ``mirrors`` were dropped for it; ``near`` were stored although

@@ -21,7 +21,7 @@ from dedup_middleware.model.documents import NEW
 
 
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of an item as JSON values, and the names of those that are left out.
+    """The fields of an item as JSON values, and the names of the fields left out.
 
     Dates and times become ISO texts, sets lists, numbers of any size stay. Bytes and objects of
     other classes can't be written as JSON, so such fields are left out.
@@ -201,7 +201,7 @@ class JournalSize:
 
 @attrs.frozen(kw_only=True)
 class Query:
-    """Which drops are wanted: those that fit every part that is given.
+    """A filter of drops: they must fit every part that is given.
 
     ``keys`` are those of dropped pages, ``matches`` those of stored ones and ``numbers`` their
     numbers in the index; ``spiders`` and ``crawls`` say who decided; ``since`` and ``until`` are

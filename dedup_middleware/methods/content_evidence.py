@@ -93,7 +93,7 @@ class ContentByEvidence(Content):
             distinct = np.unique(wording.order)
             words = len(distinct) + wording.words - compared
             once = attrs.evolve(
-                NO_WORDING, order=distinct, words=words, told=np.zeros(words, np.uint32)
+                NO_WORDING, order=distinct, words=words, word_hashes=np.zeros(words, np.uint32)
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
@@ -101,7 +101,7 @@ class ContentByEvidence(Content):
 
     @staticmethod
     def _are_equal(page: Fingerprint, candidates: NDArray[np.void]) -> bool:
-        """Whether all candidates have the text of a page, and nothing else is asked of them: their
+        """Whether all candidates have the text of a page, and nothing else is checked: their
         evidence says nothing then."""
         if page.size < LONG or len(page.wording.title):
             return False

@@ -34,8 +34,7 @@ from dedup_middleware.signature.evidence_columns import (
     NEW_VALUES,
 )
 
-#: codes of the measures
-CONTAINMENT, JACCARD, NOVELTY = range(3)
+JACCARD, NOVELTY = 1, 2  # codes of measures; 0 is containment
 _RECORDS = types.Array(CONTENT, 1, readonly=True)
 # Shares of its shingles that must be common, of a short page and of any other one.
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7

@@ -27,7 +27,7 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.fingerprint import Fingerprint
 
 SIMILAR = "minhash"
-#: the Jaccard index that most tools ask for
+#: the threshold that most tools use by default
 THRESHOLD: Final = 0.8
 
 

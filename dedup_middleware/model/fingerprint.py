@@ -15,9 +15,9 @@ class Wording:
 
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
-    ``sorts``: uint8[v] what it is (below 4 a numeral, see ``text/figures.py``; 4 and 5 a word, see
-    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page; ``told``:
-    uint32[words] a hash of each word.
+    ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
+    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page;
+    ``word_hashes``: uint32[words] a hash of each word.
     """
 
     order: NDArray[np.uint64]
@@ -26,7 +26,7 @@ class Wording:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
-    told: NDArray[np.uint32]
+    word_hashes: NDArray[np.uint32]
 
     @property
     def numerals(self) -> int:
@@ -36,7 +36,15 @@ class Wording:
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
         sizes = np.array((len(self.order), self.words, len(self.values), len(self.title)), "<i8")
-        parts = (sizes, self.order, self.values, self.title, self.positions, self.told, self.sorts)
+        parts = (
+            sizes,
+            self.order,
+            self.values,
+            self.title,
+            self.positions,
+            self.word_hashes,
+            self.sorts,
+        )
         return b"".join(part.tobytes() for part in parts)
 
     @classmethod

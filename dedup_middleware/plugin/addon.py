@@ -8,7 +8,7 @@ from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.plugin.pipeline import DedupPipeline
 from dedup_middleware.plugin.requestmeta import RequestMeta
 
-# After the pipelines that clean items (300 by custom), before those that store them (800).
+# After the pipelines that clean items (300 by custom), before pipelines that store them (800).
 PRIORITY = 450
 # Next to the engine: behind the spider middlewares that make or change items.
 NOTING = 60

@@ -148,6 +148,7 @@ class DedupPipeline:
         from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.counting import counted
+        from dedup_middleware.plugin.metrics import Exporter
         from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
@@ -157,7 +158,9 @@ class DedupPipeline:
             self._classes = load_item_classes(self.options)
             if self.options.clusters:
                 self._clusters = ClusterFeed(self.options, spider, crawl, self._count)
-            self._exporter = self._make_exporter()
+            if self.options.metrics_port:
+                host, port = self.options.metrics_host, self.options.metrics_port
+                self._exporter = Exporter(self.crawler.stats, spider, host, port)
             make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._count)
             self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
@@ -219,19 +222,6 @@ class DedupPipeline:
         logger.error("The crawl is not started: %s", error)
         fail(self.crawler)
         return CloseSpider(reason)
-
-    def _make_exporter(self) -> Exporter | None:
-        if not self.options.metrics_port:
-            return None
-        from dedup_middleware.plugin.metrics import Exporter
-
-        spider = self.crawler.spider
-        return Exporter(
-            self.crawler.stats,
-            "" if spider is None else spider.name,
-            self.options.metrics_host,
-            self.options.metrics_port,
-        )
 
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
@@ -371,7 +361,7 @@ class DedupPipeline:
             return verdict
 
     async def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Do what the verdict asks for, write it down and announce it."""
+        """Drop or mark the item, record the verdict and announce it."""
         try:
             self._apply(page, verdict)
         except Dropped:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import Word, kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R8, R8_2, R64_2, U8
+from dedup_middleware.base.kerneltypes import R64_2, U8
 from dedup_middleware.signature import _inputs
 from dedup_middleware.text.hashing import mix
 
@@ -36,19 +36,6 @@ def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
     :raises ValueError: another shape
     """
     return _clause_sketch(_inputs.rows(clauses, np.uint64, 2, "clauses"))
-
-
-def turned_clauses(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """In how many parts a page and each of n others have the same clauses, one of which says the
-    opposite, int64[n].
-
-    :param query: shape (36,)
-    :param sketches: shape (n, 36)
-    :raises TypeError: sketches that are no arrays of uint8
-    :raises ValueError: other shapes
-    """
-    query = _inputs.words(query, np.uint8, CLAUSE_BYTES, "query")
-    return _turned(query, _inputs.rows(sketches, np.uint8, CLAUSE_BYTES, "sketches"))
 
 
 @subkernel
@@ -86,11 +73,3 @@ def turned(a: Word, b: Word) -> Word:
         same = a[at] == b[at] and a[at + 1] == b[at + 1]
         found += np.int64(same and a[at + 2] != b[at + 2])
     return found
-
-
-@kernel(I64(R8, R8_2))
-def _turned(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
-    out = np.empty(sketches.shape[0], np.int64)
-    for row in range(sketches.shape[0]):
-        out[row] = turned(query, sketches[row])
-    return out

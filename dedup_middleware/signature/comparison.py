@@ -26,8 +26,8 @@ def compare(
     sketch_at: int,
     bits: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """What :func:`.sketch.jaccards`, :func:`.figures.conflicts` and
-    :func:`.clauses.turned_clauses` say, of rows of bytes.
+    """Compare a page with rows of bytes, as :func:`.sketch.jaccards`, :func:`.figures.conflicts`
+    and :func:`.clauses.turned` do.
 
     :param records: uint8[n, m], a row for each of the others
     :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``

@@ -48,7 +48,7 @@ from dedup_middleware.signature.ribbon import (
     solve,
 )
 from dedup_middleware.signature.ribbon import FALSE_POSITIVES as MISTAKEN
-from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, WORD
 
@@ -106,10 +106,10 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
       row, with no other new word next to them; those of the date line do not count
     * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
-    * ``FALSE_POSITIVES``: of a million shingles those that are taken for common ones by mistake
+    * ``FALSE_POSITIVES``: shingles in a million that are taken for common ones by mistake
     * ``NEW_SUBJECT``: different words of a short page that its title has too and the other page
-      lacks; if the words of that are not known, those that are nowhere in two common shingles, nor
-      in common shingles alone
+      lacks; if its words are not known, those that are nowhere in two common shingles, nor in
+      common shingles alone
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -124,7 +124,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
         wording.positions,
         wording.sorts,
         wording.title,
-        wording.told,
+        wording.word_hashes,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8),
         np.array(ends, np.int64),
     )
@@ -315,7 +315,7 @@ def _count_new_subject(
 
 
 @allocating_subkernel
-def _first_places(told: Any, words: Any, positions: Any, sorts: Any) -> Any:
+def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> Any:
     """Of each word where the page has it first, int32[words]; -1 for a numeral of a date line or
     time stamp."""
     size = np.uint64(2)
@@ -323,8 +323,8 @@ def _first_places(told: Any, words: Any, positions: Any, sorts: Any) -> Any:
         size *= np.uint64(2)
     table, firsts = np.full(size, -1, np.int32), np.empty(words, np.int32)
     for word in range(words):
-        at = np.uint64(told[word]) * _SPREAD >> _HALF & (size - _ONE)
-        while table[at] >= 0 and told[table[at]] != told[word]:
+        at = np.uint64(word_hashes[word]) * _SPREAD >> _HALF & (size - _ONE)
+        while table[at] >= 0 and word_hashes[table[at]] != word_hashes[word]:
             at = (at + _ONE) & (size - _ONE)
         if table[at] < 0:
             table[at] = word
@@ -388,7 +388,7 @@ def _examine(
     positions: Any,
     sorts: Any,
     title: Any,
-    told: Any,
+    word_hashes: Any,
     data: Any,
     ends: Any,
 ) -> Any:
@@ -397,7 +397,7 @@ def _examine(
     shingles = np.int64(order.size)
     common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
     is_new = np.empty(words, np.uint8)
-    firsts, known = _first_places(told, words, positions, sorts), np.empty(words, np.uint8)
+    firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
         distinct += np.int64(firsts[word] == word)

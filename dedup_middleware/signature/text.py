@@ -52,7 +52,7 @@ class SignedText(NamedTuple):
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
-    told: NDArray[np.uint32]
+    word_hashes: NDArray[np.uint32]
 
 
 def _check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -82,7 +82,7 @@ class TextSigner:
     :raises ValueError: a number out of bounds, or fewer minima than B*R
     """
 
-    __slots__ = ("_bands", "_num_perm", "_rest", "_room", "_shingler")
+    __slots__ = ("_bands", "_num_perm", "_padded", "_rest", "_shingler")
 
     def __init__(
         self, shingler: Shingler, num_perm: int = 512, bands: int = 8, rows: int = 3
@@ -92,12 +92,12 @@ class TextSigner:
         self._shingler = shingler
         self._num_perm = num_perm
         self._bands = bands
-        self._room = padded.shape[1]
+        self._padded = padded.shape[1]
         self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits_each(num_perm), rows)
 
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
-        sums, minhash = np.empty(BITS, np.int64), np.empty(self._room, np.uint32)
+        sums, minhash = np.empty(BITS, np.int64), np.empty(self._padded, np.uint32)
         sketch, bands = np.empty(WORDS, np.uint64), np.empty(self._bands, np.uint64)
         figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
         made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
@@ -106,7 +106,7 @@ class TextSigner:
         if not ready:
             raw = self._shingler.code_points(text, composed=True)
             _, size, exact, value, *rest = _sign_text(raw, True, *self._rest, *made)
-        if self._room != self._num_perm:
+        if self._padded != self._num_perm:
             minhash = minhash[: self._num_perm]
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
 
@@ -203,11 +203,12 @@ def _sign_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
     ready, features, counts, _, places, clauses, words, exact = read[:8]
-    order, numerals, positions, sorts, anchors, told = read[8:]
+    order, numerals, positions, sorts, anchors, word_hashes = read[8:]
     value = np.uint64(0)
     if ready:
         made = (sums, minima, sketch, banded, figures, turns)
         value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
     return (
-        ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors, told
+        ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors,
+        word_hashes,
     )  # fmt: skip

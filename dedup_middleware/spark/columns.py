@@ -83,7 +83,7 @@ def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
-    """The same as the rows of a matrix, those that are shorter than others filled up."""
+    """The same as the rows of a matrix, shorter ones padded."""
     starts, numbers = flat(column)
     counts = np.diff(starts)
     rows = np.full((len(counts), int(counts.max(initial=0))), nothing, np.int64)

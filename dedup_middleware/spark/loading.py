@@ -54,7 +54,7 @@ def index_parameters(options: Options, key: str = "") -> dict[str, str]:
 
 
 def index_table(steps: Steps) -> DataFrame:
-    """What an index keeps of the kept pages, in their order: those that a crawl had stored."""
+    """What an index keeps of the kept pages, in their order: pages that a crawl had stored."""
 
     def made() -> DataFrame:
         gone = steps.matches.select("order")

@@ -132,7 +132,7 @@ def records(pages: DataFrame) -> DataFrame:
 def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
     """Keys with more than ``hot`` records, and the number of their records.
 
-    Buckets are counted first, of which there are few; keys only in those that are hot.
+    Buckets are counted first, of which there are few; keys only in hot ones.
     """
     buckets = _counted(found, "bucket", hot)
     if not buckets:
@@ -164,7 +164,7 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
 def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     """Records with the ``block`` they go to within their key; those of hot keys go to several.
 
-    Chunk a meets chunk b in block ``a * chunks + b`` with a <= b, and itself where both are equal.
+    Chunks a <= b are paired in block ``a * chunks + b``; where they are equal, a chunk with itself.
     """
     if not hot:
         return found.withColumn("block", F.lit(0))

@@ -112,7 +112,7 @@ def _narrow_number(table: Any) -> Any:
 
 @subkernel
 def _current(flags: Any, table: Any, crowded: Any) -> Any:
-    """The rank of the block in which a record with these flags meets another."""
+    """The rank of the block that pairs a record with these flags with another."""
     if flags & PROBE:
         return _rank(_PROBED, flags >> NUMBER_SHIFT, crowded, table)
     if _is_simhash(table):

@@ -89,7 +89,7 @@ def edge_flags(
     page = page_of(method, own, payload)
     judged = method.judge(page, candidates.content, candidates.payloads)
     sure = judged.duplicate
-    # All candidates were judged, kept or not: with fewer it can only become sure.
+    # All candidates were judged, kept or not: with fewer of them the verdict can only become surer.
     could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
     return could * COULD + sure * SURE, judged.similarity
 

@@ -9,7 +9,7 @@ are made:
   place that jieba's dictionary tags as one) adds its hash.
 
 Two clauses with equal words and another turn say different things: guilty and not guilty, before
-the war and after the war, a red coat and a blue one. Negations, and what stands in their place
+the war and after the war, a red coat and a blue one. Negations, and words in their place
 (all, always, 有), are no part of the words. That one of several alternatives (before, after) is
 there is part of the words, and which one only of the turn. So a clause to which "for" is added has
 other words, and is only another clause.

@@ -45,7 +45,7 @@ _STEP: Final = 64
 
 @subkernel
 def _next_block(flags: Flags, i: int) -> int:
-    """Where the next run of characters jieba accepts begins that has a Han character in it."""
+    """Start of the next run of characters accepted by jieba that has a Han character in it."""
     first, size = np.uint64(i), np.uint64(flags.size)
     i, step = first, np.uint64(_STEP)
     # Most pages in other languages have none: many flags at once.

@@ -109,17 +109,17 @@ def _fold_into(
 ) -> tuple[int, int]:
     """Write the normal form; its length, or NEIGHBOURS or NO_ROOM, and the number of shifts."""
     shifted = 0
-    size, room = np.uint64(0), np.uint64(codes.size - STEP - LONGEST)
+    size, capacity = np.uint64(0), np.uint64(codes.size - STEP - LONGEST)
     i, end = np.uint64(0), np.uint64(raw.size)
     while i < end:
         stop = i + np.uint64(STEP)
-        if size > room:
+        if size > capacity:
             return NO_ROOM, 0
         # Nearly all characters are plain, and without branches the processor does many at once.
         if stop <= end and _fold_plain(raw, i, table, codes, flags, size):
             size += np.uint64(STEP)
             i = stop
-        while i < stop and i < end and size <= room:
+        while i < stop and i < end and size <= capacity:
             code = raw[i]
             entry = table[code] if code < TABLE_SIZE else _beyond(code)
             kind = entry >> KIND_SHIFT
@@ -156,13 +156,13 @@ def fold_and_align(
     """What `fold` gives, and where its code points come from: rows of a place in the normal form
     and of what to add, from there on to the next row, to find the place in `raw`. It is 0 before
     the first row, and leads behind the end for what is one of several for one code point."""
-    room = raw.size + raw.size // 8 + STEP + LONGEST
-    codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
+    capacity = raw.size + raw.size // 8 + STEP + LONGEST
+    codes, flags = np.empty(capacity, np.uint32), np.empty(capacity, np.uint8)
     shifts = np.empty((2 * raw.size, 2), np.int32)
     size, shifted = _fold_into(raw, composed, table, expansions, codes, flags, shifts)
     if size == NO_ROOM:
-        room = LONGEST * (raw.size + 1) + STEP
-        codes, flags = np.empty(room, np.uint32), np.empty(room, np.uint8)
+        capacity = LONGEST * (raw.size + 1) + STEP
+        codes, flags = np.empty(capacity, np.uint32), np.empty(capacity, np.uint8)
         size, shifted = _fold_into(raw, composed, table, expansions, codes, flags, shifts)
     if size == NEIGHBOURS:
         return False, codes[:0], flags[:0], shifts[:0]

@@ -96,7 +96,7 @@ def best_path(
     `jieba.Tokenizer.calc`: the same additions in the same order, and the longer word of equals.
 
     Args:
-        found, score: room for ROWS * (last - first + PAD) and last - first + PAD numbers.
+        found, score: arrays of ROWS * (last - first + PAD) and last - first + PAD numbers.
     """
     _look_up(codes, flags, first, last, roots, hints, nodes, found)
     size = last - first

@@ -1,7 +1,7 @@
 """Places of numerals and names: for each of them the letters around it, and its value.
 
 Two pages on one template say other things in the same places, so a figure is compared with the
-one in the same place of the other page, not with all that occur there. A **place** is what stands
+one in the same place of the other page, not with all that occur there. A **place** is the text
 on either side of a numeral: two ideographs, kana or syllables, or six letters of an alphabet.
 White space and punctuation are passed over, and another numeral counts as one ideograph whatever
 its value, so that 10:30 and 11:45 stand in the same places.
@@ -17,7 +17,7 @@ An **entry** has 24 bits: 16 of the place, 8 of the value. Pages keep the smalle
 have, so entries come in ranges by their importance: the figures below `SYMBOLS`, the runs of
 symbols (see :mod:`dedup_middleware.text.symbols`) below `NAMES`, the names below `SECONDS`, and
 from there on a second entry for each figure and run, with other bits of its place and of its value.
-It fills room that would stay free, and a changed figure then goes unseen once in 65,536 times
+It uses bits that would stay free, and a changed figure then goes unseen once in 65,536 times
 instead of once in 256. Of the names with capital letters those of several words lie below
 `SINGLES`, those of one word above.
 """
@@ -48,9 +48,9 @@ NAMES: Final = 0x8000  # the first place of a name
 SINGLES: Final = 0xA000  # the first place of a name that is one word with a capital letter
 SECONDS: Final = 0xC000  # the first place of a second entry
 _FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
-_MASK: Final = 0x110000  # stands for a numeral; no code point
+_MASK: Final = 0x110000  # in place of a numeral; no code point
 _SIDE: Final = 0x110001  # between the two sides
-_NAME: Final = 0x110002  # stands for a name
+_NAME: Final = 0x110002  # in place of a name
 _DAY: Final = ord("日")
 _MONTH: Final = ord("月")
 _YEAR: Final = ord("年")
@@ -71,18 +71,18 @@ def _beside(
     value: np.uint64,
 ) -> np.uint64:
     """Take the letters from i on, outwards, into a hash."""
-    room, numeral = WIDTH, False
+    left, numeral = WIDTH, False
     end = i + step * REACH
-    while i != end and 0 <= i < codes.size and room > 0:
+    while i != end and 0 <= i < codes.size and left > 0:
         code = np.int64(codes[i])
         if flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
-                room -= WIDE
+                left -= WIDE
             numeral = True
         elif not flags[i] & SEPARATES:
             value = value * base + np.uint64(code)
-            room -= WIDE if code >= _FIRST_WIDE else 1
+            left -= WIDE if code >= _FIRST_WIDE else 1
             numeral = False
         i += step
     return value
@@ -90,7 +90,7 @@ def _beside(
 
 @subkernel
 def _ends_date_line(codes: Codes, last: int) -> bool:
-    """Whether 日电 or 日讯 stands behind a numeral that ends at `last`."""
+    """Whether 日电 or 日讯 follows a numeral that ends at `last`."""
     if at(codes, last) != _DAY:
         return False
     word = at(codes, last + 2) if at(codes, last + 1) == 32 else at(codes, last + 1)
@@ -109,25 +109,25 @@ def _beside_name(
 ) -> tuple[np.uint64, bool]:
     """`_beside` for a row of `names`, in which other names count as one letter each; and
     whether there is a letter."""
-    room, numeral, other, some = WIDTH, False, name + step, False
+    left, numeral, other, some = WIDTH, False, name + step, False
     i = np.int64(names[name, 0]) - 1 if step < 0 else np.int64(names[name, 1])
     end = i + step * REACH
-    while (end - i) * step > 0 and 0 <= i < codes.size and room > 0:
+    while (end - i) * step > 0 and 0 <= i < codes.size and left > 0:
         if 0 <= other < names.shape[0] and names[other, 0] <= i < names[other, 1]:
             value = value * base + np.uint64(_NAME)
-            room -= WIDE
+            left -= WIDE
             i = np.int64(names[other, 0]) if step < 0 else np.int64(names[other, 1]) - 1
             other += step
             numeral = False
         elif flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
-                room -= WIDE
+                left -= WIDE
             numeral = True
         else:  # without a branch on letter or separator, which the CPU could not predict
             code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
             value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
-            room -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
+            left -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
             numeral &= not letter
             some |= letter
         i += step

@@ -4,7 +4,7 @@ They are no stop words in any shipped list, and each has a **polarity**, a small
 
     0             none
     NOT           a negation
-    SO            stands where a negation may, and says the contrary: all, always, 有
+    SO            in the place of a negation, with the opposite sense: all, always, 有
     NAME          one of many words of which each excludes all others: occupations, goods
     ALTERNATIVES and above
                   one of several words that exclude each other: before and after, red and blue;
@@ -40,7 +40,7 @@ class Polarity:
     """The shipped list.
 
     Attributes:
-        words: the polarity of each word in normal form, without those that have none.
+        words: the polarity of each word in normal form, without words that have none.
         kept: all words that are no stop words, those without a polarity included.
         classes: the first polarity of each class of alternatives, ascending.
     """

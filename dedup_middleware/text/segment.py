@@ -48,7 +48,7 @@ def segmenter_mode(name: str) -> int:
     """The number that kernels know a segmenter by.
 
     Raises:
-        ValueError: there is no such segmenter; the message lists those that exist.
+        ValueError: there is no such segmenter; the message lists the segmenters.
     """
     if name not in SEGMENTERS:
         raise ValueError(f"segmenter={name!r} is unknown: choose one of {', '.join(SEGMENTERS)}")

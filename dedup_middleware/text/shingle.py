@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R8,
@@ -45,16 +45,13 @@ from dedup_middleware.text.clauses import (
     name_hash,
     weigh_parts,
 )
+from dedup_middleware.text.features import MAX_WIDTH, shingle_features
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, load_characters
 from dedup_middleware.text.hashing import (
-    SHINGLE_BASE,
-    SHINGLE_DROP,
-    SHINGLE_START,
     TEXT_BASE,
     TOKEN_START,
     constants,
-    distinct,
     hash_prefixes,
     hash_slice,
     hash_token,
@@ -73,11 +70,7 @@ from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
 
 FORMAT: Final = 9
-_MAX_WIDTH: Final = 64
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
-# Of a text with fewer distinct shingles than this share of all, longer ones are tried,
-_DISTINCT: Final = 0.6
-_GAIN: Final = 1.6  # and taken if there are so many times more of them.
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -91,13 +84,13 @@ class Shingles:
         counts: how often each feature occurs.
         figures: distinct hashes of the text's numerals in canonical form.
         places: for each numeral outside date lines two entries, and one for each name: 24 bits,
-            of which 16 say where it stands and 8 its value; see `places`.
+            of which 16 are its place and 8 its value; see `places`.
         clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
         tokens: number of tokens, stop words left out unless there are no others.
         order: hashes of the shingles in text order.
         values: hashes of the numerals, in text order.
-        positions: the token, from 0 on, that each of these stands at.
-        sorts: of each whether it may be a year or stands in a date line, see `figures`.
+        positions: the token, from 0 on, of each of these.
+        sorts: of each whether it may be a year or is in a date line, see `datelines`.
         anchors: hashes of some clauses, see `wording`.
         words: of each token 32 bits of its hash.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
@@ -117,6 +110,26 @@ class Shingles:
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
     words: NDArray[np.uint32]
+
+
+#: whether the text need not be composed, then the parts of `Shingles`: features, counts, figures,
+#: places, clauses, tokens, exact, order, values, positions, sorts, anchors, words
+TextParts = tuple[
+    bool,
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+    NDArray[np.uint64],
+    int,
+    np.uint64,
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    NDArray[np.uint64],
+    NDArray[np.uint32],
+]
 
 
 @kernel(
@@ -206,60 +219,6 @@ def _keep(
     return np.int64(kept), exact, np.int64(written)
 
 
-@subkernel
-def _roll(
-    hashes: NDArray[np.uint64],
-    count: int,
-    width: int,
-    drop: np.uint64,
-    keys: NDArray[np.uint64],
-    shingles: NDArray[np.uint64],
-) -> int:
-    """Write the hashes of the shingles; returns how many there are.
-
-    `drop` is the base to the power of the width.
-    """
-    base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
-    rolled = np.uint64(0)
-    window = np.uint64(width if width < count else count)
-    for i in range(window):
-        rolled = rolled * base + hashes[i]
-    if count > 0:
-        shingles[0] = mix(rolled ^ start)
-    number = np.uint64(1 if count > 0 else 0)
-    for i in range(window, np.uint64(count)):
-        rolled = rolled * base + hashes[i] - hashes[i - window] * drop
-        shingles[number] = mix(rolled ^ start)
-        number += np.uint64(1)
-    return np.int64(number)
-
-
-@kernel(Tuple((U64, U32, U64))(U64, int64, int64, R64))
-def _features(
-    hashes: NDArray[np.uint64], count: int, width: int, keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64]]:
-    """The distinct shingles of a text, how often each occurs, and all of them in order; `hashes`
-    are those of its tokens.
-
-    A text of few different tokens holds most shingles that can be made of them, and so does any
-    other such text. Its shingles are made twice as wide, and again, until they are rare. A text
-    that is written twice keeps its shingles: wider ones are as few.
-    """
-    shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
-    number = _roll(hashes, count, width, drop, keys, shingles)
-    order = shingles[:number].copy()
-    features, counts = distinct(shingles, number)
-    while features.size < _DISTINCT * number and 2 * width <= _MAX_WIDTH:
-        width, drop = 2 * width, drop * drop
-        number = _roll(hashes, count, width, drop, keys, shingles)
-        wider_order = shingles[:number].copy()
-        wider, again = distinct(shingles, number)
-        if wider.size < _GAIN * features.size:
-            break
-        features, counts, order = wider, again, wider_order
-    return features, counts, order
-
-
 @allocating_subkernel
 def read_text(
     raw: NDArray[np.uint32],
@@ -274,22 +233,7 @@ def read_text(
     weights: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
-) -> tuple[
-    bool,
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    int,
-    np.uint64,
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-]:
+) -> TextParts:
     """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     kept, exact = 0, keys[0]
@@ -312,7 +256,7 @@ def read_text(
         kept, exact, written = _keep(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
-    features, counts, order = _features(hashes, kept, width, keys)
+    features, counts, order = shingle_features(hashes, kept, width, keys)
     figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
     # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
     for figure in stated:
@@ -363,22 +307,7 @@ def _shingle(
     weights: NDArray[np.float64],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
-) -> tuple[
-    bool,
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    int,
-    np.uint64,
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-]:
+) -> TextParts:
     """`read_text` for Python."""
     return read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, weights, stops, keys
@@ -417,8 +346,8 @@ class Shingler:
         traditional: bool = False,
     ) -> None:
         self._mode = segmenter_mode(segmenter)
-        if not 1 <= width <= _MAX_WIDTH:
-            raise ValueError(f"width={width} is out of range: choose 1 to {_MAX_WIDTH}")
+        if not 1 <= width <= MAX_WIDTH:
+            raise ValueError(f"width={width} is out of range: choose 1 to {MAX_WIDTH}")
         if not 0 <= hash_key < 1 << 64:
             raise ValueError(f"hash_key={hash_key} is out of range: choose 0 to 2**64 - 1")
         if max_chars < 1:

@@ -40,6 +40,9 @@ from dedup_middleware.text.numerals import (
 
 Flags = NDArray[np.uint8]
 
+# The lowest two bits of the kind of a figure.
+PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3
+KIND: Final = 3
 COMPARISONS: Final = "<>≤≥≠"
 #: for people: the unit, and how it is written besides
 UNITS: Final = (

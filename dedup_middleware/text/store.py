@@ -3,7 +3,7 @@
 A file is `DEDUPTBL | crc32 | length of the header | header | arrays`, where the checksum covers
 all that follows it. A file that is cut off, damaged or of another version is built anew, never
 trusted; it is replaced in one step, so that processes that start together don't disturb each
-other. A file or folder that somebody else can change is not read (see :mod:`..trustedfolder`).
+other. A file or folder that another user can change is not read (see :mod:`..trustedfolder`).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def is_symbol(flags: np.uint8) -> bool:
 
 @subkernel
 def symbols_dominate(flags: NDArray[np.uint8], words: int) -> bool:
-    """Whether a text has more symbols than words, those that are words (emoji) not counted."""
+    """Whether a text has more symbols than words, symbols that are words (emoji) not counted."""
     symbols = np.uint64(0)
     for i in range(np.uint64(flags.size)):
         symbols += np.uint64(flags[i] & SYMBOL == SYMBOL)

@@ -179,12 +179,12 @@ def _double_array(
     fans = np.bincount(parents + 1, minlength=parents.size + 1)
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(fans)))
     queue = np.argsort(-fans[1:], kind="stable")
-    room = 2 * parents.size + GUARD
+    capacity = 2 * parents.size + GUARD
     while True:
-        bases, slots, size = _place(own[order], order, first, queue, room)
+        bases, slots, size = _place(own[order], order, first, queue, capacity)
         if size:
             break
-        room *= 2
+        capacity *= 2
     packed = bases | own << LABEL_SHIFT | ends << KIND_SHIFT
     nodes = np.full(size, NO_LABEL << LABEL_SHIFT, np.uint64)
     inner = parents >= 0
@@ -263,15 +263,15 @@ def _place(
     order: NDArray[np.int64],
     first: NDArray[np.int64],
     queue: NDArray[np.int64],
-    room: int,
+    capacity: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Base and slot of each node, and the number of slots; 0 if `room` slots don't do.
+    """Base and slot of each node, and the number of slots; 0 if `capacity` slots don't do.
 
     Nodes are placed in the order of `queue`, those with many children first, each at the first
-    base that fits; nodes with equally many go on where the last one found room.
+    base that fits; nodes with equally many go on where the last one fitted.
     """
     widest = np.max(labels)
-    taken = np.zeros((room + 4 * widest + GUARD) // 64, np.uint64)
+    taken = np.zeros((capacity + 4 * widest + GUARD) // 64, np.uint64)
     used = np.zeros_like(taken)
     used[0] = 1  # base 0 means no children
     bases = np.zeros(order.size, np.int64)

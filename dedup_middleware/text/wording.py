@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
-from dedup_middleware.text.figures import DATED
+from dedup_middleware.text.datelines import DATED
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]
@@ -67,15 +67,15 @@ def locate_values(
             and whether it is a numeral written as a word.
         count: number of words.
         figures: hash of every figure, in order; `begins` is where it begins, `kinds` whether it is
-            a year or stands in a date line or in a time stamp.
+            a year or is in a date line or in a time stamp.
         names: where each name begins and ends, in order.
         line: where the date line ends with which the text begins; 0: it has none.
         whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
-    room = np.uint64(figures.size) + np.uint64(count) + np.uint64(1)
-    values, positions = np.empty(room, np.uint64), np.empty(room, np.int32)
-    sorts = np.empty(room, np.uint8)
+    capacity = np.uint64(figures.size) + np.uint64(count) + np.uint64(1)
+    values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
+    sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
     if whole and count:
         values[0], positions[0], sorts[0] = whole, np.int32(0), np.uint8(0)
@@ -96,7 +96,7 @@ def locate_values(
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
         of_line = starts[word] < line
-        # Behind the day of a date line stands an agency, and which one is no news.
+        # The day of a date line is followed by an agency; which one does not matter.
         agency = of_line and figures.size > 0 and begins[0] < starts[word]
         sort = DATED if of_line else 0
         named = in_name and not agency

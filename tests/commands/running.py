@@ -98,7 +98,7 @@ def item(host: str, seed: int, **more: Any) -> dict[str, Any]:
 
 
 def crawl(settings: Mapping[str, Any], *items: dict[str, Any]) -> None:
-    """Send items through the pipeline; those that pass are stored."""
+    """Send items through the pipeline; passed ones are stored."""
 
     async def work() -> None:
         running = Crawl(make_crawler(**settings))

@@ -86,20 +86,20 @@ def test_compact(settings: dict[str, Any]) -> None:
 
 
 def test_progress_of_compact(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar is told of the buckets done, of as many as there are, to the last one."""
-    told: list[tuple[str, float | None, float]] = []
+    """The bar shows the buckets done, of as many as there are, to the last one."""
+    reports: list[tuple[str, float | None, float]] = []
 
     @contextlib.contextmanager
     def progress(
         _: Context, what: str, total: float | None = None
     ) -> Iterator[Callable[[float], None]]:
-        yield lambda done: told.append((what, total, done))
+        yield lambda done: reports.append((what, total, done))
 
     monkeypatch.setattr(Context, "progress", progress)
     buckets = dedup("stats", "--json", **settings).json["buckets"]
     assert dedup("compact", **settings).code == 0
-    assert told[-1] == ("buckets", buckets, buckets)
-    assert [done for _, _, done in told] == sorted(done for _, _, done in told)
+    assert reports[-1] == ("buckets", buckets, buckets)
+    assert [done for _, _, done in reports] == sorted(done for _, _, done in reports)
 
 
 @pytest.mark.parametrize(

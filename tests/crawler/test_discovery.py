@@ -202,13 +202,13 @@ def test_list_addresses(path: str) -> None:
 
 
 def test_files_are_no_pages() -> None:
-    """Images, documents and archives are told by their ending."""
+    """Images, documents and archives are recognised by their ending."""
     assert not names_a_page("https://daily.example/report.PDF?download=1")
     assert names_a_page("https://daily.example/report.pdf.html")
 
 
 def test_sites_hold_subdomains_and_ports() -> None:
-    """A host stands for its subdomains; www. for the whole domain; a port must be the same."""
+    """A host includes its subdomains; www. the whole domain; a port must be the same."""
     sites = Sites.of(["https://www.one.example/", "http://127.0.0.1:8000/", "https://two.example"])
     assert sites.index("http://m.one.example/x") == 0
     assert sites.index("https://one.example:443/x") == 0

@@ -41,7 +41,7 @@ def test_refusals_are_counted_once_by_reason() -> None:
 
 
 def test_a_shorter_way_takes_the_refusal_back() -> None:
-    """An address that was too deep is asked for when a nearer page links to it."""
+    """An address that was too deep is requested when a nearer page links to it."""
     counts: Counter[Skip] = Counter()
     frontier = frontier_of(counts, depth=1)
     assert not frontier.admit(HOME + "x", 2)

@@ -314,7 +314,7 @@ def test_a_second_crawl_adds_nothing(servers: tuple[Any, Any], tmp_path: Path) -
 
 
 def test_no_page_takes_the_place_of_another(tmp_path: Path) -> None:
-    """A page that names another one as canonical, and a page that changes, are stored beside it."""
+    """A page that names another one as canonical, and a page that changes, are stored as well."""
     server = serve()
     path, advert = "/2024/05/06/bridge.html", "/2024/05/06/advert.html"
     head = f'<link rel="canonical" href="{path}">'

@@ -127,6 +127,6 @@ def test_revisits_are_told_apart() -> None:
 
 
 def test_other_drops_count_by_their_class() -> None:
-    """A pipeline of somebody else that drops items appears under its exception."""
+    """Another pipeline that drops items appears under its exception."""
     page, is_revisit = dropped_page(DropItem("no title"))
     assert (page.reason, page.key, is_revisit) == ("DropItem", "no title", False)

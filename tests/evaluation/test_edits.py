@@ -105,7 +105,7 @@ def test_sentence_order_moves_as_many_as_asked_for() -> None:
 
 @texts
 def test_insertions_keep_what_was_there(text: str) -> None:
-    """The text stands in the copy, in order; what is added is as much as the intensity says."""
+    """The copy holds the text, in order, and as much added text as the intensity says."""
     grown = edit(text, "characters-inserted", 0.1, 1)
     assert is_part(text, grown)
     assert len(grown) - len(text) == count_of(len(letters(text)), 0.1)
@@ -123,7 +123,7 @@ def test_insertions_keep_what_was_there(text: str) -> None:
 
 @texts
 def test_deletions_only_delete(text: str) -> None:
-    """The copy stands in the text, in order, and lacks as much as the intensity says."""
+    """The text holds the copy, in order, which lacks as much as the intensity says."""
     for kind, units in (("characters", letters(text)), ("words", words(text))):
         copy = edit(text, f"{kind}-deleted", 0.2, 1)
         assert is_part(copy, text)

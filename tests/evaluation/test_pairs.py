@@ -142,12 +142,12 @@ def test_better_methods_have_better_numbers(
 ) -> None:
     """MD5 finds the equal texts alone, content the edited ones too."""
     chosen = {name: comparers[name] for name in ("content", "md5")}
-    told: list[str] = []
+    reported: list[str] = []
     results = run_all(
-        chosen, pairs, lambda name, done, total: told.append(f"{name} {done}/{total}")
+        chosen, pairs, lambda name, done, total: reported.append(f"{name} {done}/{total}")
     )
     table = {row.method: row for row in rows(results, pairs) if row.order == EITHER}
-    assert told == ["content 0/2", "md5 1/2"]
+    assert reported == ["content 0/2", "md5 1/2"]
     assert table["content"].f1.value == 1
     assert table["md5"].recall.value == 0.5
     assert table["content"].cross_validated.f1 == 1

@@ -14,7 +14,7 @@ from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.surface import NEXT_PAGE, by_script, script_of
 from tests.evaluation.lines import rows
 
-# Of each script: its name, some letters, what stands between words, and what ends a sentence.
+# Of each script: its name, some letters, what separates words, and what ends a sentence.
 SCRIPTS = (
     ("Latin", "aeioubdgklmnprst", " ", ". "),
     ("Cyrillic", "аеиоубдгклмнпрст", " ", ". "),

@@ -96,12 +96,12 @@ def test_orders_hold_the_same_documents() -> None:
 def test_real_deduplicator_keeps_one_of_each(order: str) -> None:
     """Of a document and its copy one is kept, whatever comes first."""
     stream = reordered(with_copies(20), order)
-    told: list[int] = []
-    decisions = deduplicate(OPTIONS, stream, told.append)
+    reported: list[int] = []
+    decisions = deduplicate(OPTIONS, stream, reported.append)
     result = Truth(stream).score(decisions, "content", order, 1, 1.0)
     assert (result.documents, result.dropped, result.right) == (40, 20, 20)
     assert (result.losses, result.extras, result.cost) == (0, 0, 0)
-    assert sum(told) == 40
+    assert sum(reported) == 40
 
 
 @pytest.mark.parametrize("name", ["jaccard", "minhash", "csu", "rules:rule=R3", "content"])

@@ -14,7 +14,7 @@ def test_surface_has_a_cell_for_each_kind_intensity_and_length() -> None:
     """Light edits are seen through, heavy ones are not, and cells without a change are empty."""
     comparer = methods_available(Options(), ["content"])["content"]
     kinds = ("words-changed", "traditional", "sentence-order")
-    told: list[int] = []
+    reported: list[int] = []
     cells = surface(
         DOCUMENTS,
         comparer,
@@ -22,10 +22,10 @@ def test_surface_has_a_cell_for_each_kind_intensity_and_length() -> None:
         intensities=(0.01, 0.5),
         lengths=(100, 300, 800),
         per_cell=5,
-        progress=told.append,
+        progress=reported.append,
     )
     table = {(c.kind, c.intensity, c.length): c for c in cells}
-    assert len(table) == len(cells) == sum(told) == 18
+    assert len(table) == len(cells) == sum(reported) == 18
     assert table["words-changed", 0.01, 800].recall == 1
     assert table["words-changed", 0.5, 800].recall == 0
     assert table["sentence-order", 0.01, 800].recall == 1

@@ -109,7 +109,7 @@ async def test_page_number_that_was_never_given(number: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("stamp", [2, 77, 999_999_999])
 @pytest.mark.parametrize("kind", ["exact", "near"])
 async def test_stamp_that_no_script_writes(stamp: int, kind: str, own_redis: RedisServer) -> None:
-    """A page of which nobody knows whether it is stored makes nothing a duplicate, and the decision
+    """A page that may or may not be stored makes nothing a duplicate, and the decision
     comes to its end."""
     async with Deduplicator(Options(index_url=own_redis.url)) as dedup:
         stored = await dedup.decide(Document(key="https://a/1", text=article(1, 30)))

@@ -11,7 +11,7 @@ from tests.torture.pages import page
 
 
 def test_fuzzed_pages(tmp_path: Path) -> None:
-    """Nothing is raised, and every dropped page stands in a stored one."""
+    """Nothing is raised, and a stored page contains every dropped one."""
     found = fuzz(300, tmp_path, processes=1)
     print(found)
     assert found.pages == 300

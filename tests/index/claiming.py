@@ -28,18 +28,13 @@ def unlike(page: Entry) -> Entry:
 
 
 async def claimed(index: Index, bucket_keys=BUCKET_KEYS, **fields) -> Claim:
-    """A claim on whatever the buckets hold now."""
+    """A claim on a page with these bucket keys, however full its buckets are."""
     return await entered(index, entry(bucket_keys, **fields))
 
 
 def candidates_of(made: Claimed | Candidates) -> Candidates:
     """The candidates of an answer, whether the page was claimed or not."""
     return made.candidates if isinstance(made, Claimed) else made
-
-
-def claim_of(made: Claimed | Candidates) -> Claim | None:
-    """The claim in an answer, if the page was claimed."""
-    return made.claim if isinstance(made, Claimed) else None
 
 
 async def met(index: Index, page: Entry) -> Candidates:

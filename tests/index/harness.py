@@ -42,7 +42,7 @@ ROW, ROWS = RowLayout().row, RowLayout().rows
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """Seconds that pass when a test says so."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -57,7 +57,7 @@ class Harness(ABC):
     :param window: seconds that pages are remembered, 0: for ever
     """
 
-    moves_time: ClassVar[bool] = True  # whether the store's clock goes when told to
+    moves_time: ClassVar[bool] = True  # whether the store's clock is moved by the test
 
     def __init__(self, window: float = 0.0) -> None:
         self.window = window
@@ -228,14 +228,14 @@ def in_steps(index: Index) -> bool:
 
     There page ids say nothing of the order of pages; a page that is withdrawn leaves its records
     behind until the next compaction; and a page that knows others keeps its claim while it is
-    judged by those that came meanwhile.
+    judged against pages that came meanwhile.
     """
     return isinstance(index, ClusterIndex)
 
 
 def check_race(index: Index, made: Sequence[Claimed | Candidates]) -> Claim:
     """Like pages were proposed at the same time: exactly one may be stored at once, the others are
-    told of a page that is on its way.
+    given a page that is on its way.
 
     On a cluster a page may hold its claim while it waits for pages with greater ids that it has
     met: of any two claims that with the smaller id knows of the other.

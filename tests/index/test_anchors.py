@@ -1,4 +1,4 @@
-"""Anchors: a page has several in one table, and those that many pages share are ignored."""
+"""Anchors: a page has several in one table, and anchors that many pages share are ignored."""
 
 from __future__ import annotations
 

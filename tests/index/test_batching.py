@@ -105,7 +105,7 @@ async def test_join_waits_for_everything() -> None:
 
 
 async def test_batcher_that_is_cancelled() -> None:
-    """When the task of a batch is cancelled, so are its callers: nobody waits for ever."""
+    """When the task of a batch is cancelled, so are its callers: none waits for ever."""
     work = Work()
     batcher = Batcher(work.run, 100)
     work.proceed.clear()
@@ -181,13 +181,13 @@ async def test_answers_are_worked_out_in_portions() -> None:
 
     async def caller(number: int) -> None:
         await batcher.submit(number)
-        events.append(f"told {number}")
+        events.append(f"result {number}")
         if number == 1:
             await batcher.submit(9)
 
     await asyncio.gather(*(caller(number) for number in (1, 2, 3)))
-    assert events.index("told 1") < events.index("answer 3")
-    assert events.index("run [9]") < events.index("told 3")
+    assert events.index("result 1") < events.index("answer 3")
+    assert events.index("run [9]") < events.index("result 3")
     await batcher.join()
 
 

@@ -41,7 +41,7 @@ async def test_life_of_a_stored_page(index: Index) -> None:
 
 
 async def test_second_commit_or_release_finds_nothing(index: Index) -> None:
-    """A claim ends once; what comes after its end is told False and changes nothing."""
+    """A claim ends once; later calls return False and change nothing."""
     claim = await claimed(index)
     assert await index.commit(claim)
     assert not await index.commit(claim)
@@ -75,7 +75,7 @@ async def test_only_the_claimant_ends_a_claim(index: Index, operation: str) -> N
 
 
 async def test_renewing_with_another_token_extends_nothing(harness: Harness, index: Index) -> None:
-    """A heartbeat of somebody else's claim does not let it live on."""
+    """Renewing a claim with another token does not extend its lease."""
     claim = await claimed(index)
     assert await index.renew([Claim(claim.page_id, claim.token ^ 1)], 10 * LEASE) == [False]
     harness.advance(LEASE + 1)
@@ -123,7 +123,7 @@ async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> Non
 
 
 async def not_known(index: Index, known: Known) -> Candidates:
-    """The pages beside a page that do not count as known: they block it, or come with its claim."""
+    """Candidates of a page that do not count as known: they block it, or come with its claim."""
     made = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=known)
     assert isinstance(made, Claimed) == in_steps(index)
     if isinstance(made, Claimed):
@@ -180,7 +180,7 @@ async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, ind
 
 
 async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
-    """An id stands for the page that was judged: where it belongs to other content, as after a
+    """An id means the page that was judged: where it belongs to other content, as after a
     server has lost its last second, the page is not known."""
     claim = await claimed(index, size=7)
     found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)

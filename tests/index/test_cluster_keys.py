@@ -90,7 +90,7 @@ async def test_scripts_touch_the_keys_that_they_declare(
 
 
 async def test_what_is_not_declared_is_noticed(cluster_masters: list[RedisServer]) -> None:
-    """The test above has teeth: a script that touches a key beside those of its call is named."""
+    """A script that touches a key its call does not name fails the test above."""
     (server, *_) = cluster_masters
     with server.client() as client, Monitor(server) as monitor:
         slots = client.execute_command("CLUSTER SLOTS")

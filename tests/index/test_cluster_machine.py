@@ -29,7 +29,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import nodes, propose
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.redis.link import Complaint, Remedy
+from dedup_middleware.index.redis.link import Complaint, Remedy, Try
 from dedup_middleware.model.buckets import NO_NEIGHBOURS
 from dedup_middleware.model.documents import NEW, Document
 from dedup_middleware.model.records import NO_PAGES, State
@@ -40,7 +40,7 @@ from tests.torture.articles import BANDS, HASH_KEY, VARIANTS, address, number_of
 _T = TypeVar("_T")
 _names = itertools.count()
 CLIENTS, GROUPS, SHARDS = 3, 2, 4
-LEASE = 1000.0  # seconds; leases run out when told to
+LEASE = 1000.0  # seconds; leases run out when a test ends them
 LOST = Complaint("the connection was cut", Remedy.RECONNECT)
 
 
@@ -73,10 +73,10 @@ class Client:
         self._exchange = self.index._link._exchange
         self.index._link._exchange = self._one_by_one  # type: ignore[method-assign]
 
-    async def _one_by_one(self, todo: list[nodes._Try]) -> None:
+    async def _one_by_one(self, todo: list[Try]) -> None:
         await asyncio.gather(*map(self._pass, todo))
 
-    async def _pass(self, one: nodes._Try) -> None:
+    async def _pass(self, one: Try) -> None:
         arrives = True
         if self.is_dead:
             await asyncio.Event().wait()
@@ -169,7 +169,7 @@ class Machine(RuleBasedStateMachine):
                 await client.dedup.release(verdict)
                 return
             if self.stored[group] and group not in self.excused:
-                self.wrong.append(f"{key} is stored beside {self.stored[group]}")
+                self.wrong.append(f"{key} is stored as well as {self.stored[group]}")
             self.stored[group].append(key)
             await client.dedup.commit(verdict)
         finally:
@@ -357,7 +357,7 @@ def test_the_code_keeps_the_promises_of_the_model(
 ) -> None:
     """Whatever order messages arrive in, and whichever replies, leases and clients get lost: of
     like pages one is stored, or more if a client or a lease was lost; a page is dropped only for
-    one that is stored; nobody waits for ever; every announcement is settled."""
+    one that is stored; no page waits for ever; every announcement is settled."""
     seen = _explore(cluster_masters, monkeypatch, 25)
     print(dict(seen))
     assert seen["messages"] > 300

@@ -64,7 +64,7 @@ class Crawl:
         self.may_end = asyncio.Event()  # the last variant of each article waits for it
 
     async def run(self) -> None:
-        """Decide all variants, and commit those that are new."""
+        """Decide all variants, and commit the new ones."""
         gate = asyncio.Semaphore(12)
         async with Deduplicator(self.options) as one, Deduplicator(self.options) as other:
 

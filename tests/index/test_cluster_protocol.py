@@ -39,8 +39,8 @@ async def _opened(harness: ClusterHarness) -> ClusterIndex:
 
 
 async def test_round_trips(harness: ClusterHarness) -> None:
-    """A new page takes three with its commit, a copy two, a page beside a different one four: what
-    it meets is judged, and it is announced."""
+    """A new page takes three with its commit, a copy two, and a page with a different one as its
+    candidate four: the candidate is judged, and the page announced."""
     index = await _opened(harness)
     for i in range(30):  # ids are reserved with the first page, and every master gets the scripts
         places = bucket_keys_of(i + 10, (i + 1) * 0x9E37_79B9_7F4A_7C15 % 2**64, (i << 55, i << 56))
@@ -64,9 +64,9 @@ async def test_round_trips(harness: ClusterHarness) -> None:
     assert isinstance(copy, Candidates)
     assert copy.pages.states.tolist() == [State.COMMITTED]
     assert taken() == 2
-    beside = await index.propose(entry(LIKE), 0, LEASE, known=Known(copy.pages))
-    assert isinstance(beside, Claimed)
-    assert await index.commit(beside.claim)
+    other = await index.propose(entry(LIKE), 0, LEASE, known=Known(copy.pages))
+    assert isinstance(other, Claimed)
+    assert await index.commit(other.claim)
     assert taken() == 2
 
 

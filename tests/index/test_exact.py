@@ -74,7 +74,7 @@ def page(
 
 
 async def store(index: Index, entry: Entry) -> int:
-    """Number of a page that is committed, whatever is stored beside it."""
+    """Number of a page that is committed, whatever else is stored."""
     claim = await entered(index, entry, LEASE)
     assert await index.commit(claim)
     return claim.page_id
@@ -117,7 +117,7 @@ def is_settled(made: Claimed | Candidates, number: int) -> bool:
 
 
 async def test_stored_exact_copy_is_named(index: Index) -> None:
-    """On every index the copy is told with all it takes to judge: row, address, tables."""
+    """Every index returns the copy with all it takes to judge: row, address, tables."""
     number = await store(index, page(1))
     made = await propose(index, page(2))
     assert is_settled(made, number)
@@ -157,7 +157,7 @@ async def test_other_page_settles_nothing(
     other: dict[str, int], redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """A page with another text, or with another title on the same host, is only a candidate: all
-    tables are looked into, and all neighbours told."""
+    tables are read, and all neighbours returned."""
     first = await store(redis_index, page(1, host=3, title=4))
     far = await store(redis_index, page(2, 7, (1 << 40, 6 << 50), exact=50))
     new = page(3, **{"host": 3, "title": 4, **other})  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ async def test_other_title_elsewhere_and_same_title_settle(
 async def test_page_itself_goes_before_its_copies(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """A page under a key that is stored is told of all its neighbours, itself among them."""
+    """For a page whose key is stored all neighbours are returned, itself included."""
     copy = await store(redis_index, page(1))
     itself = await store(redis_index, page(2))
     made = await propose(redis_index, page(2))
@@ -199,8 +199,8 @@ async def test_oldest_of_copies_is_named(
 
 
 async def test_pending_copy_settles_nothing(index: Index) -> None:
-    """A copy on its way to storage is told as pending, beside all others; once it is stored it
-    settles, and once it is given back it does not."""
+    """A copy on its way to storage is returned as pending, with all other candidates; once it is
+    stored it settles, and once it is given back it does not."""
     for give_back in (True, False):
         claim = await entered(index, page(1), LEASE)  # what was given back before is still there
         waiting = await propose(index, page(2))
@@ -237,7 +237,7 @@ async def test_lease_that_ran_out_settles_nothing(
 async def test_copy_whose_row_is_gone_or_damaged_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """A page whose row has expired, or is damaged, reads as one that is gone, and keeps nobody
+    """A page whose row has expired, or is damaged, reads as one that is gone, and keeps no page
     from a claim."""
     number = await store(redis_index, page(1))
     for damage in (True, False):
@@ -397,7 +397,7 @@ def in_records(bucket: int, value: bytes) -> list[bytes]:
 
 async def test_of_many_exact_copies_at_once_one_is_claimed(harness: Harness) -> None:
     """Exact copies proposed at the same time by several clients: one is claimed, all others are
-    told of it while it is on its way, and named as stored afterwards."""
+    given it as a candidate while it is on its way, and named as stored afterwards."""
     clients = [await harness.client() for _ in range(3)]
     made = await asyncio.gather(*(propose(clients[i % 3], page(i + 1)) for i in range(60)))
     first = check_race(clients[0], made)
@@ -462,7 +462,7 @@ async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: 
     whole = fingerprint("https://a/long", f"{text} {article(2)}")
     copy = fingerprint("https://b/copy", text)
     new = fingerprint("https://c/new", text)
-    # A sketch estimates: what the long page holds is told as all of it.
+    # A sketch estimates: the share that the long page holds is estimated as 1.
     size = new.size
     whole = attrs.evolve(whole, sketch=new.sketch, figures=new.figures, bands=new.bands, size=size)
     whole = attrs.evolve(whole, exact=whole.exact, simhash=new.simhash)
@@ -509,7 +509,7 @@ async def decided(index: Index, options: Options, documents: list[Document]) -> 
 async def test_verdicts_are_those_of_an_index_that_looks_into_everything(
     seed: int, redis_server: RedisServer
 ) -> None:
-    """Outcome, reason, match and all that is told of it are the same on Redis, where exact copies
+    """Outcome, reason, match and all further fields are the same on Redis, where exact copies
     settle pages, and in memory, where all tables are looked into."""
     documents = stream(seed, 150)
     options = Options(hash_key="1", pending_wait=0.1)

@@ -44,7 +44,7 @@ async def stored(index: Index, key: int, address: str) -> int:
 
 
 async def found(index: Index) -> list[int]:
-    """Numbers of all pages beside the SimHash."""
+    """Ids of all pages in the SimHash tables."""
     return neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist()
 
 

@@ -58,7 +58,7 @@ async def test_server_without_its_last_second(tmp_path: Path) -> None:
 
 
 async def test_full_disk(tmp_path: Path) -> None:
-    """A file that can't grow refuses claims with a clear message; when there is room again the
+    """A file that can't grow refuses claims with a clear message; when space is free again the
     index goes on, and nothing of a refused claim is in it."""
     index = SQLiteIndex(str(tmp_path / "index.db"))
     await index.open(PARAMETERS)
@@ -134,7 +134,7 @@ async def _clients(url: str) -> tuple[RedisIndex, RedisIndex]:
 
 async def test_second_for_each_reply(redis_server: RedisServer) -> None:
     """A server a second away costs time and nothing else: pages share its replies, copies that
-    come together are told apart, and no call fails."""
+    come together are kept apart, and no call fails."""
     async with Proxy(redis_server.port) as proxy:
         crawl = await crawling(proxy.url, namespace="slow")
         proxy.delay = 1.0
@@ -191,7 +191,7 @@ def made_a_replica(server: RedisServer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_out(server: RedisServer) -> Iterator[None]:
-    """It asks for a password that the crawl has not got."""
+    """It requires a password that the crawl does not have."""
     with server.client() as admin:
         admin.config_set("requirepass", "other")
         admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

@@ -106,7 +106,7 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
 
 
 async def test_more_candidates_than_are_compared(harness: Harness) -> None:
-    """A page beside more stored ones than are compared rings the alarm once, however often it is
+    """A page with more candidates than are compared is reported once, however often it is
     judged, and meets its own copy all the same."""
     index = await harness.client()
     driver, counts = driver_of(index)

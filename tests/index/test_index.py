@@ -92,7 +92,7 @@ PAYLOADS = [b"", b"\x00", b"a payload", bytes(range(256)) * 200, b"\xff" * PAYLO
 
 
 async def test_payloads_are_kept(index: Index) -> None:
-    """A payload of any length comes back as it was, beside an address of any length or none."""
+    """A payload of any length comes back as it was, with an address of any length or none."""
     addresses = [None, "https://a/1", "a" * ADDRESS_LIMIT]
     fields = [(address, payload) for address in addresses for payload in PAYLOADS]
     claims = [await claimed(index, address=address, payload=payload) for address, payload in fields]

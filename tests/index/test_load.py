@@ -83,9 +83,9 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
 async def test_full_buckets_take_no_more(harness: Harness, index: Index) -> None:
     """A bucket is filled to its limit by whole records; those left out are counted."""
     bucket_key = page(1, 5).bucket_keys[1]
-    room = BUCKET_LIMIT - 2 * SIMHASH_RECORD - 3
-    harness.put_bucket(bucket_key.bucket, bytes(room // SIMHASH_RECORD * SIMHASH_RECORD))
-    free = (BUCKET_LIMIT - room // SIMHASH_RECORD * SIMHASH_RECORD) // SIMHASH_RECORD
+    size = BUCKET_LIMIT - 2 * SIMHASH_RECORD - 3
+    harness.put_bucket(bucket_key.bucket, bytes(size // SIMHASH_RECORD * SIMHASH_RECORD))
+    free = (BUCKET_LIMIT - size // SIMHASH_RECORD * SIMHASH_RECORD) // SIMHASH_RECORD
     await index.load(pages_of([page(key, 5) for key in range(1, 9)]))
     raw = (await all_buckets(index))[bucket_key.bucket]
     assert len(raw) == BUCKET_LIMIT // SIMHASH_RECORD * SIMHASH_RECORD
@@ -107,20 +107,20 @@ async def test_new_buckets_are_limited_too(tmp_path: Path, monkeypatch: pytest.M
         raw = (await all_buckets(index))[bucket_key.bucket]
         assert raw == b"".join(record(bucket_key, number) for number in (1, 2, 3))
     # Four SimHash tables and a band are common to all ten pages, a bucket of the other band to
-    # seven; of band records there is room for four.
+    # seven; four band records fit.
     assert (await index.stats()).overflow == 4 * 7 + 6 + 3
     await index.close()
 
 
 async def test_generation_that_the_server_knows_first(redis_server: RedisServer) -> None:
-    """A client whose clock is behind is told of the newest generation and loads into that."""
+    """A client whose clock is behind learns the newest generation and loads into that."""
     harness = RedisHarness(redis_server, 1000.0)
     index = await harness.client()
     index._ahead -= 600.0
     await index.load(pages_of([page(1, 5)]))
     other = await harness.client()
     assert await all_buckets(other) == await all_buckets(index) != {}
-    newest = other._moment().generation.to_bytes(4, "big")
+    newest = other.moment().generation.to_bytes(4, "big")
     names = harness.admin.keys(harness.prefix.replace(b"{", b"[{]") + b"b?????")
     assert {name[-4:] for name in names} == {newest}
     await harness.close()
@@ -193,7 +193,7 @@ async def test_broken_off_loads(
     steps_harness: Harness, monkeypatch: pytest.MonkeyPatch, name: str, calls: int, seen: int
 ) -> None:
     """A load that ends at any step leaves pages that are committed in all their tables, or pages
-    that nobody sees; compaction removes what is left of those once the load's lease has run out,
+    that no reader sees; compaction removes what is left of those once the load's lease has run out,
     and no sooner."""
     index = await steps_harness.client()
     other = await stored(index, page(10_000, 77))
@@ -231,7 +231,7 @@ def forget_loads(harness: Harness) -> None:
 async def test_load_that_was_given_up(
     steps_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that pauses for longer than its lease is told so, and its pages stay unseen."""
+    """A load that pauses for longer than its lease raises, and its pages stay unseen."""
     index = await steps_harness.client()
     from dedup_middleware.index.redis.load import RedisSteps
     from dedup_middleware.index.sqlite.load import SQLiteSteps
@@ -354,7 +354,7 @@ def test_load_beside_claims_of_other_processes(
 
 
 async def test_articles_of_the_workers(tmp_path: Path) -> None:
-    """The articles that the processes load are those that they would store."""
+    """The processes load the articles that they would store."""
     index = open_index(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
     await index.open(PARAMETERS)
     await index.load(pages_of([loaded_article(5)]))
@@ -369,7 +369,7 @@ async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path
     with running_redis(tmp_path, "--save", "") as server:
         index, crawl = await opened(server.url, retries=5), await opened(server.url, retries=5)
         pages = some_pages(4)
-        load = RedisSteps(index, server.url, 0, index._moment, index._turn)
+        load = RedisSteps(index, server.url, 0, index.moment, index._turn)
         await load.enter(pages.part(0, 2))
         with server.client() as admin:
             admin.save()

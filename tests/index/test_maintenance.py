@@ -164,7 +164,7 @@ async def test_many_pages_are_forgotten_together(harness: Harness, index: Index)
 
 @pytest.mark.parametrize("harness", ["redis"], indirect=True)
 async def test_lost_text_is_no_address(harness: RedisHarness, index: Index) -> None:
-    """A page whose address was lost with its chunk of text is asked for by no address; the others
+    """A page whose address was lost with its chunk of text is found by no address; the others
     are, over the ends of chunks as well."""
     long = "x" * 700
     count = 2 * TEXT_CHUNK // 700
@@ -188,16 +188,16 @@ async def test_a_sound_index(harness: Harness, index: Index) -> None:
     await claimed(index, 40)
     await index.release(await claimed(index, 41))
     await index.forget(numbers[:5])
-    told: list[tuple[str, int]] = []
-    found = await index.verify(lambda what, done: told.append((what, done)))
+    reports: list[tuple[str, int]] = []
+    found = await index.verify(lambda what, done: reports.append((what, done)))
     assert found.is_sound
     assert (found.committed, found.pending, found.released) == (25, 1, 6)
     assert [one.name for one in found.tables] == [
         *("key", "simhash/0", "simhash/16", "simhash/32", "simhash/48", "band/0", "band/1")
     ]
     assert {(one.records, one.gone, one.buckets) for one in found.tables} == {(32, 6, 32)}
-    assert told[-1] == ("buckets", 7 * 32)
-    assert ("pages", 32) in told
+    assert reports[-1] == ("buckets", 7 * 32)
+    assert ("pages", 32) in reports
     await index.compact()
     found = await index.verify()
     assert found.is_sound
@@ -205,7 +205,7 @@ async def test_a_sound_index(harness: Harness, index: Index) -> None:
 
 
 async def test_faults_are_found(harness: Harness, index: Index) -> None:
-    """Lost, foreign and misplaced records are told by table, and pages by number."""
+    """Lost, foreign and misplaced records are reported by table, and pages by id."""
     numbers = await stored(index, 1, 2, 3)
     key, first, *_, band = bucket_keys_of(1)
     harness.put_bucket(key.bucket, b"")  # lost
@@ -224,7 +224,7 @@ async def test_faults_are_found(harness: Harness, index: Index) -> None:
 
 
 async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:
-    """A page that stands in some bands must stand in all."""
+    """A page with a record in some bands must have one in all."""
     numbers = await stored(index, 1, 2)
     harness.put_bucket(bucket_keys_of(2)[-1].bucket, b"")
     assert (await index.verify()).lacking == ((numbers[1], ("band/1",)),)
@@ -259,7 +259,7 @@ async def test_lost_tables_are_found(
 async def test_wrong_counters_and_lost_satellites_are_found(
     harness: BytesHarness, index: Index
 ) -> None:
-    """Counters are compared with what is there; records of a damaged page record are unknown."""
+    """Counters are compared with pages and buckets; records of a damaged page are unknown."""
     numbers = await stored(index, 1, 2, 3)
     harness.damage_counter()
     found = await index.verify()

@@ -103,7 +103,7 @@ def test_proposals_are_those_of_a_dictionary(
             assert look.counts()[2] == 0
             model.enter(bucket_keys, number)
             continue
-        # All but one of those that block it are known: that one does, and none does without it.
+        # All but one of the pages that block it are known: that one does, and none does without it.
         blocking = expected.page_ids[is_narrow]
         for last in (blocking[-1], None):
             known = blocking if last is None else blocking[:-1]
@@ -118,7 +118,7 @@ def test_proposals_are_those_of_a_dictionary(
 
 @given(st.lists(st.lists(narrow | wide, unique_by=lambda bucket_key: bucket_key.bucket).map(tuple)))
 def test_entering_is_that_of_a_dictionary(entered: list[tuple[BucketKey, ...]]) -> None:
-    """Pages that are entered whatever stands there get a record in each bucket."""
+    """Pages that are entered regardless of other records get a record in each bucket."""
     buckets, model = Buckets(), Model()
     for number, bucket_keys in enumerate(entered, 1):
         assert enter(buckets, BucketKeys.of(bucket_keys).words, number) == 0

@@ -24,7 +24,7 @@ _HASHES = st.integers(0, (1 << 64) - 1)
 
 @given(st.lists(st.tuples(_HASHES, _HASHES, st.integers(0, 3)), max_size=20), st.integers(1, 99))
 def test_records_of_pages(values: list[tuple[int, int, int]], first: int) -> None:
-    """The records of many pages are those that each of them would get by itself."""
+    """Many pages together get the same records as one by one."""
     entries, wanted = [], {}
     for number, (key, simhash, tables) in enumerate(values, first):
         bucket_keys: tuple[BucketKey, ...] = bucket_keys_of(key, simhash, (key ^ simhash, key))
@@ -56,7 +56,7 @@ def test_bucket_keys_as_numbers() -> None:
 
 @given(st.integers(0, 10), st.integers(0, 10), st.sampled_from([BAND_RECORD, SIMHASH_RECORD]))
 def test_fitting(free: int, count: int, width: int) -> None:
-    """As many whole records as there is room for."""
+    """As many whole records as fit."""
     records = bytes(range(count * width % 256)).ljust(count * width, b"x")
     length = BUCKET_LIMIT - free * width - width // 2
     assert fitting(length, records, width) == records[: min(free, count) * width]

@@ -323,7 +323,7 @@ async def issued(options: Options) -> int:
 
 
 async def test_simhash_that_is_only_in_the_tables(tmp_path: Path) -> None:
-    """An index that keeps no SimHash beside its tables is exported with it all the same."""
+    """An index that keeps SimHashes in its tables alone is exported with them."""
     parameters = {**MADE_WITH, "record": "size:4 key:8"}
     index = MemoryIndex()
     await index.open(parameters)

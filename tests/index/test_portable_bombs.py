@@ -138,7 +138,7 @@ def test_long_value(file: Path) -> None:
 
 
 def test_billions_of_pages(file: Path) -> None:
-    """More pages than the file has room for are refused by their number."""
+    """More pages than can fit in the file are refused by their number."""
     path = repeated(file, 1_000_000, groups=10)
     taken, why = cost(file, path)
     assert taken < 60 * MEGABYTE
@@ -309,7 +309,7 @@ def parquet(pages: bytes, values: int = 5, wide: int = 6) -> bytes:
     ],
 )
 def test_heads_of_pages(pages: list[tuple[int, ...]], wrong: str) -> None:
-    """The heads of pages say what they take; those that can't be right are refused."""
+    """The heads of pages give their sizes; impossible ones are refused."""
     raw = parquet(b"".join(page(*one) for one in pages))
     if wrong:
         with pytest.raises(ValueError, match=wrong):
@@ -335,7 +335,7 @@ def test_ends_that_readers_understand_differently() -> None:
 
 
 def test_sizes_are_those_of_pyarrow(file: Path) -> None:
-    """Names, numbers of values and sizes are those that pyarrow reads in an intact file."""
+    """Names, numbers of values and sizes equal what pyarrow reads in an intact file."""
     about = pq.ParquetFile(file).metadata
     with file.open("rb") as raw:
         (group,) = read_groups(raw)

@@ -104,7 +104,7 @@ async def test_records_are_those_of_a_claim(index: Index) -> None:
 
 
 async def test_copy_is_not_claimed(index: Index) -> None:
-    """Beside a stored page nothing is claimed; the answer says who it is, whatever it is asked."""
+    """A copy of a stored page gets no claim; the reply names the page."""
     bucket_keys = bucket_keys_of(1, 7, (5 << 50, 6 << 50))
     number = await stored(index, bucket_keys)
     made = await proposed(index, bucket_keys_of(2, 7, (5 << 50, 9 << 50)))
@@ -254,7 +254,7 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
 
 async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
     """Of like pages proposed at the same time by several clients, one is claimed and all others
-    are told of it."""
+    get it as a candidate."""
     clients = [await harness.client() for _ in range(3)]
     made = await asyncio.gather(
         *(proposed(clients[i % 3], bucket_keys_of(i + 1, 7, (5 << 50, i << 50))) for i in range(30))
@@ -319,7 +319,7 @@ async def test_damaged_bucket_hides_nothing(harness: Harness) -> None:
         assert made.candidates.near.corrupt == 3
         (after,) = await index.read_buckets(bucket_keys[place : place + 1])
         own = record(bucket_keys[place], made.claim.page_id)
-        if in_steps(index):  # a compaction settles ids at hand: the page may be announced twice
+        if in_steps(index):  # a compaction settles reserved ids: the page may be announced twice
             assert after.startswith(raw)
             assert after.endswith(own)
             assert len(after) - len(raw) in (len(own), 2 * len(own))
@@ -523,9 +523,9 @@ def test_buckets_are_named_once(seconds: float) -> None:
     tables = sorted({bucket >> 16 for bucket in buckets})
     ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
     assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
-    told, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
+    reported, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]
-    assert told == bytes(4)  # exact copies of none of these settle a page
+    assert reported == bytes(4)  # exact copies of none of these settle a page
     _, fields, tokens, suffixes, places, known, *rest = sent.arguments
     assert known == b""
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)

@@ -238,7 +238,7 @@ class Protocol(RuleBasedStateMachine):
                 self.judge(client, answer.pages)
 
     def unknown(self, client: Client, upto: int) -> tuple[set[int], set[int]]:
-        """Pages up to an id that a client does not know: those that block it, all it meets."""
+        """Pages up to an id unknown to a client: those that block it, and all its candidates."""
         known = set(client.known.page_ids.tolist())
         blocking, every = set(), set()
         for number, page in self.pages.items():
@@ -293,7 +293,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: any(one.to_judge for one in self.clients))
     @rule(who=CLIENTS)
     def judge_claim(self, who: int) -> None:
-        """A client looks at the pages that came with its claim, as they are now; beside a like
+        """A client looks at the pages that came with its claim, as they are now; with a like
         page that is alive it gives the claim back, and may die before it has."""
         client = self.clients[who]
         if client.claim is None or client.to_judge is None:
@@ -318,7 +318,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(who=CLIENTS, stored=st.booleans())
     def finish(self, who: int, stored: bool) -> None:
-        """Storage has succeeded or failed, perhaps after the lease; perhaps told twice."""
+        """Storage has succeeded or failed, perhaps after the lease; perhaps reported twice."""
         client = self.clients[who]
         claim = client.claim
         if claim is None or client.to_judge is not None:
@@ -332,7 +332,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.pages)
     @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1))
     def forget(self, who: int, picks: set[int]) -> None:
-        """Somebody forgets pages in bulk; those that are not committed stay as they are."""
+        """Pages are forgotten in bulk; uncommitted ones stay as they are."""
         numbers = [list(self.pages)[pick % len(self.pages)] for pick in picks]
         assert self.run(self.clients[who].index.forget(numbers)) == self.forgotten(numbers)
 

@@ -134,7 +134,7 @@ async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> No
 
 
 async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A commit whose answer got lost is still told as done, and counted once."""
+    """A commit whose reply got lost still returns True, and counted once."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
     claim = await claimed(index)
@@ -191,7 +191,7 @@ async def test_half_open_connection(proxied: tuple[Proxy, RedisHarness]) -> None
 
 
 async def test_nobody_there() -> None:
-    """A server that is down at start is told with the setting and the address."""
+    """The error on a server that is down at start names the setting and the address."""
     port = free_port()
     index = RedisIndex(Options(index_url=f"redis://127.0.0.1:{port}/0", retries=1))
     with pytest.raises(IndexUnavailableError) as caught:
@@ -201,7 +201,7 @@ async def test_nobody_there() -> None:
 
 
 async def test_no_redis_server() -> None:
-    """A server that speaks another protocol is told as such."""
+    """The error on a server that speaks another protocol says so."""
     handlers: list[asyncio.Task[None] | None] = []
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -308,7 +308,7 @@ async def test_frozen_server(own_server: RedisServer) -> None:
 
 
 async def test_busy_server(own_server: RedisServer) -> None:
-    """While somebody's script holds the server, calls wait for it and are tried again."""
+    """While another script blocks the server, calls wait for it and are tried again."""
     index = await opened(own_server.url, timeout=5, retries=6)
     loop = asyncio.get_running_loop()
     with own_server.client() as admin, own_server.client() as killer:
@@ -358,7 +358,7 @@ async def test_server_without_memory(own_server: RedisServer) -> None:
 
 
 async def test_replica(own_server: RedisServer) -> None:
-    """A server that became a replica is told as such; after its promotion work goes on."""
+    """The error on a server that became a replica says so; after its promotion work goes on."""
     index = await opened(own_server.url, retries=1)
     claim = await claimed(index)
     with own_server.client() as admin:

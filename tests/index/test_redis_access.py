@@ -21,7 +21,7 @@ from tests.servers import RedisServer, free_port, running_redis
 async def test_refused_sign_on(
     tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refused password is told at once, and no message or log line holds the secret."""
+    """A refused password is reported at once, and no message or log line holds the secret."""
     caplog.set_level(logging.DEBUG)
     user = {"wrong password": ":s3cret@", "no password": "", "unknown user": "bob:s3cret@"}[policy]
     with running_redis(tmp_path, "--requirepass", "right") as server:

@@ -46,8 +46,8 @@ async def by_load(index: Index, pages: list[Entry]) -> None:
 
 async def by_proposal(index: Index, pages: list[Entry]) -> None:
     """Propose pages, many in a call, and commit them."""
-    told = await asyncio.gather(*(index.propose(one, DISTANCE, LEASE) for one in pages))
-    claims = [one.claim for one in told]
+    made = await asyncio.gather(*(index.propose(one, DISTANCE, LEASE) for one in pages))
+    claims = [one.claim for one in made]
     assert None not in claims
     assert all(await asyncio.gather(*(index.commit(one) for one in claims if one)))
 
@@ -170,7 +170,7 @@ async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
 
 
 async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
-    """A large bucket whose key somebody has removed reads as empty, and fills again."""
+    """A large bucket whose key was removed reads as empty, and fills again."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     await by_load(index, [page(number) for number in range(1, FITS + 20)])

@@ -74,7 +74,7 @@ def test_addresses(url: str, options: dict[str, Any]) -> None:
     ],
 )
 def test_unusable_addresses(url: str, message: str) -> None:
-    """What can't be used is told with the setting and the fix, never with the password."""
+    """The error on a bad address names the setting and the fix, never the password."""
     with pytest.raises(OptionsError) as caught:
         RedisIndex(Options(index_url=url))
     assert message in str(caught.value)

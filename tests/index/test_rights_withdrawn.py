@@ -122,7 +122,7 @@ async def test_right_withdrawn(
             await dedup.commit(verdict)
         allow(own_server, f"+{command}")
         with own_server.client() as admin:
-            shorten_leases(admin, b"{dedup}", 60)  # those that could not be given back run out
+            shorten_leases(admin, b"{dedup}", 60)  # claims that could not be released run out
         dedup._breaker.worked()
         await dedup._catch_up.run()
         stored = (*STORED, *LATER, *range(30, 42))

@@ -60,7 +60,7 @@ def scripts(server: RedisServer) -> int:
 
 async def test_pages_at_the_same_time_share_round_trips(redis_server: RedisServer) -> None:
     """50 pages one by one take a round trip for each call, 50 at once a few; what passes on the
-    way to the server and what the server has run agree with what is told."""
+    way to the server and what the server has run agree with the stats."""
     async with Proxy(redis_server.port) as proxy:
         index = await opened(proxy.url, namespace="trips", timeout=10.0)
         for number in (1, 2):  # the scripts are known from now on, and the second connection
@@ -130,7 +130,7 @@ async def test_transactions_are_the_round_trips_of_a_file(tmp_path: Path) -> Non
 
 async def test_a_page_is_stored_for_those_who_ask_at_the_same_time(tmp_path: Path) -> None:
     """A commit and the proposal of a copy, made at the same time, share a transaction, and the
-    copy is told that the page is stored."""
+    copy gets the page as stored."""
     index = SQLiteIndex(str(tmp_path / "index.db"))
     await index.open(PARAMETERS)
     made = await index.propose(entry(unlike(1)), DISTANCE, LEASE)
@@ -172,7 +172,8 @@ async def test_round_trips_by_kind_of_page(
     kind: str, window: float, tmp_path: Path, redis_server: RedisServer
 ) -> None:
     """A page that is nothing like a stored one takes one round trip and its commit, a copy or an
-    edited copy one, a page beside a different one two and its commit; with a window or without."""
+    edited copy one, a page with a different one as its candidate two and its commit; with a
+    window or without."""
     url = redis_server.url if kind == "redis" else f"sqlite:{tmp_path / 'index.db'}"
     options = Options(index_url=url, window=window, hash_key="2", bands=8)
     if kind == "redis":
@@ -196,7 +197,7 @@ async def test_round_trips_by_kind_of_page(
             "exact copy": (notice(2, 21, words), DUPLICATE, "exact-copy"),
             "edited copy": (notice(3, 21, words[:150] + "又讯" + words[150:]), DUPLICATE, None),
             "other figures": (notice(4, 33, words), NEW, "other-figures"),
-            "beside two": (notice(5, 14, words), NEW, "other-figures"),
+            "like two": (notice(5, 14, words), NEW, "other-figures"),
         }
         for name, (document, outcome, reason) in pages.items():
             trips.clear()
@@ -212,7 +213,7 @@ async def test_round_trips_by_kind_of_page(
         "exact copy": 1,
         "edited copy": 1,
         "other figures": 3,
-        "beside two": 3,
+        "like two": 3,
     }
 
 

@@ -88,7 +88,7 @@ def readings(draw: st.DrawFn) -> tuple[list[BucketKey], list[bytes]]:
 def test_scan_equals_the_plain_scan(
     reading: tuple[list[BucketKey], list[bytes]], distance: int
 ) -> None:
-    """Numbers, tables and corrupt bytes are those that the scan bucket by bucket finds."""
+    """Numbers, tables and corrupt bytes equal what a scan bucket by bucket finds."""
     bucket_keys, data = reading
     found = scan.neighbours(bucket_keys, data, distance)
     plain = plain_neighbours(bucket_keys, data, distance)

@@ -62,7 +62,7 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
         assert not await index.commit(lost)
         assert await states(index, known.page_id) == [State.COMMITTED]
         assert await index.count() == 1
-        # Another page gets an id of those that are lost, and is not taken for the one judged.
+        # Another page gets one of the lost ids, and is not taken for the one judged.
         another = await entered(index, unlike(entry(BUCKET_KEYS)))
         assert another.page_id == known.page_id + 1
         blocked = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(before.pages))
@@ -116,7 +116,7 @@ async def test_nobody_to_ask() -> None:
 
 
 async def test_master_of_another_name(tmp_path: Path, redis_server: RedisServer) -> None:
-    """A name the sentinels do not know is told, with the name."""
+    """The error on a name that the sentinels do not know gives the name."""
     sentinel = SentinelServer(tmp_path, redis_server)
     try:
         sentinel.start()
@@ -218,7 +218,7 @@ def test_addresses(url: str, hosts: tuple[tuple[str, int], ...], service: str) -
     ],
 )
 def test_unusable_addresses(url: str, fix: str) -> None:
-    """What is wrong is told with the setting and the way to write it, never with the password."""
+    """Errors name the setting and the way to write it, never with the password."""
     with pytest.raises(OptionsError) as caught:
         RedisIndex(Options(index_url=url))
     assert fix in str(caught.value)

@@ -32,7 +32,7 @@ def options(kind: str, folder: Path, server: RedisServer, **settings: object) ->
 async def test_copies_are_found_in_small_indexes(
     kind: str, method: str, keep: bool, tmp_path: Path, redis_server: RedisServer
 ) -> None:
-    """With and without addresses, and with SimHash tables alone, a copy is told, and the page it
+    """With and without addresses, and with SimHash tables alone, a copy is found, and the page it
     is a copy of by its address or its number."""
     chosen = options(kind, tmp_path, redis_server, method=method, keep_address=keep)
     async with Deduplicator(chosen) as dedup:

@@ -1,4 +1,4 @@
-"""Neighbours among buckets at hand are those that the kernel finds."""
+"""The scan of small buckets finds the neighbours that the kernel finds."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_other_schema(file: Path, db: sqlite3.Connection, schema: int) -> 
 
 
 async def test_truncated_file(file: Path) -> None:
-    """A file cut short is told as damaged, at start or at the first use."""
+    """A file cut short is reported as damaged, at start or at the first use."""
     index = await opened(file)
     for _ in range(50):
         await index.commit(await claimed(index))
@@ -155,7 +155,7 @@ async def test_event_loop_is_never_blocked(file: Path, db: sqlite3.Connection) -
 
 
 async def test_full_disk(file: Path) -> None:
-    """A full disk is told; nothing is half written, and work goes on when there is room."""
+    """A full disk raises; nothing is half written, and work goes on when space is free."""
     index = await opened(file)
     held = await claimed(index)
     assert index._db is not None

@@ -1,4 +1,4 @@
-"""Byte strings of pages, in memory and in a file, beside a dictionary."""
+"""Byte strings of pages, in memory and in a file, compared with a dictionary."""
 
 from __future__ import annotations
 

@@ -108,10 +108,12 @@ async def test_compaction(harness: Harness, index: Index) -> None:
     await index.release(released)
     held = await claimed(index, 7)
     before = await index.stats()
-    told: list[tuple[str, int]] = []
-    assert await index.compact(lambda what, done: told.append((what, done))) == 3 * len(BUCKET_KEYS)
-    assert told[-1][0] == "buckets"
-    assert [done for what, done in told if what == "buckets"][-1] == before.buckets
+    reports: list[tuple[str, int]] = []
+    assert await index.compact(lambda what, done: reports.append((what, done))) == 3 * len(
+        BUCKET_KEYS
+    )
+    assert reports[-1][0] == "buckets"
+    assert [done for what, done in reports if what == "buckets"][-1] == before.buckets
     assert neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist() == [
         *kept,
         held.page_id,
@@ -178,7 +180,7 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
 
 
 async def test_compaction_gives_back_text(harness: Harness, index: Index) -> None:
-    """Addresses and payloads of pages that are gone take no room after a compaction; those of
+    """Addresses and payloads of pages that are gone take no space after a compaction; those of
     others are as they were."""
     payload = bytes(range(256)) * 128
     numbers = [await stored(index, key, "https://a/1" * 9, payload) for key in range(1, 7)]

@@ -227,7 +227,7 @@ async def tell(world: World, story: str, steps: Steps, **more: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 async def test_no_interleaving_loses_a_text(story: str, tmp_path: Path, world: World) -> None:
-    """Killed, failed or met by copies at any step: what is dropped stands in a row.
+    """Killed, failed or raced by copies at any step: dropped texts are in a row.
 
     After a kill the leases run out, and the page is crawled again.
     """
@@ -366,7 +366,7 @@ async def test_a_page_that_waited_in_vain_replaces_its_row(world: World) -> None
 
 @in_time
 async def test_a_renewed_page_is_forgotten_with_its_second_entry(harness: Harness) -> None:
-    """A page that was entered anew stands in the index twice; neither outlives its row."""
+    """A page that was entered anew is in the index twice; neither outlives its row."""
     span = harness.window / 2
     index = harness.connect()
     # The window is that of the index; the options need one to ask for it.

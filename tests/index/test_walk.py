@@ -41,8 +41,8 @@ async def test_all_buckets_are_walked_through(harness: Harness, index: Index) ->
 
 
 async def test_long_walk_beside_other_work(harness: Harness) -> None:
-    """What stood in the buckets before a walk is met by it, however many there are, while others
-    write."""
+    """A walk visits all records that were in the buckets before it, however many there are, while
+    others write."""
     index, other = await harness.client(), await harness.client()
     await index.load(some_pages(3000))
     before = await all_buckets(index)

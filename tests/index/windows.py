@@ -1,7 +1,7 @@
 """Stores whose pages expire, and tests that are not hurt by a machine that is busy.
 
-The clocks of the memory and the SQLite index go when told to; that of a Redis server is real. A
-scenario whose own steps took longer than a generation may have failed for no fault of the index,
+The clocks of the memory and the SQLite index are moved by the test; that of a Redis server is real.
+A scenario whose own steps took longer than a generation may have failed for no fault of the index,
 so it is done again with longer ones. What fails in time fails at once.
 """
 
@@ -24,7 +24,7 @@ from tests.index.harness import (
 from tests.servers import RedisServer
 
 MEMORY, SQLITE, REDIS, CLUSTER = ("memory", "sqlite", "redis", "cluster")
-_TOLD = (1000.0,)
+_REPORTED = (1000.0,)
 _REAL = (1.5, 6.0, 24.0)
 _START = 0.05  # seconds into a generation at which a scenario begins
 
@@ -42,7 +42,7 @@ class Windows:
     @property
     def spans(self) -> tuple[float, ...]:
         """Seconds of a generation, to be tried one after the other."""
-        return _REAL if self.kind in (REDIS, CLUSTER) else _TOLD
+        return _REAL if self.kind in (REDIS, CLUSTER) else _REPORTED
 
     async def make(self, span: float) -> Harness:
         """A fresh store."""

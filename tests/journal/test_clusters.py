@@ -135,7 +135,7 @@ def test_any_text_can_be_written(tmp_path: Path) -> None:
 
 
 def test_files_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the file and the way out; what is there stays."""
+    """The message names the file and the way out; existing files stay."""
     there = tmp_path / "there.csv"
     there.write_text("mine")
     for path, fix in (

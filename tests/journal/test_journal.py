@@ -354,7 +354,7 @@ def test_journal_of_a_later_version(tmp_path: Path) -> None:
 
 
 def test_choice(tmp_path: Path) -> None:
-    """On: beside the index; off; or a file, whatever the index is."""
+    """On: in the place of the index; off; or a file, whatever the index is."""
     chosen = choose_journal(Options(index_url=f"sqlite:{tmp_path / 'index.db'}"))
     assert isinstance(chosen, SQLiteJournal)
     assert chosen.path == tmp_path / "index.journal.db"

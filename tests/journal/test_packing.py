@@ -50,7 +50,7 @@ def test_text_in_the_item_costs_nothing() -> None:
 
 
 def test_damaged_bytes() -> None:
-    """They are told from a text."""
+    """They are not taken for a text."""
     with pytest.raises(ValueError, match="damaged"):
         unpack(b"u" + b"no zlib")
 

@@ -32,7 +32,7 @@ def make_drop(n: int, text: str = "text") -> Drop:
 
 
 class Broken(SQLiteJournal):
-    """A journal whose disk is full until somebody makes room."""
+    """A journal whose disk is full until space is freed."""
 
     full = True
     calls = 0
@@ -153,7 +153,7 @@ async def test_marked_items_are_no_drops(tmp_path: Path) -> None:
 async def test_journal_that_can_not_be_written_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The copy is dropped as ever; the failure is counted and told once."""
+    """The copy is dropped as ever; the failure is counted and logged once."""
     file = tmp_path / "file"
     file.write_text("no folder")
     crawl = Crawl(make_crawler(DEDUP_JOURNAL=str(file / "j.db")))
@@ -167,7 +167,7 @@ async def test_journal_that_can_not_be_written_stops_nothing(
 
 
 def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What could not be written is written once the disk has room, each drop once, in order."""
+    """What could not be written is written once the disk has space, each drop once, in order."""
     counts: Counter[str] = Counter()
     journal = Broken(tmp_path / "j.db", max_bytes=10**7)
     writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}))
@@ -189,7 +189,7 @@ def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_writing_does_not_block(tmp_path: Path) -> None:
-    """While the disk stands still, drops are taken in at once."""
+    """While the disk hangs, drops are accepted at once."""
     gate = threading.Event()
 
     class Slow(SQLiteJournal):
@@ -218,7 +218,7 @@ def test_too_much_waiting_is_counted(tmp_path: Path) -> None:
         writer.drop(make_drop(n, "x" * 1000))
     writer.close()
     writer.report_counts()
-    assert counts["journal/lost"] == 20  # 10 had no room, 10 waited in vain
+    assert counts["journal/lost"] == 20  # 10 did not fit, 10 waited in vain
 
 
 def test_many_hosts_in_one_hour(tmp_path: Path) -> None:

@@ -21,16 +21,15 @@ from dedup_middleware.methods.reasons import (
     TURNED,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature.clauses import turned_clauses
 from dedup_middleware.signature.sketch import jaccards
-from tests.signature.differing import differing_figures
+from tests.signature.differing import differing_figures, turned_clauses
 
 _REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)
 _SIBLINGS = 3
 
 
 def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Judgement:
-    """What the rule says of a page beside candidates, CONTENT[n]."""
+    """What the rule says of a page and its candidates, CONTENT[n]."""
     equal = is_exact(page, candidates)
     other_title = _other_titles(page, candidates)
     exact = equal & ~(other_title & (page.size < LONG))

@@ -49,7 +49,7 @@ def page(text: str, key: str = "one", title: str = "") -> Fingerprint:
 
 
 def judged(new: Fingerprint, stored: Sequence[Fingerprint], **changes: Any) -> Judgement:
-    """What the rule says of a page beside some that are stored."""
+    """What the rule says of a page and some stored ones."""
     records = np.concatenate([content_record(other) for other in stored])
     return attrs.evolve(RULE, **changes).judge(new, records)
 

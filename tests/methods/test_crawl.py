@@ -29,7 +29,7 @@ from tests.methods.crawling import story, variants
 ROOT = Path(__file__).parents[2]
 
 # What the source of each method says of it: edits that it sees through, and edits that it does not.
-# Of what stands in neither, a page more or less decides.
+# Of words in neither, one page more or less decides.
 FINDS = {
     # Containment of shingles; other figures are another page.
     "content": "copy layout width word",

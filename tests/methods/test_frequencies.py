@@ -29,7 +29,7 @@ token_lists = st.lists(st.lists(st.sampled_from("abcdefgh灯塔"), max_size=8), 
 
 @given(token_lists)
 def test_frequencies_count_documents_not_occurrences(documents: list[list[str]]) -> None:
-    """A term counts once a document, however often it stands there."""
+    """A term counts once a document, however often it occurs there."""
     table = DocumentFrequencies.of(documents)
     terms = list("abcdefgh灯塔z")
     assert table.documents == len(documents)
@@ -39,7 +39,7 @@ def test_frequencies_count_documents_not_occurrences(documents: list[list[str]])
 
 
 def test_idf_of_common_rare_and_unknown_terms() -> None:
-    """1 + ln((N + 1) / (df + 1)): 1 for what stands everywhere, most for what is unknown."""
+    """1 + ln((N + 1) / (df + 1)): 1 for terms of every document, most for unknown ones."""
     table = DocumentFrequencies.of([["的", "灯塔"], ["的"], ["的"]])
     assert table.idf(["的", "灯塔", "码头"]).tolist() == pytest.approx(
         [1.0, 1 + math.log(2), 1 + math.log(4)]

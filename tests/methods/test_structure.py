@@ -107,13 +107,13 @@ def test_feature_strings_are_letters_around_full_stops() -> None:
 
 
 def test_feature_strings_survive_edits_between_full_stops() -> None:
-    """Words changed far from full stops change no string, those beside them two."""
+    """Words changed far from full stops change no string, words next to them two."""
     method = FeatureString()
     text = "".join(f"第{i}座灯塔的看守人每天都要记录天气和过往船只的情况。" for i in range(10))
     inside = text.replace("每天都要记录天气", "常常记录")
-    beside = text.replace("第3座", "第三座")
+    near = text.replace("第3座", "第三座")
     assert similarity(method, text, inside) == 1.0
-    assert 0.5 < similarity(method, text, beside) < 1.0
+    assert 0.5 < similarity(method, text, near) < 1.0
 
 
 @given(st.sets(st.integers(0, 300)), st.sets(st.integers(0, 300)))

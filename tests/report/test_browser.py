@@ -98,7 +98,7 @@ def test_letters_of_charts_are_whole(chrome: Chrome, tmp_path: Path, width: int)
 
 
 def test_clusters_are_searched_and_opened(page: Chrome) -> None:
-    """The largest stands first; a search leaves those that fit; a cluster shows its pages."""
+    """The largest comes first; a search leaves matching ones; a cluster shows its pages."""
     show(page, "clusters")
     assert texts(page, ".cluster .count") == ["4", "1"]
     find(page, "#filter-q").send_keys("harbour")

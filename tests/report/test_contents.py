@@ -45,7 +45,7 @@ def test_texts_stand_once(journal: SQLiteJournal) -> None:
 
 
 def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
-    """With room for one pair only, it is one of those next to the threshold."""
+    """If only one pair is shown, it is one of those next to the threshold."""
     size = len(STORED_TEXT.encode()) * 2
     made = contents(journal, Limits(text_bytes=size))
     with_text = [i for i, text in enumerate(made["pages"]["text"]) if text >= 0]
@@ -99,7 +99,7 @@ def test_nothing_is_fetched_and_nothing_foreign_runs(journal: SQLiteJournal) -> 
 
 
 def test_report_replaces_a_file_whole(journal: SQLiteJournal, tmp_path: Path) -> None:
-    """An older report of that name gives way, and no other file is left beside it."""
+    """An older report of that name is replaced, and no other file is left in the folder."""
     folder = tmp_path / "reports"
     folder.mkdir()
     path = folder / "report.html"

@@ -167,7 +167,7 @@ def test_csv_keeps_quotes_and_lines(page: Chrome, downloads: Path) -> None:
 
 def test_bars_cells_and_rows_lead_to_their_decisions(page: Chrome) -> None:
     """Of both charts, the matrix, the reasons and the sites."""
-    for link, told in (
+    for link, reported in (
         ("main svg a", "8 decisions"),
         ("table.matrix a[aria-label='1: copy.example repeats second.example']", "1 decisions"),
         ("a[href='#decisions?reason=exact-copy']", "1 decisions"),
@@ -176,7 +176,7 @@ def test_bars_cells_and_rows_lead_to_their_decisions(page: Chrome) -> None:
         show(page, "overview")
         page.execute_script("arguments[0].scrollIntoView({block: 'center'})", find(page, link))
         find(page, link).click()
-        wait_for(page, told)
+        wait_for(page, reported)
 
 
 def test_every_bar_has_the_decisions_that_it_counts(page: Chrome) -> None:
@@ -190,8 +190,8 @@ def test_every_bar_has_the_decisions_that_it_counts(page: Chrome) -> None:
     for name, address in bars:
         dropped, kept = (int(part.split()[0]) for part in name.split(": ")[1].split(", "))
         show(page, address)
-        told = f"{dropped + kept} decisions: {dropped} dropped, {kept} kept"
-        assert find(page, "#found").text == told
+        reported = f"{dropped + kept} decisions: {dropped} dropped, {kept} kept"
+        assert find(page, "#found").text == reported
 
 
 def test_charts_are_one_stop_of_the_tab_key(page: Chrome) -> None:

@@ -55,12 +55,12 @@ def test_line_foretells_what_another_threshold_decides(tmp_path: Path, measure: 
                 if one.reason in {"near-duplicate", "too-little-in-common"}
             }
 
-    told = run(0.8)
-    assert len(told) > 5
+    reported = run(0.8)
+    assert len(reported) > 5
     for threshold in (0.7, 0.8, 0.9):
         decided = run(threshold)
         compared = 0
-        for key, (_, line) in told.items():
+        for key, (_, line) in reported.items():
             if key not in decided or line is None or abs(line - threshold) < 0.05:
                 continue
             compared += 1
@@ -69,7 +69,7 @@ def test_line_foretells_what_another_threshold_decides(tmp_path: Path, measure: 
 
 
 def test_decision_is_stronger_than_the_estimate() -> None:
-    """A page stands on the side of the threshold in force where it was decided."""
+    """A page is drawn on its side of the threshold of its decision."""
     assert settled(0.83, drop("a", 0.85, outcome="new"), 0.8) == pytest.approx(0.7999)
     assert settled(0.7, drop("b", 0.75, outcome="duplicate"), 0.8) == 0.8
     assert settled(0.9, drop("c", 0.9), 0.8) == 0.9

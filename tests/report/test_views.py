@@ -235,7 +235,7 @@ def test_both_languages_have_the_same_words() -> None:
 
 
 def test_slider_says_what_it_does(page: Chrome) -> None:
-    """By arrow keys; its value is told as a sentence, in the language of the page."""
+    """By arrow keys; its value is given as a sentence, in the language of the page."""
     show(page, "explorer")
     slider = find(page, "#threshold")
     assert slider.accessible_name == "Move the threshold"
@@ -247,8 +247,8 @@ def test_slider_says_what_it_does(page: Chrome) -> None:
         lambda _: slider.get_attribute("aria-valuetext") == "0.820: 4 dropped, 3 kept"
     )
     find(page, "#language").click()
-    told = find(page, "#threshold").get_attribute("aria-valuetext")
-    assert told == "0.820：丢弃 4 个，保留 3 个"
+    reported = find(page, "#threshold").get_attribute("aria-valuetext")
+    assert reported == "0.820：丢弃 4 个，保留 3 个"
 
 
 def test_judging_is_within_reach_on_a_phone(page: Chrome) -> None:

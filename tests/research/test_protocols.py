@@ -105,12 +105,12 @@ def test_li_sizes_take_a_part_of_the_pages() -> None:
     assert (len(part.samples), len(part.copies), len(part.others)) == (11, 11, 11)
     same = [s.text == c.text for s, c in zip(part.samples, part.copies, strict=True)]
     assert same == [True] * 5 + [False] * 6
-    told: list[str] = []
-    table = li_sizes(pages, methods_available(OPTIONS, ["md5"]), (20, 88, 1000), told.append)
+    reported: list[str] = []
+    table = li_sizes(pages, methods_available(OPTIONS, ["md5"]), (20, 88, 1000), reported.append)
     assert [(row["method"], row["pages"]) for row in table] == [("md5", 20), ("md5", 88)]
     assert [row["recall_percent"] for row in table] == [50.0, 50.0]
     assert all(float(row["seconds"]) > 0 for row in table)
-    assert told == ["md5, 20 pages", "md5, 88 pages"]
+    assert reported == ["md5, 20 pages", "md5, 88 pages"]
 
 
 def sources() -> list[SourceDocument]:

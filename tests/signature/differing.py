@@ -1,4 +1,4 @@
-"""In how many places two sketches of figures differ, as the rule's kernel counts them."""
+"""Differences of sketches of figures and of clauses, as the rule's kernel counts them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dedup_middleware.signature.figures import FIGURE_BYTES
 from dedup_middleware.signature.sketch import WORDS
 
 _NO_SKETCH = np.zeros(WORDS, np.uint64)
+_NO_FIGURES = np.zeros(FIGURE_BYTES, np.uint8)
 _NO_CLAUSES = np.zeros(CLAUSE_BYTES, np.uint8)
 _CLAUSES_AT, _SKETCH_AT = FIGURE_BYTES, FIGURE_BYTES + CLAUSE_BYTES
 
@@ -22,3 +23,12 @@ def differing_figures(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> 
     _, places, _ = compare(records, query, 0, _NO_CLAUSES, _CLAUSES_AT, _NO_SKETCH, _SKETCH_AT, 1)
     found: list[int] = places.tolist()
     return found
+
+
+def turned_clauses(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """In how many parts a page, uint8[36], and each of n others, uint8[n, 36], have the same
+    clauses, one of which says the opposite, int64[n]."""
+    records = np.zeros((len(sketches), _SKETCH_AT + _NO_SKETCH.nbytes), np.uint8)
+    records[:, _CLAUSES_AT:_SKETCH_AT] = sketches
+    _, _, turned = compare(records, _NO_FIGURES, 0, query, _CLAUSES_AT, _NO_SKETCH, _SKETCH_AT, 1)
+    return turned

@@ -93,15 +93,6 @@ def query_expansion(
     return sorted(found for probe in probes for found in positions.get(probe, ()))
 
 
-def table_expansion(
-    fingerprints: NDArray[np.uint64], query: int, masks: NDArray[np.uint64]
-) -> list[int]:
-    """Store every neighbour of each fingerprint and look up the query alone."""
-    stored = fingerprints[:, None] ^ masks
-    found: list[int] = np.flatnonzero((stored == np.uint64(query)).any(axis=1)).tolist()
-    return found
-
-
 def sums(features: list[int], weights: list[int]) -> list[int]:
     """SimHash's histogram, entry p for bit p."""
     return [

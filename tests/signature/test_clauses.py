@@ -14,9 +14,9 @@ from dedup_middleware.signature.clauses import (
     CLAUSE_BYTES,
     PARTS,
     clause_sketch,
-    turned_clauses,
 )
 from tests.signature import oracles
+from tests.signature.differing import turned_clauses
 
 Clauses = list[tuple[int, int]]
 pages = st.lists(
@@ -87,12 +87,3 @@ def test_other_clauses_are_refused(bad: Any) -> None:
     """Anything but rows of two uint64 raises an error that names the argument."""
     with pytest.raises((TypeError, ValueError), match="clauses must"):
         clause_sketch(bad)
-
-
-@pytest.mark.parametrize("bad", [None, np.zeros(48, np.uint8), np.zeros((1, 6), np.uint64)])
-def test_other_sketches_are_refused(bad: Any) -> None:
-    """Anything but rows of 36 bytes raises an error that names the argument."""
-    with pytest.raises((TypeError, ValueError), match="sketches must"):
-        turned_clauses(made([]), bad)
-    with pytest.raises((TypeError, ValueError), match="query must"):
-        turned_clauses(np.zeros(6, np.uint64), made([])[np.newaxis])

@@ -23,7 +23,7 @@ from dedup_middleware.signature.evidence_columns import (
     NEW_TITLE,
     NEW_VALUES,
 )
-from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, WORD
 
 _M64 = (1 << 64) - 1
@@ -164,18 +164,18 @@ def says_nothing(page: Wording, word: int) -> bool:
 
 def repeats(page: Wording) -> bool:
     """Whether fewer than half of the words are different ones."""
-    told = page.told.tolist()
-    firsts = [i for i in range(page.words) if told.index(told[i]) == i]
+    word_hashes = page.word_hashes.tolist()
+    firsts = [i for i in range(page.words) if word_hashes.index(word_hashes[i]) == i]
     return 2 * sum(not says_nothing(page, i) for i in firsts) < page.words
 
 
 def halves(page: Wording, new: list[bool]) -> list[int]:
     """What each new word adds to a passage, in halves."""
-    told = page.told.tolist()
-    known = {told[i] for i in range(page.words) if not new[i] and not says_nothing(page, i)}
+    word_hashes = page.word_hashes.tolist()
+    known = {word_hashes[i] for i in range(page.words) if not new[i] and not says_nothing(page, i)}
     half = set() if repeats(page) else known
     return [
-        0 if not new[i] or says_nothing(page, i) else 1 if told[i] in half else 2
+        0 if not new[i] or says_nothing(page, i) else 1 if word_hashes[i] in half else 2
         for i in range(page.words)
     ]
 
@@ -339,8 +339,8 @@ def page_with_words(words: NDArray[np.uint64]) -> Wording:
     )], np.uint64)  # fmt: skip
     places = np.arange(len(words), dtype=np.int32)
     sorts = np.full(len(words), WORD, np.uint8)
-    told = words.astype(np.uint32)
-    return Wording(order, len(words), words, places, sorts, words[:0], told)
+    word_hashes = words.astype(np.uint32)
+    return Wording(order, len(words), words, places, sorts, words[:0], word_hashes)
 
 
 def test_words_that_a_short_page_lacks_are_new() -> None:

@@ -65,7 +65,7 @@ def plain_differing(a: list[int], b: list[int]) -> int:
 
 @given(pages)
 def test_keeps_the_smallest_entries(page: list[int]) -> None:
-    """Up to sixteen entries, ascending, three bytes each; free room is filled with ones."""
+    """Up to sixteen entries, ascending, three bytes each; unused bytes are filled with ones."""
     found = made(page)
     expected = b"".join(entry.to_bytes(3, "little") for entry in plain_sketch(page))
     assert found.shape == (FIGURE_BYTES,)

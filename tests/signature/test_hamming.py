@@ -41,7 +41,7 @@ def test_within_at_every_size_and_distance(size: int, distance: int) -> None:
 
 
 def test_every_lane_of_a_block_is_seen() -> None:
-    """A lone hit is found wherever it stands, with its bits flipped anywhere."""
+    """A lone hit is found at any position, with its bits flipped anywhere."""
     for position in range(150):
         fingerprints = np.full(150, ~np.uint64(QUERY), dtype=np.uint64)
         fingerprints[position] = oracles.flipped(np.array([QUERY], dtype=np.uint64), 3, position)[0]

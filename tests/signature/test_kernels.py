@@ -51,7 +51,7 @@ def compiled(module: ModuleType) -> dict[str, Any]:
 
 
 def scan_step() -> Any:
-    """The step of the scan alone, fresh from the compiler: cached code can't be looked at."""
+    """The step of the scan alone, compiled anew: cached code can't be inspected."""
 
     @numba.njit(types.uint64(types.R64, *[types.uint64] * 3).to_numba())  # type: ignore[untyped-decorator]
     def step(codes: Any, start: Any, query: Any, distance: Any) -> Any:

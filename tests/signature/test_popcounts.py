@@ -16,15 +16,15 @@ from dedup_middleware.base import jit as _jit
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
-from dedup_middleware.index.memory import arrays
+from dedup_middleware.index.memory import bucket_kernels
 from dedup_middleware.model.records import PAGE_ID_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
 from dedup_middleware.signature import _vector, comparison, hamming, sketch
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
 
 KERNELS = {
-    "memory index, proposals": arrays._propose,
-    "memory index, older generations": arrays._look,
+    "memory index, proposals": bucket_kernels.propose,
+    "memory index, older generations": bucket_kernels.look,
     "Redis index, proposals": scan._gather,
     "SQLite index, and reading of any index": scan._scan,
     "Spark, pairs": pairing._pairs,
@@ -110,7 +110,7 @@ def test_records_equal_numpy(
 
 @given(st.data(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 9))
 def test_sketches_equal_numpy(data: Any, bits: int, pad: int) -> None:
-    """Jaccard indexes of sketches at any byte of a record are those that NumPy computes."""
+    """Jaccard indexes of sketches at any byte of a record equal NumPy's."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     rows = rng.integers(0, 256, (data.draw(st.integers(0, 9)), pad + 48 + 36 + 64), np.uint8)
     query = rng.integers(0, 1 << 64, 8, np.uint64)

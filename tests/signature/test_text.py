@@ -36,7 +36,7 @@ made = functools.cache(Shingler)
 def test_one_kernel_gives_what_each_signature_alone_gives(
     text: str, num_perm: int, number: int, segmenter: str, width: int
 ) -> None:
-    """Whatever the text and the parameters, all numbers are those that `Shingler` and the
+    """Whatever the text and the parameters, all numbers equal those of `Shingler` and the
     function of each signature give, however often a shingle occurs."""
     shingler = made(segmenter=segmenter, width=width, hash_key=9)
     shingles = shingler(text)

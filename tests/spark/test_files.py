@@ -41,7 +41,7 @@ def pages() -> list[Row]:
 
 
 def keys(result: Result) -> tuple[list[str], list[tuple[str, str]]]:
-    """Keys of the kept pages, and of the dropped ones with those that they matched."""
+    """Keys of the kept pages, and of the dropped ones with their matches."""
     kept = [row["dedup_key"][-1] for row in result.kept.sort("dedup_order").collect()]
     dropped = result.duplicates.sort("order").collect()
     return kept, [(row["key"][-1], row["match_key"][-1]) for row in dropped]
@@ -73,7 +73,7 @@ EXPECTED = (["0", "1"], [("2", "0"), ("3", "1"), ("4", "0"), ("5", "1")])
 
 
 def test_json_lines_and_rejects(spark: SparkSession, tmp_path: Path) -> None:
-    """Files by name and lines as they stand; lines that are no page are told with the reason."""
+    """Files by name and unchanged lines; lines that are no page are reported with the reason."""
     folder = tmp_path / "with space"
     folder.mkdir()
     lines = [json.dumps(row, ensure_ascii=False) for row in pages()]

@@ -193,8 +193,8 @@ def test_a_page_with_25_000_exact_copies(spark: SparkSession, tmp_path: Path) ->
         "https://a/0",
         "https://a/7",
     ]
-    told = result.duplicates.groupBy("match_key", "reason").count().collect()
-    assert [tuple(row) for row in told] == [("https://a/0", "exact-copy", count - 1)]
+    reported = result.duplicates.groupBy("match_key", "reason").count().collect()
+    assert [tuple(row) for row in reported] == [("https://a/0", "exact-copy", count - 1)]
 
 
 def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:

@@ -41,7 +41,7 @@ def narrow_rank(table: int) -> int:
 
 
 def is_crowded(mask: int, table: int) -> bool:
-    """Whether a page stands under a crowded key there."""
+    """Whether a page has a crowded key there."""
     return bool(mask >> table & 1)
 
 
@@ -146,7 +146,7 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
 @pytest.mark.slow
 @given(some_blocks(), st.integers(0, 6), st.tuples(st.integers(1, 5), st.integers(1, 5)))
 def test_pairs_equal_a_plain_loop(blocks: Blocks, distance: int, most: tuple[int, int]) -> None:
-    """Pages pair in the lowest block they have in common, however small the room for pairs is."""
+    """Pages pair in the lowest block they have in common, however few pairs fit."""
     found: list[tuple[int, int]] = []
     at = (0, 0)
     while at[0] < len(blocks.tables):
@@ -168,7 +168,7 @@ def test_tables_in_common_equal_a_plain_loop(
     owners = [next(i for i, row in enumerate(rows) if row[0] == page) for page, _, _ in rows]
     places = []
     for i, (_, words, drawn) in enumerate(rows):
-        # A candidate stands where its SimHash says; an owner has probes, one bit away.
+        # A candidate has the buckets of its SimHash; an owner has probes, one bit away.
         flips = {(t, words[t - 2] ^ 1) for t, _ in drawn if t in SIMHASH_TABLES}
         own = {(t, words[t - 2]) for t in SIMHASH_TABLES}
         narrow = {(t, n) for t, n in drawn if t not in SIMHASH_TABLES}

@@ -200,13 +200,13 @@ def unwrapped(text: str) -> str:
 
 
 def begins_sentence(text: str, begin: int) -> bool:
-    """Twin: whether what stands before a word lets it begin a sentence."""
+    """Twin: whether the text before a word lets it begin a sentence."""
     left = unwrapped(text)[:begin].rstrip(" ")
     return not left or (separates(left[-1]) and left[-1] not in ",;&/)")
 
 
 def first_letter(page: Folded, begin: int, end: int) -> int:
-    """Twin: the letter that stands for a word; 0 if none does."""
+    """Twin: the letter that abbreviates a word; 0 if none does."""
     alone = end == begin + 1 and page.text[end : end + 1] != "."
     return 0 if alone or any(page.capitals[begin + 1 : end]) else ord(page.text[begin])
 
@@ -299,24 +299,24 @@ def side(page: Folded, numerals: set[int], names: list[Name], i: int, step: int)
     """Twin: the letters from i on, outwards, with a numeral or a name as one letter."""
     text = page.text
     letters: list[int] = []
-    room, numeral = WIDTH, False
+    left, numeral = WIDTH, False
     last = i + step * REACH
-    while 0 <= i < len(text) and room > 0 and (last - i) * step > 0:
+    while 0 <= i < len(text) and left > 0 and (last - i) * step > 0:
         name = next((name for name in names if name.begin <= i < name.end), None)
         flags = int(word_classes()[ord(text[i])])
         if name:
             letters.append(0x110002)
-            room -= WIDE
+            left -= WIDE
             i = name.begin if step < 0 else name.end - 1
             numeral = False
         elif (flags | (i in numerals) * NUMERAL) & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
-                room -= WIDE
+                left -= WIDE
             numeral = True
         elif not flags & SEPARATES:
             letters.append(ord(text[i]))
-            room -= WIDE if ord(text[i]) >= 0x2E80 else 1
+            left -= WIDE if ord(text[i]) >= 0x2E80 else 1
             numeral = False
         i += step
     return letters

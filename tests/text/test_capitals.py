@@ -119,7 +119,7 @@ def test_any_string_like_the_twin(text: str) -> None:
     ],
 )
 def test_known_names(text: str, found: list[str]) -> None:
-    """Capitals inside a sentence make a name, those that begin one alone do not."""
+    """Capitals inside a sentence make a name, capitals at its beginning alone do not."""
     text = f"the news of the day was that {text} for a while, and so on and so forth"
     names = [name for name in names_of(text) if name != "april"]
     assert len(entries_of(text)) == len(found)
@@ -207,7 +207,7 @@ def test_rows_of_a_table_have_no_place() -> None:
     rows = ["1 Smith 20", "2 Brown 30", "3 Green 40", "4 White 50", "5 Black 60"]
     text = REPORT.format("the mayor") + "the results were {} at the end of the day"
     few, many = (entries_of(text.format(" ".join(part))) for part in (rows[:2], rows))
-    assert len(few) == len(many) == 2  # the first and the last, beside the words around
+    assert len(few) == len(many) == 2  # the first and the last, besides the words around
 
 
 def test_single_characters_have_no_names() -> None:

@@ -36,7 +36,7 @@ def test_bytes_are_decoded() -> None:
 
 
 def test_only_the_head_is_looked_at() -> None:
-    """What stands beyond it costs nothing."""
+    """Text beyond it costs nothing."""
     assert meta_description(" " * HEAD + '<meta name="description" content="x">') == ""
 
 

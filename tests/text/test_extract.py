@@ -73,7 +73,7 @@ def table(title: str, paragraphs: list[str]) -> str:
 
 
 def soup(title: str, paragraphs: list[str]) -> str:
-    """Nested divs, no paragraphs, comments beside the text, nothing closed at the end."""
+    """Nested divs, no paragraphs, comments next to the text, nothing closed at the end."""
     body = "".join(f"<div>{p}</div>\n" for p in paragraphs)
     return (
         f'<html><head><title>{title}|山水网</title></head><body><div id="wrap"><div class="hd">'
@@ -153,7 +153,7 @@ def with_json_ld(data: object, rest: str = '<div id="app"></div>') -> str:
 
 @pytest.mark.parametrize("join", ["\n", "\n\n", "<br>", "&nbsp;<p>"])
 def test_body_of_a_page_that_a_script_fills_in(join: str) -> None:
-    """Without a body in the markup that of the JSON-LD is taken, wherever it stands there."""
+    """Without a body in the markup that of the JSON-LD is taken, wherever it is."""
     stated = {
         "@graph": [{"articleBody": "Short."}, {"mainEntity": {"articleBody": join.join(ENGLISH)}}]
     }
@@ -292,7 +292,7 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
 def test_best_takes_the_slow_algorithms(
     mode: Mode, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In doubt ``balanced`` asks for the fast answer, ``best`` for the thorough one."""
+    """In doubt ``balanced`` takes the fast result, ``best`` the thorough one."""
     asked: list[object] = []
 
     def spy(html: str, **options: object) -> str:

@@ -60,8 +60,8 @@ def test_any_heap_of_tags_is_trimmed_as_by_the_twin(html: str) -> None:
         assert parts == [html[slice(*twin.title)], html[slice(*twin.body)], *twin.attributes]
 
 
-# Without what readers do not see: misnested formatting ends it elsewhere than the span that stands
-# for it. Nor is there SVG or MathML, where a slash closes a tag.
+# Without what readers do not see: misnested formatting ends it elsewhere than the span
+# in its place. Nor is there SVG or MathML, where a slash closes a tag.
 SEEN = [
     *(f"<{name}>" for name in (*markup.BOXES, *markup.HEADINGS, "p", "pre", "dt", "br", "hr", "a")),
     *(f"</{name}>" for name in (*markup.BOXES, *markup.HEADINGS, "p", "pre", "dt", "br", "a")),
@@ -121,7 +121,7 @@ nested = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(nested)
 def test_a_well_nested_page_is_read_alike_in_every_way(html: str) -> None:
-    """Text, links, tags and names are those that the pass reads of what the parser wrote."""
+    """Text, links, tags and names equal what the pass reads from the parser's output."""
     page = f"<!doctype html><body>{html}"
     whole = str(HTMLTree.parse(page)).encode()
     assert placed(blocks.read(page)) == placed(blocks.read_directly(whole))

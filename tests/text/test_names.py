@@ -79,7 +79,7 @@ def test_known_names(text: str, found: list[str]) -> None:
     ],
 )
 def test_other_names_stand_in_the_same_places(shingler: Shingler, one: str, other: str) -> None:
-    """What a name is does not change its place, nor do the names beside it."""
+    """What a name is does not change its place, nor do the names next to it."""
     a, b = entries_of(shingler, one), entries_of(shingler, other)
     assert {e >> 8 for e in a} == {e >> 8 for e in b} != set()
     assert a != b

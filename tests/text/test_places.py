@@ -48,18 +48,18 @@ def mixed(value: int) -> int:
 def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:
     """Twin: the letters from i on, outwards, with a numeral as one letter."""
     letters: list[int] = []
-    room, numeral = WIDTH, False
+    left, numeral = WIDTH, False
     for place in range(i, i + step * REACH, step):
-        if not 0 <= place < len(codes) or room <= 0:
+        if not 0 <= place < len(codes) or left <= 0:
             break
         if flags[place] & SYMBOL == NUMERAL:
             if not numeral:
                 letters.append(0x110000)
-                room -= WIDE
+                left -= WIDE
             numeral = True
         elif not flags[place] & SEPARATES:
             letters.append(codes[place])
-            room -= WIDE if codes[place] >= 0x2E80 else 1
+            left -= WIDE if codes[place] >= 0x2E80 else 1
             numeral = False
     return letters
 
@@ -104,8 +104,8 @@ def plain_places(text: str) -> list[int]:
         for i in range(first, last):
             if is_symbol(flags[i]):
                 value = mixed((value + codes[i]) & MASK)
-        beside = [*side(codes, flags, first - 1, -1), *side(codes, flags, last, 1)]
-        if beside:
+        around = [*side(codes, flags, first - 1, -1), *side(codes, flags, last, 1)]
+        if around:
             place = place_hash(codes, flags, first, last)
             entries.append((SYMBOLS | place >> 52) << 8 | value >> 56)
             entries.append(second_entry(place, value >> 48))

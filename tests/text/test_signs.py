@@ -59,7 +59,7 @@ def unit_behind(rest: str) -> tuple[str, int]:
 
 
 def unit_before(rest: str) -> tuple[str, int]:
-    """Twin: the unit at the end of what stands before a number, and its length."""
+    """Twin: the unit at the end of the text before a number, and its length."""
     word = re.search("(?<![a-z])([a-z]+) ?$", rest)
     if word:
         found = _LATIN.get(word[1], "")
@@ -152,7 +152,7 @@ LEADING = " ([{-–+±~<>≤≥=≈\"'“”"
 @example("%", "")
 @given(_BEFORE, _BEHIND)
 def test_signs_like_the_twin(before: str, behind: str) -> None:
-    """Whatever stands around a number gives what the plain twin gives."""
+    """Any text around a number gives the same as the plain twin."""
     before = before.replace("\ue000", "")
     codes, flags = fold_text(f"{before}7{behind}", load_characters({}, ""))
     ((mantissa, _, kind, first, last),) = find_figures(codes, flags).tolist()

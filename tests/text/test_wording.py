@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.text.figures import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WORD
@@ -97,7 +97,7 @@ def test_texts_without_clauses(text: str) -> None:
 
 
 def values(text: str) -> list[tuple[str, int]]:
-    """The word that each value stands at, and its sort."""
+    """The word of each value, and its sort."""
     found, tokens = SHINGLER(text), SHINGLER.tokens(text)
     return [
         (tokens[place], sort)

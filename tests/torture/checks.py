@@ -179,7 +179,7 @@ def check_once(ledger: Path, held: Held, lives: Lives, admitted: Collection[str]
     """Each article is stored once, as it is with an index that loses nothing and is always there.
 
     Not counted are pages of processes that were killed or stopped, of a storage that failed behind
-    the write, and those that a process says to have stored twice because its lease was over.
+    the write, and pages that a process reports as stored twice because its lease was over.
 
     :param admitted: the latter
     :raises BrokenPromiseError: it is not so
@@ -210,7 +210,7 @@ def check_once(ledger: Path, held: Held, lives: Lives, admitted: Collection[str]
 def extras(ledger: Path, lives: Lives) -> tuple[int, int]:
     """Pages that were stored although one of their article was, or is.
 
-    :returns: those that a killed process had stored and not committed, and all
+    :returns: pages that a killed process had stored and not committed, and all
     """
     last: dict[int, Record] = {}
     every: list[Record] = []

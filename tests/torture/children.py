@@ -52,7 +52,7 @@ async def _work(task: Task) -> None:
     ledger = task.ledger()
     progress, store = Progress(task), Store(ledger, task.faults, task.process)
     options = Options.from_mapping(task.settings)
-    room = asyncio.Semaphore(task.under_way)
+    space = asyncio.Semaphore(task.under_way)
     tasks: set[asyncio.Task[None]] = set()
 
     async with contextlib.AsyncExitStack() as stack:
@@ -79,12 +79,12 @@ async def _work(task: Task) -> None:
             progress.through(url)
 
         def over(task: asyncio.Task[None]) -> None:
-            room.release()
+            space.release()
             if not task.exception():  # one with an exception stays, and is raised below
                 tasks.discard(task)
 
         for page in progress.pages():
-            await room.acquire()
+            await space.acquire()
             task_of_page = asyncio.create_task(one(page))
             tasks.add(task_of_page)
             task_of_page.add_done_callback(over)

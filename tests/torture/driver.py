@@ -18,7 +18,7 @@ from tests.torture.task import NO_FAULTS, Faults, Task, block_of, ledger_of
 
 _ADMITTED = re.compile(r"(\S+) was stored although it is ")
 TURN = 0.004  # seconds between two looks at the processes
-_TOLD = 5.0  # seconds between two messages
+_REPORTED = 5.0  # seconds between two messages
 _PAUSE = 0.2  # seconds before a process that has ended is followed by another
 _LONGEST = 30.0  # seconds that a process may take to its first page before it is killed
 _BATCH_OF_CRAWL = 4  # times as many pages as CONCURRENT_ITEMS may be between storage and commit
@@ -212,7 +212,7 @@ class Driver:
         """Until all kills, stops and strikes are done."""
         sleeping: list[tuple[float, Life]] = []
         due = [_Due(attack, attack.times, self._soon(attack)) for attack in self._attacks]
-        told = time.monotonic()
+        reported = time.monotonic()
         while (
             len(self._killed) < self.effort.kills
             or self._stops < self.effort.stops
@@ -233,8 +233,8 @@ class Driver:
                     self._strikes += 1
                     one.left -= 1
                     one.at = self._soon(one.attack)
-            if now - told > _TOLD:
-                told = now
+            if now - reported > _REPORTED:
+                reported = now
                 self._tell(f"{len(self._killed)} of {self.effort.kills} kills")
             time.sleep(TURN)
         for _, life in sleeping:
@@ -307,7 +307,7 @@ class Driver:
         last = max(block_of(self.folder, slot) for slot in slots) + 1
         (self.folder / "limit").write_text(str(last))
         deadline = time.monotonic() + self.effort.rest
-        told = time.monotonic()
+        reported = time.monotonic()
         while any(block_of(self.folder, slot) <= last for slot in slots) or alive:
             if time.monotonic() > deadline:
                 for span in alive.values():
@@ -319,8 +319,8 @@ class Driver:
                     self._ended(alive.pop(slot).life)
                 if slot not in alive and block_of(self.folder, slot) <= last:
                     alive[slot] = self._start(slot)
-            if time.monotonic() - told > _TOLD:
-                told = time.monotonic()
+            if time.monotonic() - reported > _REPORTED:
+                reported = time.monotonic()
                 self._tell(
                     "the rest: blocks "
                     + ", ".join(f"{block_of(self.folder, slot)} of {last}" for slot in slots)

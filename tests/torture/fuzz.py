@@ -104,7 +104,7 @@ def _held(new: str, stored: str) -> float:
 def _covered(new: Sequence[str], stored: Sequence[str], width: int) -> float:
     """Share of the parts of one sequence that lie in a run of `width` which another one has too.
 
-    What is repeated counts once: a part counts where the run that it begins stands first.
+    A repetition counts once, where its run occurs first.
     """
     runs = [tuple(new[i : i + width]) for i in range(len(new) - width + 1)]
     known = {tuple(stored[i : i + width]) for i in range(len(stored) - width + 1)}

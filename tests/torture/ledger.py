@@ -2,7 +2,7 @@
 
 One file for all processes. Every record is one write behind the end of the file and is on disk
 before its writer goes on, so the order of the records is the order of what happened: a page that
-was dropped for another is in order only if the other's record stands before.
+was dropped for another is in order only if the other's record comes first.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tests.servers import RedisServer
 
 _KEPT = 6  # snapshots
 
-# No snapshot but those that are asked for.
+# Snapshots only on request.
 BY_SNAPSHOT = ("--save", "")
 BY_LOG = ("--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no")
 

@@ -22,7 +22,7 @@ class StorageError(Exception):
 
 
 class Store:
-    """Writes pages to a ledger, and fails where it is told to.
+    """Writes pages to a ledger, and fails at given pages.
 
     :param seed: which pages it fails at, and how long it takes
     """
@@ -35,7 +35,7 @@ class Store:
     async def put(self, url: str) -> None:
         """Store a page; it is on disk when this returns.
 
-        :raises StorageError: it was not stored, or nobody knows
+        :raises StorageError: it was not stored, or that is not known
         """
         dice, faults = self._random(), self._faults
         if dice < faults.before:

@@ -159,14 +159,14 @@ def table_of(outcomes: Sequence[Outcome], fuzzed: fuzz.Fuzzed | None) -> Table:
             sums["lost"],
             round(sum(one.seconds for one in some)),
         ]
-        told = ", ".join(f"{what} {count:,}" for what, count in sorted(done.items()))
-        table.add_row(name, *(f"{cell:,}" for cell in cells), told)
+        reported = ", ".join(f"{what} {count:,}" for what, count in sorted(done.items()))
+        table.add_row(name, *(f"{cell:,}" for cell in cells), reported)
     if fuzzed is not None:
         passed = sum(
             fuzzed.outcomes.get(f"dedup/{name}", 0) for name in ("new", "empty", "unchecked")
         )
         dropped = fuzzed.outcomes.get("dropped", 0)
-        told = (
+        reported = (
             f"least held {fuzzed.least_held}, slowest page {fuzzed.slowest} s, "
             f"at most {fuzzed.memory / 1e6:,.0f} MB"
         )
@@ -184,5 +184,5 @@ def table_of(outcomes: Sequence[Outcome], fuzzed: fuzz.Fuzzed | None) -> Table:
             "",
             "0",
         ]
-        table.add_row("fuzz", *cells, f"{fuzzed.seconds:,.0f}", told)
+        table.add_row("fuzz", *cells, f"{fuzzed.seconds:,.0f}", reported)
     return table

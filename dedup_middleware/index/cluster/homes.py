@@ -17,14 +17,12 @@ from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.scripts import strange_stamps
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
     PageRecords,
     State,
-    split_stamps,
 )
 
 _LOOK = 256  # pages in one call: bounds how long a script keeps its server
@@ -73,14 +71,13 @@ class ClusterHomes(ClusterNamespace):
         super().__init__(options, window=window)
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
-        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         # Of each home shard its own, so that none waits for one whose slot moves.
         self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     # Ids
 
     async def _reserve(self, count: int) -> None:
-        """See to it that so many ids are at hand."""
+        """Reserve ids until there are so many."""
         async with self._reserving:
             missing = count - len(self._reserved)
             if missing <= 0:
@@ -100,7 +97,7 @@ class ClusterHomes(ClusterNamespace):
             )
 
     def drop_ids(self) -> None:
-        """Use none of the ids that are at hand: one of them was settled, so others may be."""
+        """Use none of the reserved ids: one of them was settled, so others may be."""
         self._reserved.clear()
 
     async def take_ids(self, count: int) -> list[Reserved]:
@@ -164,7 +161,7 @@ class ClusterHomes(ClusterNamespace):
             for i, at in enumerate(part):
                 made[at] = reply if isinstance(reply, int) else reply[i] == ord("1")
             if isinstance(reply, int):
-                self._turn(reply)
+                self._turn(max(reply, self._generation))
         return made
 
     def _chunks(self, locals_: Iterable[int]) -> list[bytes]:
@@ -199,22 +196,6 @@ class ClusterHomes(ClusterNamespace):
             [payload for _, payload in split],
         )
 
-    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
-        row_type = self.layout.row
-        none = bytes(row_type.itemsize)
-        for i, row in enumerate(raw):
-            if len(row) != row_type.itemsize or int(page_ids[i]) > PAGE_ID_MASK:
-                self.corrupt += bool(row)
-                raw[i] = none
-        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
-        strange = strange_stamps(rows["stamp"])
-        if strange.any():
-            self.corrupt += int(strange.sum())
-            rows[strange] = np.zeros((), row_type)
-        return PageRecords(
-            page_ids, self.record.unpack(rows["content"]), *split_stamps(rows["stamp"])
-        )
-
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
     ) -> tuple[list[Any], list[Seen]]:
@@ -241,17 +222,13 @@ class ClusterHomes(ClusterNamespace):
 
     # Claims
 
-    async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
+    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
         shard = self.spread.home_of(claim.page_id)
         batcher = self._commits.get(shard)
         if batcher is None:
             run = partial(self._commit, shard)
             batcher = self._commits[shard] = Batcher(run, _COMMITTED)
-        try:
-            return await batcher.submit(claim)
-        finally:
-            self._claimed.pop(claim, None)
+        return batcher.submit(claim)
 
     async def join_commits(self) -> None:
         """Wait until no commit is under way."""
@@ -266,25 +243,10 @@ class ClusterHomes(ClusterNamespace):
         )
         keys = (b"committed", *self._row_chunks(locals_))
         result = await self._link.submit(self.script_call("commit", shard, keys, raw))
-        made: list[bool | Exception] = [answer == 1 for answer in result.reply]
-        # Committed already: by this very call, if an earlier try of it got no reply. But then the
-        # server may have lost its last writes and given the id to another page.
-        doubtful = [at for at, answer in enumerate(result.reply) if answer == 2 and result.again]
-        if doubtful:
-            found = await self.fetch(np.array([claims[at].page_id for at in doubtful], np.uint64))
-            kept = self.record.pack(found.content)
-            for at, content in zip(doubtful, kept, strict=True):
-                made[at] = content.tobytes() == self._claimed.get(claims[at])
-        return made
+        return await self._settled(claims, result.reply, again=result.again)
 
     def _row_chunks(self, locals_: Iterable[int]) -> list[bytes]:
         return self._chunks(locals_)[::2]
-
-    async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
-        self._claimed.pop(claim, None)
-        (reply,) = await self._link.replies([self._release_call(claim)])
-        return bool(reply)
 
     async def withdraw(self, claims: Sequence[Claim]) -> None:
         """Give back claims of which no caller has heard."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index import maintenance
-from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
 from dedup_middleware.index.cluster.propose import propose
@@ -23,6 +23,7 @@ from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import end_of, field_of, hash_of
 from dedup_middleware.index.redis.propose import batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
+from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.model.buckets import (
@@ -34,7 +35,6 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import (
     MOST_KNOWN,
-    NOTHING_KNOWN,
     Candidates,
     Claimed,
     Entry,
@@ -69,9 +69,7 @@ class ClusterIndex(ClusterHomes):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self._proposals: Batcher[Proposed, Claimed | Candidates] = Batcher(
-            self._propose, _PROPOSED, lanes=_LANES, crowd=_CROWD
-        )
+        self._proposals = Batcher(self._propose, _PROPOSED, lanes=_LANES, crowd=_CROWD)
         # The oldest generation, and of each shard the first id of those after it.
         self._expiring: tuple[int, list[int]] = (-1, [])
 
@@ -80,26 +78,6 @@ class ClusterIndex(ClusterHomes):
         await self._proposals.join()
         await self.join_commits()
         await super().close()
-
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        """Read, announce and look; see :meth:`.Index.propose` and :mod:`.propose`."""
-
-        def undo(made: Claimed | Candidates) -> None:
-            if isinstance(made, Claimed):
-                forget_outcome(self._link.submit(self._release_call(made.claim)))
-
-        page = Proposed(entry, distance, lease, probes, known)
-        made = await self._proposals.submit(page, undo)
-        if isinstance(made, Claimed):
-            self._claimed[made.claim] = self.record.pack_one(entry.content)
-        return made
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
@@ -260,8 +238,9 @@ class ClusterIndex(ClusterHomes):
         return sum([self._number(one.committed) for one in await upkeep.states(self)])
 
     def _number(self, raw: bytes) -> int:
-        if raw.isdigit() and len(raw) <= 15:
-            return int(raw)
+        count = count_of(raw)
+        if count is not None:
+            return count
         logger.warning(
             "A counter of stored pages is damaged and counts as 0 (namespace %s); decisions do not "
             "use it, and `scrapy dedup verify` counts the pages",

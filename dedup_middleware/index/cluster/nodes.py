@@ -14,17 +14,19 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, MovedError
 
-from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.link import (
     Call,
     Complaint,
+    Link,
     Remedy,
     Result,
     Session,
-    as_error,
+    Try,
     pause,
+    remedies_of,
     understand,
 )
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
@@ -65,18 +67,6 @@ def read_startup(url: str) -> Startup:
 
 
 @attrs.define(eq=False)
-class _Try:
-    """A call on its way."""
-
-    call: Call
-    again: bool = False
-    in_full: bool = False
-    result: Result | None = None
-    trouble: Complaint | None = None
-    later: asyncio.Future[Result] | None = None  # the result of one that is tried again
-
-
-@attrs.define(eq=False)
 class _Client:
     """A client of redis-py with its map of slots, and the number of exchanges that use it.
 
@@ -89,7 +79,7 @@ class _Client:
     is_retired: bool = False
 
 
-class ClusterLink:
+class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
     redis-py keeps the map of slots; this class follows MOVED and ASK, retries, sends the text
@@ -111,22 +101,13 @@ class ClusterLink:
         opening_call: Callable[[Session], Call],
         opened: Callable[[Session, Any], None],
     ) -> None:
-        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
-        self.on_round_trip: Callable[[], None] = lambda: None
+        super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self._startup = read_startup(url)
-        self._where = where
-        self._timeout = timeout
-        self._retries = retries
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
         self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
-        self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
         self._retrying: set[asyncio.Task[None]] = set()
-
-    def submit(self, call: Call) -> asyncio.Future[Result]:
-        """Send a call with the next exchange."""
-        return self._batcher.submit(call)
 
     async def replies(self, calls: Sequence[Call]) -> list[Any]:
         """Replies to calls that go out together."""
@@ -175,9 +156,9 @@ class ClusterLink:
             ] or self._found
 
     async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
-        tries = [_Try(call) for call in calls]
+        tries = [Try(call) for call in calls]
         await self._attempt(tries)
-        left = [one for one in tries if one.result is None and not _is_hopeless(one)]
+        left = [one for one in tries if one.result is None and not one.is_hopeless]
         if left and self._retries:
             loop = asyncio.get_running_loop()
             for one in left:
@@ -187,7 +168,7 @@ class ClusterLink:
             task.add_done_callback(self._retrying.discard)
         return [one.result or one.later or self._error(one.trouble) for one in tries]
 
-    async def _try_again(self, tries: list[_Try]) -> None:
+    async def _try_again(self, tries: list[Try]) -> None:
         """Send calls again until they have their replies, or as often as they may be sent."""
         try:
             for attempt in range(1, self._retries + 1):
@@ -196,7 +177,7 @@ class ClusterLink:
                 for one in tries:
                     if one.result is not None:
                         _answer(one, one.result)
-                    elif _is_hopeless(one) or attempt == self._retries:
+                    elif one.is_hopeless or attempt == self._retries:
                         _answer(one, self._error(one.trouble))
                 tries = [one for one in tries if one.later is not None and not one.later.done()]
                 if not tries:
@@ -210,29 +191,21 @@ class ClusterLink:
                 if one.later is not None:
                     one.later.cancel()
 
-    async def _attempt(self, tries: list[_Try]) -> None:
-        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
-        for _ in range(3):
-            todo = [one for one in tries if one.result is None and not _is_hopeless(one)]
-            if not todo:
-                return
-            await self._exchange(todo)
-            open_tries = [one for one in todo if one.result is None]
-            remedies = {one.trouble.remedy for one in open_tries if one.trouble}
-            if Remedy.OPEN in remedies:
-                await self._open_again({one.call.session for one in open_tries})
-            elif Remedy.SCRIPT not in remedies:
-                return
+    async def _prepare(self, failed: list[Try]) -> bool:
+        remedies = remedies_of(failed)
+        if Remedy.OPEN in remedies:
+            await self._open_again({one.call.session for one in failed})
+        return bool(remedies & {Remedy.OPEN, Remedy.SCRIPT})
 
     async def _open_again(self, sessions: set[Session | None]) -> None:
         known = [session for session in sessions if session is not None]
-        tries = [_Try(self._opening_call(session), in_full=True) for session in known]
+        tries = [Try(self._opening_call(session), in_full=True) for session in known]
         await self._exchange(tries)
         for session, one in zip(known, tries, strict=True):
             if one.result is not None:
                 self._opened(session, one.result.reply)
 
-    async def _exchange(self, todo: list[_Try]) -> None:
+    async def _exchange(self, todo: list[Try]) -> None:
         self.on_round_trip()
         async with self._connected() as client:
             pipeline = client.cluster.pipeline()
@@ -261,7 +234,7 @@ class ClusterLink:
             if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
                 self._retire(client)
 
-    async def _follow(self, client: _Client, todo: list[_Try], replies: list[Any]) -> None:
+    async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
         """Send calls to the node that has their slot now: one pipeline a node."""
         groups: dict[tuple[str, int], list[int]] = {}
         for at, reply in enumerate(replies):
@@ -297,12 +270,8 @@ class ClusterLink:
             return attrs.evolve(found, remedy=Remedy.WAIT)
         return found
 
-    def _error(self, trouble: Complaint | None) -> DedupError:
-        assert trouble is not None
-        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
 
-
-def _answer(one: _Try, result: Result | Exception) -> None:
+def _answer(one: Try, result: Result | Exception) -> None:
     if one.later is None or one.later.done():
         return
     if isinstance(result, Exception):
@@ -312,7 +281,3 @@ def _answer(one: _Try, result: Result | Exception) -> None:
 
 
 _BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}
-
-
-def _is_hopeless(one: _Try) -> bool:
-    return one.trouble is not None and one.trouble.remedy is Remedy.NONE

@@ -72,8 +72,7 @@ _REST = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in
 _FIRST_BANDS = np.uint64(sum(1 << table for table in _FIRST if table >= FIRST_BAND_TABLE))
 _KEY = np.uint64(1 << KEY_TABLE)
 _TWINS = 16  # pages among which an exact copy is looked for
-# Fields that are equal in exact copies.
-_COPIED = [name for name in CONTENT.names or () if name not in ("key", "host", "title")]
+_NOT_COPIED = ("key", "host", "title")  # fields in which exact copies may differ
 
 
 @attrs.define(eq=False)
@@ -142,7 +141,7 @@ async def _read(
     at_once = [rest for rest, may in zip(rests, settling, strict=True) if not may]
     seen, _ = await asyncio.gather(_look(index, met, settles=False), _rest(index, at_once))
     for page, may, found_there in zip(met, settling, seen, strict=True):
-        page.result = _settled(page, *found_there) if may else None
+        page.result = _settled(index, page, *found_there) if may else None
     left = [i for i, page in enumerate(met) if page.result is None]
     await _rest(index, [rests[i] for i in left if settling[i]])
     further = [i for i in left if _meets_more(met[i], rests[i].near)]
@@ -202,12 +201,17 @@ def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
 
 
 def _settled(
-    page: _Page, records: PageRecords, texts: dict[int, tuple[str | None, bytes]]
+    index: ClusterHomes,
+    page: _Page,
+    records: PageRecords,
+    texts: dict[int, tuple[str | None, bytes]],
 ) -> Candidates | None:
     """The stored exact copy of a page alone; None where another page might be named instead."""
     own = np.frombuffer(page.proposed.entry.content, CONTENT)
     same = records.states == State.COMMITTED
-    for name in _COPIED:
+    for name in index.record.fields:
+        if name in _NOT_COPIED:
+            continue
         equal = records.content[name] == own[name]
         same &= equal.reshape(len(records), -1).all(axis=1)
     retitled = records.content["title"] != own["title"]

@@ -140,9 +140,9 @@ def visit(
 ) -> Visit:
     """Calls that visit all buckets of some pages, the pages in the same order on every shard.
 
-    :param generations: those that are read, the oldest first
+    :param generations: generations to read, the oldest first
     :param newest: the one that is written
-    :param tables: those that are visited; None: all
+    :param tables: tables to visit; None: all
     :param returns: whether the calls return what they find
     """
     every = [BucketKeys.of(keys).words for keys in pages.keys]

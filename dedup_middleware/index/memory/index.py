@@ -118,10 +118,10 @@ class MemoryIndex(Index):
 
     def warm(self) -> None:
         """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
-        from dedup_middleware.index.memory import arrays
+        from dedup_middleware.index.memory import bucket_kernels
 
         super().warm()
-        arrays.warm()
+        bucket_kernels.warm()
 
     async def attach(self) -> dict[str, str]:
         """Its parameters; see :meth:`.Index.attach`."""

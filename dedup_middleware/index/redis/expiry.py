@@ -188,7 +188,7 @@ async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: boo
 
 
 async def _bucket_bytes(server: Server, name: bytes) -> int:
-    """Bytes of all buckets of a hash, those that are keys of their own included."""
+    """Bytes of all buckets of a hash, buckets with a key of their own included."""
     own = int(await server.ask(b"MEMORY", b"USAGE", name, b"SAMPLES", _SAMPLE) or 0)
     _, pairs = await server.ask(b"HSCAN", name, 0, b"COUNT", _SAMPLE)
     fields = list(zip(pairs[::2], pairs[1::2], strict=True))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import (
@@ -35,7 +35,7 @@ from dedup_middleware.index.redis.link import LANES, Call
 from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.namespace import RedisNamespace
 from dedup_middleware.index.redis.propose import PORTION, batches, propose
-from dedup_middleware.index.redis.scripts import strange_stamps
+from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import (
     committed_addresses,
     compact,
@@ -48,15 +48,12 @@ from dedup_middleware.index.redis.walk import walk_buckets
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
-    NOTHING_KNOWN,
     Candidates,
     Claim,
     Claimed,
-    Entry,
-    Known,
     Proposed,
 )
-from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records, split_stamps
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
 
 logger = logging.getLogger(__name__)
 
@@ -77,12 +74,11 @@ class RedisIndex(RedisNamespace):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self._proposals: Batcher[Proposed, Claimed | Candidates] = Batcher(
+        self._proposals = Batcher(
             self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
-        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
     def _places(
@@ -106,7 +102,7 @@ class RedisIndex(RedisNamespace):
         """What each bucket holds; see :meth:`.Index.read_buckets`."""
         if not bucket_keys:
             return []
-        places = [self._places(bucket_keys, one) for one in self._moment().live]
+        places = [self._places(bucket_keys, one) for one in self.moment().live]
         names = [name for hashes, _ in places for name in hashes]
         fields = b"".join(fields for _, fields in places)
         call = self._script("read", ("leases",), fields, more_keys=names)
@@ -129,21 +125,6 @@ class RedisIndex(RedisNamespace):
         """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
         raw = await self._of_pages("payloads", page_ids.tolist(), _PAYLOADS)
         return self._records(page_ids, raw[::2]), raw[1::2]
-
-    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
-        """Page records of stored rows; a damaged one is counted and has state FREE."""
-        layout, row_type = self.layout, self.layout.row
-        missing = bytes(row_type.itemsize)
-        for i, row in enumerate(raw):
-            if len(row) != row_type.itemsize:
-                self.corrupt += bool(row)
-                raw[i] = missing
-        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
-        strange = strange_stamps(rows["stamp"])
-        if strange.any():
-            self.corrupt += int(strange.sum())
-            rows[strange] = np.zeros((), row_type)
-        return PageRecords(page_ids, layout.content(rows), *split_stamps(rows["stamp"]))
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
@@ -179,31 +160,11 @@ class RedisIndex(RedisNamespace):
         self.layout.record.check(max(pages.payloads, default=b""))
         span = self._window.span_ms
         return await load(
-            pages, lambda: RedisSteps(self, self._where, span, self._moment, self._turn)
+            pages, lambda: RedisSteps(self, self._where, span, self.moment, self._turn)
         )
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        """Look for candidates and claim in one round trip; see :meth:`.Index.propose`."""
-
-        def undo(made: Claimed | Candidates) -> None:
-            if isinstance(made, Claimed):
-                forget_outcome(self._link.submit(self._release_call(made.claim)))
-
-        page = Proposed(entry, distance, lease, probes, known)
-        made = await self._proposals.submit(page, undo)
-        if isinstance(made, Claimed):
-            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
-        return made
-
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
-        groups = batches(pages, len(self._moment().live))
+        groups = batches(pages, len(self.moment().live))
         if len(groups) == 1:
             return await self._together(groups[0])
         made = await asyncio.gather(*(self._together(group) for group in groups))
@@ -215,7 +176,7 @@ class RedisIndex(RedisNamespace):
                 self._link,
                 pages,
                 self._session,
-                self._moment(),
+                self.moment(),
                 self.layout,
                 self._window,
                 self._note_damage,
@@ -237,47 +198,22 @@ class RedisIndex(RedisNamespace):
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
             return [False] * len(page_ids)
-        oldest = self._moment().oldest
+        oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             firsts = await first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
         return [page_id < self._expiring[1] for page_id in page_ids]
 
-    async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
-        try:
-            return await self._commits.submit(claim)
-        finally:
-            self._claimed.pop(claim, None)
+    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
+        return self._commits.submit(claim)
 
     async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
         raw = b"".join(_page(one.page_id) + one.token.to_bytes(8, "little") for one in claims)
         keys = self._chunks(one.page_id for one in claims)
         call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
         result = await self._link.submit(call)
-        # 2: committed already; by this very call, if an earlier try of it got no reply. But then
-        # the server may have lost its last writes and given the id to another page.
-        flags = list(zip(claims, result.reply, strict=True))
-        doubtful = [one for one, flag in flags if flag == 2 and result.again]
-        ours = await self._ours(doubtful) if doubtful else set()
-        return [flag == 1 or one in ours for one, flag in flags]
-
-    async def _ours(self, claims: list[Claim]) -> set[Claim]:
-        """Claims whose ids belong to what was claimed."""
-        found = await self.fetch(np.array([one.page_id for one in claims], np.uint64))
-        kept = self.layout.record.pack(found.content)
-        return {
-            one
-            for one, content in zip(claims, kept, strict=True)
-            if content.tobytes() == self._claimed.get(one)
-        }
-
-    async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
-        self._claimed.pop(claim, None)
-        result = await self._link.submit(self._release_call(claim))
-        return bool(result.reply)
+        return await self._settled(claims, result.reply, again=result.again)
 
     def _release_call(self, claim: Claim) -> Call:
         token = claim.token.to_bytes(8, "little")
@@ -300,9 +236,9 @@ class RedisIndex(RedisNamespace):
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
         result = await self._link.submit(Call((b"GET", self._key("committed"))))
-        raw: bytes = result.reply or b"0"
-        if raw.isdigit() and len(raw) <= 15:
-            return int(raw)
+        count = count_of(result.reply or b"0")
+        if count is not None:
+            return count
         logger.warning(
             "The counter of stored pages is damaged and counts as 0 (key %r); decisions do not use "
             "it, and `scrapy dedup verify` counts the pages",
@@ -317,7 +253,7 @@ class RedisIndex(RedisNamespace):
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """All buckets; see :meth:`.Index.buckets`."""
-        return walk_buckets(self, self._live if self._window.seconds else None)
+        return walk_buckets(self, (lambda: self.moment().live) if self._window.seconds else None)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""

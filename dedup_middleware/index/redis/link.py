@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 
@@ -99,7 +100,7 @@ _CLASSES: dict[type[Exception], Complaint] = {
 _CODES: dict[str, Complaint] = {
     "OOM": _OOM,
     "READONLY": _READONLY,
-    "BUSY": Complaint("it is busy with somebody's script", Remedy.WAIT),
+    "BUSY": Complaint("it is busy with a script", Remedy.WAIT),
     # A master that was cut off from the others; they may have chosen another one by now.
     "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.RECONNECT),
     "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
@@ -239,7 +240,7 @@ class Result:
 
 
 @attrs.define(eq=False)
-class _Try:
+class Try:
     """A call on its way."""
 
     call: Call
@@ -247,35 +248,94 @@ class _Try:
     in_full: bool = False
     result: Result | None = None
     trouble: Complaint | None = None
+    later: asyncio.Future[Result] | None = None  # its result, if other calls don't wait for it
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether sending it again would not help."""
+        return self.trouble is not None and self.trouble.remedy is Remedy.NONE
 
 
-class RedisLink:
-    """Sends calls to the server that holds the namespace.
+class Link(ABC):
+    """Sends calls in batches to one server or to the masters of a cluster.
 
-    :param url: address of the server
-    :param where: the same for messages, without its password
-    :param key: any key of the namespace
-    ``introduce`` gives the call that goes first over every new connection, if any, and
-    ``check_introduction`` looks at its reply and may raise IndexRefusedError or IndexReplacedError.
+    :param where: the address for messages, without its password
+    :param timeout: seconds that a reply may take
+    :param retries: how often a call is sent again
+    :param batcher: sends the calls
+    :ivar opening: refusals are raised as such; later calls raise IndexUnavailableError
+    :ivar on_round_trip: called for each exchange
     """
 
-    def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
-        self.opening = True  # refusals are raised as such; later calls raise IndexUnavailableError
-        self.introduce: Callable[[], Call | None] = lambda: None
-        self.check_introduction: Callable[[Reply], None] = lambda _: None
+    def __init__(
+        self, where: str, timeout: float, retries: int, batcher: Batcher[Call, Result]
+    ) -> None:
+        self.opening = True
         self.on_round_trip: Callable[[], None] = lambda: None
         self._where = where
-        self._gave_up = False
         self._timeout = timeout
         self._retries = retries
-        self._servers = RedisServers(read_address(url), key, timeout, self._greet)
-        self._batcher: Batcher[Call, Result] = Batcher(self._run, BATCH, lanes=LANES)
+        self._batcher = batcher
 
     def submit(
         self, call: Call, undo: Callable[[Result], None] | None = None
     ) -> asyncio.Future[Result]:
         """Send a call with the next batch; see :meth:`.Batcher.submit`."""
         return self._batcher.submit(call, undo)
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+
+    async def _attempt(self, tries: list[Try]) -> None:
+        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
+        for _ in range(3):
+            todo = [one for one in tries if one.result is None and not one.is_hopeless]
+            if not todo:
+                return
+            await self._exchange(todo)
+            if not await self._prepare([one for one in todo if one.result is None]):
+                return
+
+    @abstractmethod
+    async def _exchange(self, todo: list[Try]) -> None:
+        """Send calls once; each gets a result or a trouble."""
+
+    @abstractmethod
+    async def _prepare(self, failed: list[Try]) -> bool:
+        """Do for the next exchange what the errors of the last one need.
+
+        :returns: whether the calls should be sent again without a pause
+        """
+
+    def _error(self, trouble: Complaint | None) -> DedupError:
+        assert trouble is not None
+        if trouble.replaced:
+            return IndexReplacedError(trouble.text)
+        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
+
+
+def remedies_of(failed: Iterable[Try]) -> set[Remedy]:
+    """What may help calls that have no result."""
+    return {one.trouble.remedy for one in failed if one.trouble}
+
+
+class RedisLink(Link):
+    """Sends calls to the server that holds the namespace.
+
+    :param url: address of the server
+    :param where: the same for messages, without its password
+    :param key: any key of the namespace
+    :ivar introduce: gives the call that goes first over every new connection, if any
+    :ivar check_introduction: looks at its reply; may raise IndexRefusedError or IndexReplacedError
+    """
+
+    def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
+        super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
+        self.introduce: Callable[[], Call | None] = lambda: None
+        self.check_introduction: Callable[[Reply], None] = lambda _: None
+        self._gave_up = False
+        self._servers = RedisServers(read_address(url), key, timeout, self._greet)
 
     def give_up(self) -> None:
         """Try no call again: the server will never understand this client."""
@@ -302,27 +362,17 @@ class RedisLink:
         await self._servers.close()
 
     async def _run(self, calls: list[Call]) -> list[Result | Exception]:
-        tries = [_Try(call) for call in calls]
+        tries = [Try(call) for call in calls]
         for attempt in range(self._retries + 1):
             if attempt:
                 await asyncio.sleep(pause(attempt))
             await self._attempt(tries)
             open_tries = [one for one in tries if one.result is None]
-            if not open_tries or self._gave_up or all(map(_hopeless, open_tries)):
+            if not open_tries or self._gave_up or all(one.is_hopeless for one in open_tries):
                 break
         return [one.result or self._error(one.trouble) for one in tries]
 
-    async def _attempt(self, tries: list[_Try]) -> None:
-        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
-        for _ in range(3):
-            todo = [one for one in tries if one.result is None and not _hopeless(one)]
-            await self._exchange(todo)
-            remedies = {one.trouble.remedy for one in todo if one.trouble and not one.result}
-            await self._prepare(remedies)
-            if not remedies & _FREE:
-                return
-
-    async def _exchange(self, todo: list[_Try]) -> None:
+    async def _exchange(self, todo: list[Try]) -> None:
         try:
             async with self._servers.connection() as connection:
                 self.on_round_trip()
@@ -348,13 +398,14 @@ class RedisLink:
             for one in lost:
                 one.again = True
 
-    async def _prepare(self, remedies: set[Remedy]) -> None:
-        """Do for the next exchange what the errors of the last one ask for."""
+    async def _prepare(self, failed: list[Try]) -> bool:
+        remedies = remedies_of(failed)
         if Remedy.REDIRECT in remedies:
             self._servers.moved()
         elif remedies & {Remedy.RECONNECT, Remedy.OPEN}:
             # A new connection is greeted, and so opens the index again.
             await self._servers.drop()
+        return bool(remedies & _FREE)
 
     async def _greet(self, connection: AbstractConnection) -> None:
         await connection.on_connect()
@@ -366,23 +417,13 @@ class RedisLink:
                 await connection.disconnect(nowait=True)
                 raise
 
-    def _error(self, trouble: Complaint | None) -> DedupError:
-        assert trouble is not None
-        if trouble.replaced:
-            return IndexReplacedError(trouble.text)
-        return as_error(trouble.text, self._where, refused=trouble.refused and self.opening)
-
 
 _FREE = {Remedy.SCRIPT, Remedy.REDIRECT, Remedy.OPEN}
 
 
-def _trouble(tries: Iterable[_Try], trouble: Complaint) -> None:
+def _trouble(tries: Iterable[Try], trouble: Complaint) -> None:
     for one in tries:
         one.trouble = trouble
-
-
-def _hopeless(one: _Try) -> bool:
-    return one.trouble is not None and one.trouble.remedy is Remedy.NONE
 
 
 def pause(attempt: int) -> float:

@@ -6,41 +6,36 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Parameters
 from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
     REPLACED,
-    SCHEMA,
-    agree,
-    check_key,
-    check_schema,
     complete,
     missing,
     replaced,
 )
-from dedup_middleware.index.record_layout import layout_of, record_parameter
+from dedup_middleware.index.record_layout import record_parameter
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.link import NO_RIGHT, Call, RedisLink, Result, Session
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, EPOCH, RowLayout, script
+from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.index.window import window_parameter
 
 logger = logging.getLogger(__name__)
 
-_SCHEMA = str(SCHEMA).encode()
 _UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
 
 
-class RedisNamespace(Index):
+class RedisNamespace(ServerIndex):
     """What all calls of the index on a Redis server need.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
@@ -48,10 +43,9 @@ class RedisNamespace(Index):
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
-        self.corrupt = 0
-        self._where = options.safe_index_url.partition("?")[0]
+        super().__init__(options, window=window)
         self.prefix = b"{" + options.namespace.encode() + b"}"
-        self._link = RedisLink(
+        self._link: RedisLink = RedisLink(
             options.index_url,
             self._where,
             self.prefix.decode(),
@@ -59,21 +53,7 @@ class RedisNamespace(Index):
             options.retries,
         )
         self._session = Session(self.prefix)
-        self._parameters: dict[str, str] = {}
         self.layout = RowLayout()
-        self._window = Window(window)
-        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
-        self._generation = 0
-        self._sweeper: asyncio.Task[None] | None = None
-
-    @property
-    def window(self) -> float:
-        """Seconds that a page is remembered, 0: for ever."""
-        return self._window.seconds
-
-    def watch_round_trips(self, report: Callable[[], None]) -> None:
-        """See :meth:`.Index.watch_round_trips`."""
-        self._link.on_round_trip = report
 
     def warm(self) -> None:
         """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
@@ -84,26 +64,18 @@ class RedisNamespace(Index):
     def _key(self, name: str) -> bytes:
         return self.prefix + name.encode()
 
-    def _moment(self) -> Moment:
-        """This moment by the server's clock, as far as it is known."""
-        moment = self._window.at(time.monotonic() + self._ahead)
-        if moment.generation < self._generation:  # a reply to a claim has named a later one
-            moment = self._window.of_generation(self._generation)
-        return moment
-
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Connect, and agree on the parameters; see :meth:`.Index.open`."""
         link = self._link
         # Opened again, it may be another index than before, which a greeting would refuse.
         link.introduce = lambda: None
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
-        # What was emptied meanwhile is set up with the key that its pages were hashed with.
-        known = {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
-        result = await self._first(self._open_call({**complete(wanted), **known}))
-        stored, epoch = self._agreed(result.reply, wanted)
+        opening = {**complete(wanted), **self._known_key()}
+        opened = Opened.of((await self._first(self._open_call(opening))).reply)
+        stored = self._agreed(opened, wanted)
         if self._parameters and not self._is_ours(stored):
             logger.warning(REPLACED, self._name)
-        self._begin(stored, epoch)
+        self._begin(stored, opened.epoch)
         self._sweep()
         link.opening = False
         link.introduce = lambda: self._open_call(self._parameters)
@@ -112,10 +84,10 @@ class RedisNamespace(Index):
 
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists; see :meth:`.Index.attach`."""
-        result = await self._first(self._open_call({}, schema=b""))
-        if not result.reply[0]:
+        opened = Opened.of((await self._first(self._open_call({}, schema=b""))).reply)
+        if not opened.schema:
             raise missing(self._name)
-        self._begin(*self._agreed(result.reply, None))
+        self._begin(self._agreed(opened, None), opened.epoch)
         return dict(self._parameters)
 
     async def _first(self, call: Call) -> Result:
@@ -146,7 +118,7 @@ class RedisNamespace(Index):
                 raise IndexRefusedError(str(error)) from error
             raise
 
-    def _open_call(self, parameters: Mapping[str, str], schema: bytes = _SCHEMA) -> Call:
+    def _open_call(self, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA) -> Call:
         names = ("leases", "schema", "parameters", "counters")
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
         # The epoch of an index that is set up by this very call.
@@ -165,26 +137,7 @@ class RedisNamespace(Index):
 
     @property
     def _name(self) -> str:
-        """The index as the user knows it, without its password."""
         return f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
-
-    def _agreed(self, reply: Any, parameters: Parameters | None) -> tuple[dict[str, str], bytes]:
-        """The stored parameters and the epoch.
-
-        :raises IndexRefusedError: the parameters are other ones, or damaged
-        """
-        schema, fields, milliseconds, epoch = reply
-        where = self._name
-        check_schema(schema.decode("utf-8", "replace"), where)
-        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
-        texts = [field.decode("utf-8", "replace") for field in fields]
-        stored = dict(zip(texts[::2], texts[1::2], strict=True))
-        check_key(stored, where)
-        if parameters is not None:
-            stored = agree(stored, parameters, where)
-        self.layout = RowLayout(layout_of(stored, where))
-        self._ahead = milliseconds / 1000 - time.monotonic()
-        return stored, epoch
 
     def _check(self, reply: Any) -> None:
         """Look at the index behind a new connection.
@@ -192,33 +145,15 @@ class RedisNamespace(Index):
         :raises IndexReplacedError: it has another key, so it is another one
         :raises IndexRefusedError: it has other parameters, or is damaged
         """
-        stored, epoch = self._agreed(reply, self._parameters)
-        if not self._is_ours(stored):
+        opened = Opened.of(reply)
+        if not self._is_ours(self._agreed(opened, self._parameters)):
             raise replaced(self._name)
-        if epoch != self._session.epoch:
-            self._session.epoch = epoch
+        if opened.epoch != self._session.epoch:
+            self._session.epoch = opened.epoch
             logger.warning(EMPTIED, self._name)
 
-    async def close(self) -> None:
-        """Finish what is under way and disconnect."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait([self._sweeper])
-        await self._link.close()
-
-    def _live(self) -> range:
-        return self._moment().live
-
-    def _turn(self, generation: int) -> None:
-        """The server says that a new generation has begun."""
-        self._generation = generation
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove expired generations while the work goes on."""
-        if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
-            work = remove_expired(self, self._moment().oldest)
-            self._sweeper = asyncio.get_running_loop().create_task(work)
+    async def _remove_expired(self, oldest: int) -> None:
+        await remove_expired(self, oldest)
 
     async def run(
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()

@@ -56,7 +56,7 @@ _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _PAGE_ID = np.uint64(PAGE_ID_MASK)
 _MORE, _EXACT, _FULL_MOST = 64, 128, 63
-_WANTED = 128  # page records that a proposal asks for at most
+_WANTED = 128  # most page records that a proposal reads
 _PAGE = PAGE_ID_BITS // 8
 PORTION = 32  # pages whose replies are decoded at once
 # Where a reply says how many rows follow, what is to be made of them, how many buckets are full,

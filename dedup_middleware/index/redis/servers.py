@@ -103,7 +103,7 @@ def connection_options(url: str) -> dict[str, Any]:
     """Arguments of a redis-py pool for the address of a server, as redis-py reads it.
 
     An option of redis-py that would change how replies look, or wait longer than
-    ``DEDUP_TIMEOUT``, is not among those that an address may hold.
+    ``DEDUP_TIMEOUT``, is not one that an address may hold.
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
@@ -278,7 +278,7 @@ class RedisServers:
 
     async def close(self) -> None:
         """Disconnect."""
-        self._fresh.clear()  # the pool closes those that it has given away, too
+        self._fresh.clear()  # the pool closes connections in use, too
         with contextlib.suppress(*Failures):  # of a server that is gone
             await self._pool.aclose()
 

@@ -94,7 +94,7 @@ class _Texts:
     def __init__(self, end: int) -> None:
         # The last one is still written to, and is not looked at.
         self._count = end // TEXT_CHUNK
-        # Texts that begin in a chunk, less those that end in the one before.
+        # Texts that begin in a chunk, less the texts that end in the one before.
         self._changes = np.zeros(self._count + 2, np.int64)
 
     def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:

@@ -39,7 +39,7 @@ async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) ->
 _AHEAD = 3  # calls under way
 _BYTES = 1 << 20  # of buckets that one call should read
 _MOST = 512  # buckets read by one call
-# Of a table with more buckets than these all that may exist are asked for: the names of them all
+# Of a table with more buckets than these all possible fields are read: the names of them all
 # would keep the server for some milliseconds.
 _FEW = 1 << 12
 _PREFIXES = 1 << 16

@@ -238,7 +238,7 @@ class SQLiteFile(Index):
             self._file = _file_at(path)
             if before not in (None, self._file):
                 self._disconnect()
-                raise sqlite3.OperationalError("locked by somebody who replaces it")
+                raise sqlite3.OperationalError("locked by a process that replaces it")
         db = self._db
         if not _is_ours(db):
             with Transaction(db, writes=True):

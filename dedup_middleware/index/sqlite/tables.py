@@ -69,7 +69,7 @@ def bucket_id(generation: int, bucket: int) -> int:
 
 
 def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
-    """The bytes of buckets by the ids of their rows; those that hold nothing are left out."""
+    """The bytes of buckets by the ids of their rows; empty ones are left out."""
     found: dict[int, bytes] = {}
     for part in parts(ids):
         query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({marks(part)})"

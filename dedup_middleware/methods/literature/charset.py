@@ -47,7 +47,7 @@ def level_1() -> str:
 
 @lru_cache(maxsize=1)
 def _character_positions() -> NDArray[np.int16]:
-    """Position of every code unit in the list, -1 for those that are not in it."""
+    """Position of every code unit in the list, -1 for others."""
     positions = np.full(1 << KEY_BITS, -1, np.int16)
     for i, character in enumerate(level_1() + FREQUENT_OTHERS):
         positions[ord(character)] = i
@@ -129,7 +129,7 @@ def _sign(vector: NDArray[np.int64], text: str) -> Signature | None:
 
 @attrs.frozen(eq=False)
 class GatheredVectors:
-    """Payloads of many pages, and the bit planes of those that are vectors."""
+    """Payloads of many pages, and the bit planes of vectors among them."""
 
     payloads: tuple[bytes, ...]
     planes: Planes

@@ -34,7 +34,7 @@ def md5(text: str) -> bytes:
 
 
 def digest_key(digest: bytes, hash_key: int) -> int:
-    """64-bit key of a digest; without ``hash_key`` no one can aim at a bucket."""
+    """64-bit key of a digest; who does not know ``hash_key`` can't craft pages for a bucket."""
     return keyed_hash(digest.hex(), hash_key)
 
 

@@ -336,7 +336,7 @@ _CHUNK: Final = 4096  # tokens at a time: 12 MB of sums' addends however large t
 
 
 def token_bits(token: str, hash_key: int) -> bytes:
-    """The random vector of a token, 384 bits: 1 stands for +1, 0 for -1."""
+    """The random vector of a token, 384 bits: 1 means +1, 0 means -1."""
     key = hash_key.to_bytes(8, "little")
     return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=SIGN_BYTES, key=key).digest()
 

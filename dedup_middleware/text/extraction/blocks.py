@@ -157,7 +157,7 @@ def read(html: str | bytes) -> Blocks:
 def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = None) -> Blocks:
     """The same in one pass over UTF-8 as it is: for what a parser wrote, or must not see.
 
-    ``attributes`` turns those that the parser wrote into those of the page.
+    ``attributes`` turns the parser's attributes into those of the page.
     """
     text, rows, boxes, title = markup.read_markup(np.frombuffer(data, np.uint8))
     parent, tags, last, starts, ends = boxes.T.tolist()

@@ -1,4 +1,4 @@
-"""Which pages a command is about: one given on the command line, or a selection of stored ones."""
+"""The pages that a command works on: one from the command line, or a selection of stored ones."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
 
 
 def _values(array: Any, types: Any) -> list[Any]:
-    """Values of an array; those that are one value of a dictionary are one object."""
+    """Values of an array; equal entries of a dictionary are one object."""
     kind = array.type
     if types.is_dictionary(kind):
         values = [*array.dictionary.to_pylist(), None]

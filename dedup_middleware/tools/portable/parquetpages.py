@@ -168,17 +168,17 @@ def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:
     """Heads of the pages in a part of a file."""
     at, end = start, start + length
     while at < end:
-        room = min(_HEAD, end - at)
+        size = min(_HEAD, end - at)
         while True:
             file.seek(at)
-            reader = _Compact(file.read(room))
+            reader = _Compact(file.read(size))
             try:
                 head = reader.struct()
                 break
             except _ShortError:
-                if room == min(_LONGEST_HEAD, end - at):
+                if size == min(_LONGEST_HEAD, end - at):
                     raise
-                room = min(_LONGEST_HEAD, end - at)
+                size = min(_LONGEST_HEAD, end - at)
         yield head
         at += reader.at + head.number(3, _I32)
     if at != end:

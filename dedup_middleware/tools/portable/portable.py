@@ -165,7 +165,7 @@ def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
 
 
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
-    """Pages with their bucket keys and texts, without those that have none."""
+    """Pages with their bucket keys and texts, without pages that have none."""
     places = spool.places(part.page_ids)
     page_ids = part.page_ids.tolist()
     addresses, payloads = await asyncio.gather(index.addresses(page_ids), index.payloads(page_ids))
@@ -250,7 +250,7 @@ async def copy_index(
 
 
 async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout) -> Imported:
-    """Enter pages, block by block, without those that are there already."""
+    """Enter pages, block by block, without pages that it has already."""
     known = await _known(index, record)
     entered = passed = 0
     waiting: list[Pages] = []
@@ -297,7 +297,7 @@ async def _open(index: Index, origin: _Origin) -> None:
         stored = {}
     if stored:
         _compare(stored, wanted, origin)
-    # Compared again: somebody else may have made it meanwhile.
+    # Compared again: another process may have made it meanwhile.
     _compare(await index.open(wanted), wanted, origin)
 
 

@@ -1,0 +1,417 @@
+"""The kernels that read and write the array of buckets, and how it is laid out.
+
+A page is compared with some dozen buckets at unpredictable addresses. Reading them is bound by the
+latency of memory, so all of them are prefetched before the first one is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import compile_all, kernel, subkernel
+from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8, U64
+from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    BUCKET_LIMIT,
+    COMMON_ANCHOR,
+    FULL_BUCKET,
+    SIMHASH_TABLES,
+)
+from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
+from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
+from dedup_middleware.signature.hamming import RECORDS, nearest_records
+
+MOST = 256  # candidates of one page that a look can return
+NEEDS_GROWTH = -1  # what a kernel returns where the array is full
+SLACK = 8  # words behind the last bucket
+
+# The array begins with four numbers. Then there is a head for each bucket: where its words begin,
+# its length in bytes (21 bits), and its capacity in words, as a power of two.
+END = np.uint64(0)  # the first word that no bucket has
+BYTES = np.uint64(1)
+FILLED = np.uint64(2)  # buckets that hold anything
+HEADS = np.uint64(3)
+FIRST = np.uint64(8)  # the first head: on a cache line
+START_SHIFT = np.uint64(27)
+LENGTH_SHIFT = np.uint64(6)
+LENGTH = np.uint64((1 << 21) - 1)
+_CAPACITY = np.uint64(63)
+_LEAST_CAPACITY = np.uint64(2)
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_SEVEN = np.uint64(7)
+_EIGHT = np.uint64(8)
+_LOW8 = np.uint64(0xFF)
+_S16 = np.uint64(16)
+_S63 = np.uint64(63)
+_MASK = np.uint64(PAGE_ID_MASK)
+_SHIFT = np.uint64(PAGE_ID_BITS)
+_PAGE_ID = np.uint64(PAGE_ID_BITS // 8)
+_BAND, _SIMHASH = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
+_LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
+_FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
+_MOST = np.uint64(MOST)
+# Behind the candidates, as ids and as tables, a look leaves these.
+_FULL_MET = np.uint64(2 * MOST)  # full buckets
+_CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
+_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table of band records
+_LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
+_SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
+FOUND = 2 * MOST + 5
+COUNT_BITS = 10  # of a reply: candidates, one more than MOST at the most
+COUNT = (1 << COUNT_BITS) - 1
+
+
+@subkernel
+def _capacity_for(length: Any) -> Any:
+    """Power of two of the words that hold so many bytes."""
+    capacity = _LEAST_CAPACITY
+    while _EIGHT << capacity < length:
+        capacity += _ONE
+    return capacity
+
+
+@subkernel
+def _has_capacity(head: Any, length: Any) -> Any:
+    return head != _ZERO and length <= _EIGHT << (head & _CAPACITY)
+
+
+@subkernel
+def _moved(store: Any, bucket: Any, length: Any) -> Any:
+    """The head of a bucket after it has moved to where ``length`` bytes fit."""
+    head = store[FIRST + bucket]
+    capacity, start, end = _capacity_for(length), head >> START_SHIFT, store[END]
+    for i in range((((head >> LENGTH_SHIFT) & LENGTH) + _SEVEN) >> _THREE):
+        store[end + np.uint64(i)] = store[start + np.uint64(i)]
+    store[END] = end + (_ONE << capacity)
+    return end << START_SHIFT | head & LENGTH << LENGTH_SHIFT | capacity
+
+
+@subkernel
+def _width(bucket: Any) -> Any:
+    table = bucket >> _S16
+    return _SIMHASH if _FIRST_SIMHASH <= table <= _LAST_SIMHASH else _BAND
+
+
+@subkernel
+def _note(found: Any, count: Any, page_id: Any, table: Any) -> Any:
+    """Take note of a neighbour among those found; how many there are then."""
+    at = count
+    while at > _ZERO and found[at - _ONE] >= page_id:
+        at -= _ONE
+    bit = _ONE << table
+    if at < count and found[at] == page_id:
+        found[_MOST + at] |= bit
+        return count
+    if count == _MOST:
+        return count + _ONE
+    for i in range(count, at, -1):
+        found[np.uint64(i)] = found[np.uint64(i) - _ONE]
+        found[_MOST + np.uint64(i)] = found[_MOST + np.uint64(i) - _ONE]
+    found[at] = page_id
+    found[_MOST + at] = bit
+    return count + _ONE
+
+
+@subkernel
+def _records_fit(store: Any, words: Any, places: Any) -> Any:
+    """Whether the records of a page fit, each in a bucket of its own."""
+    heads = store[HEADS]
+    end = store[END]
+    for i in range(np.uint64(places)):
+        bucket = words[_TWO * i]
+        if bucket >= heads:
+            return False
+        head = store[FIRST + bucket]
+        length = (head >> LENGTH_SHIFT & LENGTH) + _width(bucket)
+        if length <= _LIMIT and not _has_capacity(head, length):
+            end += _ONE << _capacity_for(length)
+    return end + np.uint64(SLACK) <= np.uint64(store.size)
+
+
+@subkernel
+def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
+    """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
+    if not _FIRST_ANCHOR <= bucket >> _S16 <= _LAST_ANCHOR:
+        return False
+    head, pages = store[FIRST + bucket], 0
+    at = head >> START_SHIFT
+    for i in range((head >> LENGTH_SHIFT & LENGTH) >> _THREE):
+        pages += np.int64(store[at + i] >> _SHIFT == suffix)
+    return pages >= COMMON_ANCHOR
+
+
+@subkernel
+def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
+    """Write the records of a page; how many were left out."""
+    out = 0
+    for i in range(np.uint64(places)):
+        bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
+        if _is_common(store, bucket, suffix):
+            continue
+        width = _width(bucket)
+        head = store[FIRST + bucket]
+        length = head >> LENGTH_SHIFT & LENGTH
+        is_new = length == _ZERO
+        odd = length % width
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << LENGTH_SHIFT
+            store[FIRST + bucket] = head
+            store[BYTES] -= odd
+        if length + width > _LIMIT:
+            out += 1
+            continue
+        if not _has_capacity(head, length + width):
+            capacity = _ONE << _capacity_for(length + width)
+            if store[END] + capacity + np.uint64(SLACK) > np.uint64(store.size):
+                out += 1  # places that share a bucket may need more than was reserved
+                continue
+            head = _moved(store, bucket, length + width)
+        store[FILLED] += np.uint64(is_new)
+        byte = ((head >> START_SHIFT) << _THREE) + length
+        if width == _BAND and byte & _SEVEN == _ZERO:
+            store[byte >> _THREE] = suffix << _SHIFT | page_id
+        else:
+            for j in range(_PAGE_ID):
+                raw[byte + j] = np.uint8((page_id >> (_EIGHT * j)) & _LOW8)
+            for j in range(width - _PAGE_ID):
+                raw[byte + _PAGE_ID + j] = np.uint8((suffix >> (_EIGHT * j)) & _LOW8)
+        store[FIRST + bucket] = head + (width << LENGTH_SHIFT)
+        store[BYTES] += width
+    return out
+
+
+@subkernel
+def _ask_for(store: Any, words: Any) -> Any:
+    """Let all buckets of a page come from memory at once. False: the array has no head for one."""
+    bucket_keys = np.uint64(words.size) >> _ONE
+    for i in range(bucket_keys):
+        if words[_TWO * i] >= store[HEADS]:
+            return False
+        prefetch(store, FIRST + words[_TWO * i])
+    for i in range(bucket_keys):
+        prefetch(store, store[FIRST + words[_TWO * i]] >> START_SHIFT)
+    return True
+
+
+@subkernel
+def _is_known(known: Any, upto: Any, page_id: Any) -> Any:
+    if page_id <= upto:
+        return True
+    at, beyond = 0, known.size
+    while at < beyond:
+        middle = (at + beyond) >> 1
+        if known[middle] < page_id:
+            at = middle + 1
+        else:
+            beyond = middle
+    return at < known.size and known[at] == page_id
+
+
+@subkernel
+def _equal(
+    store: Any,
+    at: Any,
+    length: Any,
+    suffix: Any,
+    table: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Add the pages with this suffix in a band, key or exact bucket."""
+    for i in range(length >> _THREE):
+        word = store[at + i]
+        if word >> _SHIFT == suffix and not _is_known(known, upto, word & _MASK):
+            found[_BLOCKED] = _ONE
+            if count <= _MOST:
+                count = _note(found, count, word & _MASK, table)
+    return count
+
+
+@subkernel
+def _near(
+    store: Any,
+    at: Any,
+    length: Any,
+    suffix: Any,
+    table: Any,
+    distance: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Take note of the pages within a distance in a SimHash bucket."""
+    byte, left = at << _THREE, length // _SIMHASH
+    found[_SCANNED] += left
+    while left > _ZERO and count <= _MOST:
+        near = nearest_records(store, byte, left, suffix, distance)
+        while near != _ZERO and count <= _MOST:
+            page_id = load_word(store, byte + trailing_zeros(near) * _SIMHASH) & _MASK
+            near &= near - _ONE
+            if not _is_known(known, upto, page_id):
+                count = _note(found, count, page_id, table)
+        byte += RECORDS
+        left -= min(left, _EIGHT)
+    return count
+
+
+@subkernel
+def _scan(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
+) -> Any:
+    """Take note of all candidates in the buckets of a page; how many there are then."""
+    for i in range(np.uint64(words.size) >> _ONE):
+        bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
+        if bucket >= store[HEADS]:
+            continue
+        head = store[FIRST + bucket]
+        at, length, table = head >> START_SHIFT, head >> LENGTH_SHIFT & LENGTH, bucket >> _S16
+        found[_FULL_MET] += np.uint64(length > _FULL)
+        found[_CORRUPT] += length % _width(bucket)
+        if _is_common(store, bucket, suffix):
+            continue
+        if _width(bucket) == _BAND:
+            count = _equal(store, at, length, suffix, table, known, upto, found, count)
+        else:
+            count = _near(store, at, length, suffix, table, distance, known, upto, found, count)
+    return count
+
+
+@subkernel
+def _begun(found: Any, count: Any) -> Any:
+    """How many candidates there are before a look."""
+    if count >= 0:
+        return np.uint64(count)
+    for place in range(_FULL_MET, np.uint64(found.size)):
+        found[place] = _ZERO
+    return _ZERO
+
+
+@kernel(types.int64(R64, R64, types.uint64, R64, types.uint64, U64, types.int64))
+def look(
+    store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
+) -> Any:
+    """Add the candidates of a page to those found before; how many there are then."""
+    _ask_for(store, words)
+    return np.int64(_scan(store, words, distance, known, upto, found, _begun(found, count)))
+
+
+@kernel(
+    types.int64(
+        U64,
+        U8,
+        R64,
+        types.int64,
+        types.uint64,
+        types.uint64,
+        R64,
+        types.uint64,
+        U64,
+        types.int64,
+    )
+)
+def propose(
+    store: Any,
+    raw: Any,
+    words: Any,
+    places: Any,
+    distance: Any,
+    page_id: Any,
+    known: Any,
+    upto: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Look, and enter the page unless it is blocked.
+
+    Bits of the result: 0 it is blocked; 1 any of the counts in `found` is above 0; then the number
+    of candidates (`COUNT_BITS`), and the SimHash records compared. `NEEDS_GROWTH`: nothing is done.
+    """
+    if not _ask_for(store, words) or not _records_fit(store, words, places):
+        return NEEDS_GROWTH
+    met = _scan(store, words, distance, known, upto, found, _begun(found, count))
+    if found[_BLOCKED] == _ZERO:
+        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, page_id))
+    notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
+    result = np.int64(found[_SCANNED]) << COUNT_BITS | np.int64(met)
+    return result << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
+
+
+@kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
+def extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, counts: Any) -> Any:
+    """Add records until the array is full; whether all are in."""
+    for i in range(counts[0], np.uint64(names.size)):
+        bucket = names[i]
+        counts[0] = i
+        if bucket >= store[HEADS]:
+            return False
+        start, size = np.uint64(cuts[i]), np.uint64(cuts[i + _ONE] - cuts[i])
+        head = store[FIRST + bucket]
+        length = head >> LENGTH_SHIFT & LENGTH
+        is_new = length == _ZERO
+        odd = length % width if size > _ZERO else _ZERO
+        if odd != _ZERO:  # no record behind it could be read
+            length -= odd
+            head -= odd << LENGTH_SHIFT
+            store[FIRST + bucket] = head
+            store[BYTES] -= odd
+        fits = size
+        if length + size > _LIMIT:
+            fits = (_LIMIT - min(_LIMIT, length)) // width * width
+        if fits > _ZERO:
+            if not _has_capacity(head, length + fits):
+                capacity = _ONE << _capacity_for(length + fits)
+                if store[END] + capacity + np.uint64(SLACK) > np.uint64(store.size):
+                    return False
+                head = _moved(store, bucket, length + fits)
+            byte = ((head >> START_SHIFT) << _THREE) + length
+            for j in range(fits):
+                raw[byte + j] = data[start + j]
+            store[FIRST + bucket] = head + (fits << LENGTH_SHIFT)
+            store[BYTES] += fits
+            store[FILLED] += np.uint64(is_new)
+        counts[1] += (size - fits) // width
+    counts[0] = np.uint64(names.size)
+    return True
+
+
+@kernel(types.uint64(R64))
+def capacities(store: Any) -> Any:
+    """Words of all buckets when each has the least capacity that holds it."""
+    words = _ZERO
+    for bucket in range(store[HEADS]):
+        length = store[FIRST + bucket] >> LENGTH_SHIFT & LENGTH
+        if length > _ZERO:
+            words += _ONE << _capacity_for(length)
+    return words
+
+
+@kernel(types.void(R64, U64, R64))
+def lay_out(store: Any, larger: Any, buckets: Any) -> None:
+    """Append buckets to the larger array."""
+    end = larger[END]
+    for bucket in buckets:
+        head = store[FIRST + bucket]
+        length = head >> LENGTH_SHIFT & LENGTH
+        capacity, start = _capacity_for(length), head >> START_SHIFT
+        for i in range((length + _SEVEN) >> _THREE):
+            larger[end + np.uint64(i)] = store[start + np.uint64(i)]
+        larger[FIRST + bucket] = end << START_SHIFT | length << LENGTH_SHIFT | capacity
+        end += _ONE << capacity
+    larger[END] = end
+
+
+def warm() -> None:
+    """Compile what looks pages up, enters them, and grows the array; loading is left out."""
+    compile_all(look, propose, capacities, lay_out)

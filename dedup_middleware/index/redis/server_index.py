@@ -1,0 +1,241 @@
+"""What an index on one Redis server and an index on the masters of a cluster have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_key, check_schema
+from dedup_middleware.index.record_layout import RecordLayout, layout_of
+from dedup_middleware.index.redis.link import Call, Link
+from dedup_middleware.index.redis.scripts import RowLayout, strange_stamps
+from dedup_middleware.index.window import Moment, Window
+from dedup_middleware.model.buckets import BucketKey
+from dedup_middleware.model.claims import (
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+    Proposed,
+)
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
+
+OWN_SCHEMA = str(SCHEMA).encode()
+
+
+@attrs.frozen
+class Opened:
+    """The reply of the script ``open``: the schema, parameters and epoch of what was opened.
+
+    :ivar seconds: the server's clock
+    """
+
+    schema: str
+    parameters: dict[str, str]
+    seconds: float
+    epoch: bytes
+
+    @classmethod
+    def of(cls, reply: Any) -> Opened:
+        """Read a reply."""
+        schema, fields, milliseconds, epoch = reply
+        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
+        texts = [field.decode("utf-8", "replace") for field in fields]
+        parameters = dict(zip(texts[::2], texts[1::2], strict=True))
+        return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
+
+
+class ServerIndex(Index):
+    """Opening, time and expiry, claims and rows of an index that lives on Redis servers.
+
+    :param options: ``index_url`` is used
+    :param window: seconds that a page is remembered, 0: for ever
+    """
+
+    _link: Link
+    _proposals: Batcher[Proposed, Claimed | Candidates]
+    layout: RowLayout
+
+    def __init__(self, options: Options, *, window: float = 0.0) -> None:
+        self.corrupt = 0
+        self._where = options.safe_index_url.partition("?")[0]
+        self._parameters: dict[str, str] = {}
+        self._window = Window(window)
+        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
+        self._generation = 0
+        self._sweeper: asyncio.Task[None] | None = None
+        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
+
+    @property
+    def window(self) -> float:
+        """Seconds that a page is remembered, 0: for ever."""
+        return self._window.seconds
+
+    def watch_round_trips(self, report: Callable[[], None]) -> None:
+        """Call ``report`` for each exchange; one with all nodes of a cluster counts once."""
+        self._link.on_round_trip = report
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect. Claims stay as they are."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
+        await self._link.close()
+
+    # Opening
+
+    @property
+    @abstractmethod
+    def _name(self) -> str:
+        """The index as the user knows it, without its password."""
+
+    def _known_key(self) -> dict[str, str]:
+        """The key of the hashes, if the index was opened before.
+
+        What was emptied meanwhile is set up with the key that its pages were hashed with.
+        """
+        return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
+
+    def _agreed(self, opened: Opened, parameters: Parameters | None) -> dict[str, str]:
+        """The stored parameters; the layout of rows and the server's clock are taken over.
+
+        :raises IndexRefusedError: the parameters are other ones, or damaged
+        """
+        check_schema(opened.schema, self._name)
+        stored = opened.parameters
+        check_key(stored, self._name)
+        if parameters is not None:
+            stored = agree(stored, parameters, self._name)
+        self._set_layout(layout_of(stored, self._name))
+        self._ahead = opened.seconds - time.monotonic()
+        return stored
+
+    def _set_layout(self, record: RecordLayout) -> None:
+        self.layout = RowLayout(record)
+
+    # Generations
+
+    def moment(self) -> Moment:
+        """This moment by the server's clock, as far as it is known."""
+        moment = self._window.at(time.monotonic() + self._ahead)
+        if moment.generation < self._generation:  # a reply has named a later one
+            moment = self._window.of_generation(self._generation)
+        return moment
+
+    def _turn(self, generation: int) -> None:
+        """The server says that a new generation has begun."""
+        self._generation = generation
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove expired generations while the work goes on."""
+        if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
+            work = self._remove_expired(self.moment().oldest)
+            self._sweeper = asyncio.get_running_loop().create_task(work)
+
+    @abstractmethod
+    async def _remove_expired(self, oldest: int) -> None:
+        """Remove the generations before one."""
+
+    # Claims
+
+    async def propose(
+        self,
+        entry: Entry,
+        distance: int,
+        lease: float,
+        probes: tuple[BucketKey, ...] = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Claimed | Candidates:
+        """Look for candidates and claim; see :meth:`.Index.propose`."""
+
+        def undo(made: Claimed | Candidates) -> None:
+            if isinstance(made, Claimed):
+                forget_outcome(self._link.submit(self._release_call(made.claim)))
+
+        page = Proposed(entry, distance, lease, probes, known)
+        made = await self._proposals.submit(page, undo)
+        if isinstance(made, Claimed):
+            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
+        return made
+
+    async def commit(self, claim: Claim) -> bool:
+        """The page is stored. False: the lease had run out or the claim is gone."""
+        try:
+            return await self._submit_commit(claim)
+        finally:
+            self._claimed.pop(claim, None)
+
+    @abstractmethod
+    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
+        """Commit a claim with the next batch."""
+
+    async def _settled(
+        self, claims: list[Claim], flags: Sequence[int], *, again: bool
+    ) -> list[bool | Exception]:
+        """Which claims are committed.
+
+        :param flags: of each claim 0: it is gone; 1: committed now; 2: it was committed already
+        :param again: the call may have been carried out before. Then 2 may mean by this very call;
+            but the server may also have lost its last writes and given the id to another page.
+        """
+        pairs = list(zip(claims, flags, strict=True))
+        doubtful = [one for one, flag in pairs if flag == 2 and again]
+        ours = await self._ours(doubtful) if doubtful else set()
+        return [flag == 1 or one in ours for one, flag in pairs]
+
+    async def _ours(self, claims: list[Claim]) -> set[Claim]:
+        """Claims whose ids belong to what was claimed."""
+        found = await self.fetch(np.array([one.page_id for one in claims], np.uint64))
+        kept = self.layout.record.pack(found.content)
+        return {
+            one
+            for one, content in zip(claims, kept, strict=True)
+            if content.tobytes() == self._claimed.get(one)
+        }
+
+    async def release(self, claim: Claim) -> bool:
+        """The page was not stored. False: nothing to release."""
+        self._claimed.pop(claim, None)
+        return bool((await self._link.submit(self._release_call(claim))).reply)
+
+    @abstractmethod
+    def _release_call(self, claim: Claim) -> Call:
+        """The call that releases a claim."""
+
+    # Rows
+
+    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
+        """Page records of stored rows; a damaged one is counted and has state FREE.
+
+        So has one with an id of more than 40 bits, which comes from a damaged bucket.
+        """
+        row_type = self.layout.row
+        missing = bytes(row_type.itemsize)
+        for i, row in enumerate(raw):
+            if len(row) != row_type.itemsize or int(page_ids[i]) > PAGE_ID_MASK:
+                self.corrupt += bool(row)
+                raw[i] = missing
+        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
+        strange = strange_stamps(rows["stamp"])
+        if strange.any():
+            self.corrupt += int(strange.sum())
+            rows[strange] = np.zeros((), row_type)
+        return PageRecords(page_ids, self.layout.content(rows), *split_stamps(rows["stamp"]))
+
+
+def count_of(raw: bytes) -> int | None:
+    """The number of stored pages that a counter holds; None: it is damaged."""
+    return int(raw) if raw.isdigit() and len(raw) <= 15 else None

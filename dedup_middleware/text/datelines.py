@@ -1,0 +1,276 @@
+"""Dates that say when a page was made or a report was sent: lines and stamps of them.
+
+A reprint has another date line, time stamp or number of comments than the page it copies, so
+figures in them are marked, and the rules that compare pages leave them out.
+"""
+
+# NumPy's stubs type an indexed scalar as Any.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import subkernel
+from dedup_middleware.text import numerals
+from dedup_middleware.text.numerals import Codes, among, at, pack
+from dedup_middleware.text.signs import PLAIN
+
+YEAR: Final = 1  # a number that may be a year
+DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
+STAMP: Final = 3  # a figure of a time stamp
+_COLON: Final = ord(":")
+_NEW_LINE: Final = ord("\n")
+_EDITION: Final = ord("版")
+_LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
+_LAST_DAY: Final = 31
+_LONGEST_AGENCY: Final = 20  # between slashes
+_LONGEST_PLACE: Final = 40  # characters before the comma of a date line
+_LONGEST_DAY: Final = 20  # and from there to its dash
+_COMMA: Final = ord(",")
+_LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
+_DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
+_LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
+_COUNT_LINE: Final = 24  # characters of a line with the number of comments
+_STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
+_NOON: Final = np.array(sorted(map(ord, "ap")), np.uint32)
+_M, _STOP, _COPYRIGHT_SIGN = ord("m"), ord("."), ord("©")
+_COPYRIGHT: Final = pack("copyright")
+_LONGEST_PREFIX: Final = 16
+
+
+def _prefixes(words: str) -> NDArray[np.uint32]:
+    """Prefixes as rows of code points, padded with zeros; _ is a space."""
+    rows = [list(map(ord, word.replace("_", " "))) for word in words.split()]
+    return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
+
+
+#: beginnings of lines that say when a page was made, of what is counted behind a page, of the names
+#: of agencies, and of Russian months
+_PUBLISHED: Final = _prefixes(
+    "published posted updated last_updated last_modified first_published опубликован обновлен "
+    "обновлён дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
+    "发布日期 发布于 更新时间 更新于 發布時間"
+)
+_COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
+_AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
+_MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
+_SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
+_SLASH: Final = ord("/")
+_CLOSED: Final = ord(")")
+_DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
+_FIRST_YEAR, _LAST_YEAR = 1900, 2099
+_ORDINAL: Final = ord("第")
+
+
+@subkernel
+def _begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
+    """Whether the text at i begins with one of some prefixes."""
+    for row in range(prefixes.shape[0]):
+        size = 0
+        while size < _LONGEST_PREFIX and prefixes[row, size] != 0:
+            if at(codes, i + size) != np.int64(prefixes[row, size]):
+                break
+            size += 1
+        if size == _LONGEST_PREFIX or prefixes[row, size] == 0:
+            return True
+    return False
+
+
+@subkernel
+def _is_copyright(codes: Codes, first: int) -> bool:
+    """Whether the sign or the word of copyright precedes a number."""
+    i = first
+    while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
+        i -= 1
+    before = at(codes, i - 1)
+    return before == _COPYRIGHT_SIGN or numerals.word_before(codes, i) == _COPYRIGHT
+
+
+@subkernel
+def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark the years of copyright, and the figures of lines of their own that say when a page was
+    made (`Published: 4 March 2024`) or how many comments and views it has (`25 comments`)."""
+    for row in range(rows.shape[0]):
+        if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
+            kinds[row] = STAMP
+            following = row + 1 < rows.shape[0] and rows[row + 1, 3] - rows[row, 4] <= 3
+            if following and kinds[row + 1] == YEAR:  # 2019-2024
+                kinds[row + 1] = STAMP
+    row = 0
+    while row < rows.shape[0]:
+        first, last = _line_around(codes, rows[row, 3])
+        behind, plain, year = row + 1, True, False
+        if first < last:
+            behind = row
+        while behind < rows.shape[0] and rows[behind, 3] < last and first < last:
+            small = rows[behind, 1] <= 1 and rows[behind, 0] * 10 ** rows[behind, 1] < _MINUTES
+            year |= kinds[behind] == YEAR
+            plain &= rows[behind, 1] >= 0 and rows[behind, 2] == PLAIN
+            plain &= small or kinds[behind] == YEAR
+            behind += 1
+        counted = behind == row + 1 and rows[row, 3] == first and last - first <= _COUNT_LINE
+        space = rows[row, 4] + 1 if at(codes, rows[row, 4]) == 32 else rows[row, 4]
+        counted = counted and _begins_with(codes, space, _COUNTED)
+        dated = year and plain and _begins_with(codes, first, _PUBLISHED)
+        if first < last and (dated or counted):
+            for i in range(row, behind):
+                kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+        row = max(behind, row + 1)
+
+
+@subkernel
+def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark time stamps: three figures next to each other, one of them a year, and behind them two
+    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
+    with the date before it, as in 2006年05月01日 星期一 第05版. All figures of a short line
+    with a time of day are of the stamp: `14 March, 10:25 | 12 comments`."""
+    for row in range(rows.shape[0]):
+        if at(codes, rows[row, 4]) == _EDITION:
+            kinds[row] = STAMP
+            i = row
+            while i > 0 and row - i < 4 and rows[i, 3] - rows[i - 1, 4] <= 5:
+                i -= 1
+                kinds[i] = STAMP
+    for row in range(rows.shape[0] - 4):
+        joined, year = True, False
+        for i in range(row, row + 3):
+            joined = joined and rows[i + 1, 3] - rows[i, 4] <= 2
+            year = year or kinds[i] == YEAR
+        colon = rows[row + 4, 3] == rows[row + 3, 4] + 1 and codes[rows[row + 3, 4]] == _COLON
+        if not (joined and year and colon):
+            continue
+        last = row + 4
+        if last + 1 < rows.shape[0] and rows[last + 1, 3] == rows[last, 4] + 1:
+            last += 1 if codes[rows[last, 4]] == _COLON else 0
+        for i in range(row, last + 1):
+            kinds[i] = STAMP
+    _mark_lines(codes, rows, kinds)
+    for row in range(rows.shape[0] - 1):
+        if not _is_time(codes, rows, row):
+            continue
+        first, last = _line_around(codes, rows[row, 3])
+        i = row
+        while i >= 0 and rows[i, 3] >= first and first < last:
+            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+            i -= 1
+        i = row + 1
+        while i < rows.shape[0] and rows[i, 4] <= last and first < last:
+            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
+            i += 1
+
+
+@subkernel
+def _is_russian_day(codes: Codes, i: int) -> bool:
+    """Whether a day and a month stand behind the space at i: ` 3 апреля`."""
+    digits = i + 1
+    while numerals.is_digit(codes, digits) and digits <= i + 2:
+        digits += 1
+    spaces = at(codes, i) == 32 and digits > i + 1 and at(codes, digits) == 32
+    return spaces and _begins_with(codes, digits + 1, _MONTHS)
+
+
+@subkernel
+def _date_line_end(codes: Codes) -> int:
+    """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
+    `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
+    `Москва. 3 апреля. АГЕНТСТВО -`."""
+    slash, comma, digit, reach = -1, -1, False, _LONGEST_DAY
+    for i in range(min(codes.size, _LONGEST_LINE)):
+        code = np.int64(codes[i])
+        if code == _COMMA and comma < 0:
+            comma = i
+        elif code == _STOP and comma < 0 and _is_russian_day(codes, i + 1):
+            comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
+        digit |= comma >= 0 and numerals.is_digit(codes, i)
+        if digit and among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32:
+            end = i + 1 if comma <= _LONGEST_PLACE and i - comma <= reach else 0
+            if end and _begins_with(codes, end + 1, _AGENCIES):
+                stop = end
+                while stop < end + _LONGEST_AGENCY and at(codes, stop) != _STOP:
+                    stop += 1
+                end = stop + 1 if at(codes, stop) == _STOP else end
+            return end
+        if code == _SLASH:
+            if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
+                return i + 1
+            slash = -1 if numerals.is_digit(codes, i + 1) else i
+        elif code == _CLOSED:
+            dash = i + 2 if at(codes, i + 1) == 32 else i + 1
+            return dash + 1 if among(at(codes, dash), _DASHES) else 0
+    return 0
+
+
+@subkernel
+def _mark_days(
+    codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
+) -> None:
+    """Mark the day of the date line where it is said again, and the numbers of points: 第一，"""
+    for row in range(rows.shape[0]):
+        after = at(codes, rows[row, 4])
+        if at(codes, rows[row, 3] - 1) == _ORDINAL and among(after, _LISTS):
+            kinds[row] = DATED
+        elif kinds[row] != DATED and among(after, _DAYS):
+            for other in range(rows.shape[0]):
+                same = kinds[other] == DATED and hashes[other] == hashes[row]
+                kinds[row] = DATED if same else kinds[row]
+                if rows[other, 3] > _LONGEST_LINE or same:
+                    break
+
+
+@subkernel
+def _line_around(codes: Codes, i: int) -> tuple[int, int]:
+    """Where the line begins and ends of the character at `i`; twice `i` if it is long
+    or ends a sentence."""
+    first, last = i, i
+    while first > 0 and codes[first - 1] != _NEW_LINE and last - first <= _STAMP_LINE:
+        first -= 1
+    while last < codes.size and codes[last] != _NEW_LINE and last - first <= _STAMP_LINE:
+        last += 1
+    noon = at(codes, last - 1) == _STOP and at(codes, last - 2) == _M  # a.m.
+    noon = noon and at(codes, last - 3) == _STOP and among(at(codes, last - 4), _NOON)
+    ends = among(at(codes, last - 1), _SENTENCE_ENDS) and not noon
+    if last - first > _STAMP_LINE or ends:
+        return i, i
+    return first, last
+
+
+@subkernel
+def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
+    """Whether a figure and the next one are a time of day, 10:25."""
+    colon = rows[row, 4]
+    minutes = at(codes, colon) == _COLON and rows[row + 1, 3] == colon + 1
+    minutes &= numerals.is_digit(codes, colon + 1) and numerals.is_digit(codes, colon + 2)
+    if not minutes or numerals.is_digit(codes, colon + 3) or not 0 <= rows[row, 1] <= 1:
+        return False
+    return rows[row, 0] * 10 ** rows[row, 1] <= _LAST_HOUR and codes[colon + 1] < _SIX
+
+
+@subkernel
+def mark_dates(
+    codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
+) -> int:
+    """Write of each figure that is not `DATED` yet whether it is a `YEAR`, or in a date line
+    (`DATED`) or in a time stamp (`STAMP`); returns where the date line ends with which the text
+    begins, 0 if it has none.
+
+    `rows` are those of `figures.find_figures`.
+    """
+    for row in range(rows.shape[0]):
+        exponent = rows[row, 1]
+        if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:
+            number = rows[row, 0] * 10**exponent
+            kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
+    _mark_stamps(codes, rows, kinds)
+    line = _date_line_end(codes)
+    for row in range(rows.shape[0]):
+        day = rows[row, 1] <= 1 and rows[row, 0] * 10 ** rows[row, 1] <= _LAST_DAY
+        if rows[row, 3] < line and not (row < 3 and (day or kinds[row] == YEAR)):
+            line = 0
+    for row in range(rows.shape[0]):
+        if rows[row, 3] < line:
+            kinds[row] = DATED
+    _mark_days(codes, rows, hashes, kinds)
+    return line
