@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import attrs
 import numpy as np
@@ -11,13 +12,17 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.buckets import ANCHOR_TABLES, FIRST_BAND_TABLE, BucketKey
 from dedup_middleware.model.claims import Candidates, Claimed, Known
+from dedup_middleware.model.documents import DUPLICATE, Document
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
+from tests.texts import article
 
 LEASE = 60.0
 LIKE = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -154,6 +159,31 @@ async def test_exact_copy_needs_no_further_bucket(harness: ClusterHarness) -> No
     other = await index.propose(attrs.evolve(copy, content=content.tobytes()), 0, LEASE)
     assert isinstance(other, Candidates)
     assert len(other.near) == 2
+
+
+async def test_exact_copy_of_a_text_needs_no_further_bucket(
+    harness: ClusterHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the default settings, whose index keeps some of the fields of a page only, a reprint
+    word for word is decided after the first read; one with a changed word is not."""
+    read: list[object] = []
+    original = propose._rest
+
+    async def rest(index: Any, pages: list[Any]) -> None:
+        read.extend(pages)
+        await original(index, pages)
+
+    monkeypatch.setattr(propose, "_rest", rest)
+    text = article(3, 30)
+    async with Deduplicator(harness.options) as dedup:
+        first = await dedup.decide(Document(key="https://one.example/1", text=text))
+        assert await dedup.commit(first)
+        copy = await dedup.decide(Document(key="https://two.example/1", text=text))
+        assert (copy.outcome, copy.reason) == (DUPLICATE, "exact-copy")
+        assert not read
+        edited = await dedup.decide(Document(key="https://two.example/2", text=f"{text} Ende"))
+        assert edited.outcome == DUPLICATE
+        assert read
 
 
 @pytest.mark.parametrize("table", [*ANCHOR_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 8)])
