@@ -77,8 +77,7 @@ class Scenario:
     :param mix: shares of new pages, edited and exact copies
     :param hits: of these kinds the share of buckets in which the stored page is found
     :param settling: of these kinds the share that looks like an exact copy after the first read
-    :param settled: whether those that are exact copies need no further read: with the default
-        evidence they do, since the fields compared include the sketch, which is not kept then
+    :param settled: whether those that are exact copies need no further read
     :param balanced: every master has equally many shards; else as their tags fall
     :param latency: seconds of a message on its way
     :param master_link: bytes a second, also ``client_link``
@@ -95,7 +94,7 @@ class Scenario:
     mix: tuple[float, float, float] = (0.7, 0.2, 0.1)
     hits: tuple[float, float, float] = (0.0, 0.8, 1.0)
     settling: tuple[float, float, float] = (0.0, 0.6, 1.0)
-    settled: bool = False
+    settled: bool = True
     layout: Layout = Layout()
     distance: int = 12
     balanced: bool = False
