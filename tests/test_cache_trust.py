@@ -1,4 +1,4 @@
-"""Nobody else's files are run or believed: the cache of kernels and tables on a shared machine.
+"""No file of another user is run or believed: the cache of kernels and tables on a shared machine.
 
 Other users are real ones where the tests run as root (files are given to them, processes become
 them); for an ordinary user, who can't do that, this process takes itself for another user.

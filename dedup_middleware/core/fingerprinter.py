@@ -178,12 +178,14 @@ class Fingerprinter:
         :param whole: hash of the whole text, if only a part of it is compared: then no other text
             holds it; else 0
         """
-        from dedup_middleware.signature.evidence import make_evidence
+        from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.text.wording import SHORT as SHORT_TEXT
 
         title = signed.anchors[:0]
         if document.title and signed.words < SHORT_TEXT:
             title = np.unique(self._shingler.token_hashes(document.title))
+            if signed.words >= TITLED:  # its other words are not compared; a title may be long
+                title = title[np.isin(title, signed.values)]
         wording = Wording(
             signed.order,
             signed.words,
