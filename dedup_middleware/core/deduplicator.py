@@ -308,7 +308,7 @@ class Deduplicator:
         named = self.options.keep_address and not is_content_key(page.key)
         entry = Entry(
             self._method.bucket_key_array(page),
-            content_bytes(page),
+            content_bytes(page, sketched=self._method.keeps_sketch),
             page.key if named else None,
             page.payload,
             # The title of a short page counts as its text, and the index does not compare titles.
