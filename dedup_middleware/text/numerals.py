@@ -28,6 +28,7 @@ _FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 # Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
 _BEFORE_POINT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")), np.int64)
 _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
+_LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 LETTER_BITS: Final = 5
@@ -263,10 +264,13 @@ def _spaced_end(codes: Codes, first: int) -> int:
     end = first
     while is_digit(codes, end) and end - first < 4:
         end += 1
-    head = end
+    head, longest = end, end + _LONGEST_ROW
     while at(codes, end) == 32 and codes[end] == 32 and _are_digits(codes, end + 1, end + 4):
         end += 4
-    if end == head or head - first > 3:
+        if end > longest:  # a table; its end is not looked for at each of its numbers
+            return 0
+    row = at(codes, first - 1) == 32 and is_digit(codes, first - 2)
+    if end == head or head - first > 3 or row:
         return 0
     before = at(codes, first - 1) == 32 and is_cyrillic(codes, first - 2)
     return end if before or (at(codes, end) == 32 and is_cyrillic(codes, end + 1)) else 0
