@@ -46,8 +46,8 @@ from dedup_middleware.spark.pair_blocks import (
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
+from tests.java import JAVA
 from tests.servers import free_port
-from tests.spark.conftest import JAVA
 from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
