@@ -112,6 +112,19 @@ async def test_thresholds_say_how_many_words_in_a_row() -> None:
     assert 0.8 <= kept.nearest.similarity < 0.9
 
 
+@pytest.mark.parametrize(("words", "outcome"), [(13, "duplicate"), (18, "new")])
+async def test_a_report_with_the_same_figures_may_be_written_anew(words: int, outcome: str) -> None:
+    """Thirteen new words in a row are allowed if a page has many numerals, all of them stored."""
+    told = [f"{line[:-1]} with {n + 100} tons." for n, line in enumerate(ARTICLE)]
+    between = " ".join(sentences(3, 3)).split(" ")[:words]
+    plain, figures = [
+        await verdict(" ".join(text), " ".join([*text[:20], *between, *text[20:]]))
+        for text in (ARTICLE, told)
+    ]
+    assert plain.outcome == "new"
+    assert figures.outcome == outcome
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
