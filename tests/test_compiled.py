@@ -200,18 +200,29 @@ def test_editable_installation_without_a_compiler(
 def test_editable_installation(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the kernels in the folder of its sources, and those of other sources are removed."""
+    """It has the kernels in the folder of its sources, and those of other sources are removed.
+
+    The compiler of the wheel's kernels writes them there: compiling them again would say nothing.
+    """
     package = tmp_path / "dedup_middleware"
     shutil.copytree(wheel.parent / "installed" / "dedup_middleware", package)
     (shipped,) = package.glob("_kernels_*")
-    kept = package / shipped.name.replace("cpython-", "cpython-9")
-    shipped.rename(kept)  # of these sources, for another Python
+    kept = package / shipped.name.replace("cpython-", "cpython-9")  # for another Python
+    shipped.rename(kept)
     (package / "_kernels_0123456789abcdef.so").touch()
     monkeypatch.delenv("DEDUP_SHIP_KERNELS", raising=False)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1 $2" = "-m dedup_middleware.base.aot" ] || exit 9\n'
+        f'cp "{kept}" "$3/{shipped.name}"\nexec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
     said: list[str] = []
     app = SimpleNamespace(display_warning=said.append)
     made = hatch_build.KernelsHook(str(tmp_path), {}, None, None, str(tmp_path), "wheel", app)  # type: ignore[arg-type]
-    made.initialize("editable", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(python))
+        made.initialize("editable", {})
     assert said == []
     assert {one.name for one in package.glob("_kernels_*")} == {shipped.name, kept.name}
     assert decided(tmp_path, DEDUP_CACHE_DIR=str(tmp_path / "cache")) == (["new", "duplicate"], [])
