@@ -163,6 +163,29 @@ def test_wheel_names_its_platform(wheel: Path) -> None:
     assert sorted(one.partition(".")[0] for one in held) == sorted(name + one for one in variants)
 
 
+@pytest.mark.slow
+def test_wheel_needs_what_its_platform_has(wheel: Path) -> None:
+    """The modules need no other libraries than those of C, and no newer one than the wheel says."""
+    found = re.search(r"-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name)
+    assert found
+    promised = (int(found[1]), int(found[2]))
+    modules = sorted((wheel.parent / "installed" / "dedup_middleware").glob("_kernels_*.so"))
+    assert modules
+    for module in modules:
+        needs = printed("objdump", "-p", str(module))
+        libraries = re.findall(r"NEEDED +(\S+)", needs)
+        assert {one.partition(".")[0].partition("-")[0] for one in libraries} <= {
+            "libc", "libm", "libpthread", "ld",
+        }  # fmt: skip
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", needs)
+        assert max((int(major), int(minor)) for major, minor in versions) <= promised
+
+
+def printed(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def hook(folder: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> tuple[Any, list[str]]:
     """The hook of a build in which no kernel can be compiled, and its warnings."""
     said: list[str] = []
