@@ -266,7 +266,12 @@ class Deduplicator:
         self._breaker.worked()
         if self._is_away:
             self._is_away = False
-            logger.info("The index can be used again: %s", self.options.safe_index_url)
+            meanwhile = self._faults.left_out()
+            logger.info(
+                "The index can be used again: %s%s",
+                self.options.safe_index_url,
+                f" (meanwhile {meanwhile})" if meanwhile else "",
+            )
         return verdict
 
     def report_outage(self, error: DedupError, message: str) -> None:
