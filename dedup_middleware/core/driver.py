@@ -317,12 +317,15 @@ class _Decision:
                 # Those with smaller ids don't give way, or wait for others: a page waits with its
                 # claim for greater ids only, so that no circle of pages does.
                 while made.is_mutual and _waits_with_claim(ruling, own):
+                    driver.claims.add(made.claim)  # its lease is extended meanwhile
                     if not await self._wait(ruling):
                         break
                     ruling = await self._judge_all()
         except BaseException:
             self._release(made.claim)
             raise
+        finally:
+            driver.claims.settle(made.claim)
         if ruling.match is not None or ruling.pending:
             # A like page was found in the SimHash tables only, so the claim must not stay.
             await driver.index.release(made.claim)

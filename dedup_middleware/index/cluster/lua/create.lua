@@ -45,9 +45,11 @@ if #fresh > 0 then
     end
     redis.call('SETRANGE', chunk, offset, string.sub(ROWS_SENT, (i - 1) * ROW_SIZE + 1, i * ROW_SIZE))
     local text = string.sub(TEXTS, starts[i], starts[i] + struct.unpack('<I4', LENGTHS, 4 * i - 3) - 1)
+    local texts, row = PREFIX .. 't' .. string.sub(chunk, -4), struct.pack('<I2', struct.unpack('<I5', page) % ROWS)
     if text ~= '' then
-      local row = struct.unpack('<I5', page) % ROWS
-      redis.call('HSET', PREFIX .. 't' .. string.sub(chunk, -4), struct.pack('<I2', row), text)
+      redis.call('HSET', texts, row, text)
+    else -- one that is there belongs to a page whose row was lost
+      redis.call('HDEL', texts, row)
     end
   end
 end
