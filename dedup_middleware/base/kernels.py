@@ -96,12 +96,9 @@ def kernel(function: _F) -> _F:
 
 def _keep(dispatcher: Any, source: Path) -> None:
     """Let a kernel of a source file keep its machine code on disk, if there is a place for it."""
-    if numba.config.CACHE_DIR:
-        keep_in(dispatcher, Path(numba.config.CACHE_DIR) / folder_name(str(source)))
-        return
     if not source.exists():
         return
-    directory = cache_directory()
+    directory = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else cache_directory()
     if directory is None:
         return
     if not source.is_relative_to(PACKAGE):

@@ -11,6 +11,8 @@ The evidence of a stored page tells which words of the new page it holds (see
 * they are scattered: no passage of mostly new words is longer than 4 % of the page, nor than 12
   words (4 words are always allowed), so that no paragraph of its own is lost; a word that the page
   says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
+* of a page with 250 words and eight numerals, all of which the stored page has, these three shares
+  are a quarter larger, and 13.5 and 18 words take the place of 12 and 16;
 * at most 16 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
   and editors are named; a row that goes on from there between them uses up both limits;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);

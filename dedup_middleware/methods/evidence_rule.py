@@ -42,6 +42,10 @@ _SHORT: Final = 60  # words; on so short a page a false positive covers a large 
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
+# Where the stored page has all numerals of a page with so many words and numerals, both are one
+# report: its shares are a quarter larger, and its passage may be longer.
+_REPORT, _FIGURES = 250, 8
+_WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 # A page of fewer words than the first is held whole by one of more shingles than the second, whose
 # words are not known: a false positive may cover all that is new in so short a page.
 _TINY, _LONGER = 24, 58
@@ -54,12 +58,15 @@ _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
 
 
 @subkernel
-def _similarity(found: Any, words: Any, measure: Any) -> Any:
+def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
     """The largest threshold at which the new words of a page are few and scattered enough."""
     counted = np.float64(max(1, min(words, LONG) if measure == NOVELTY else words))
-    longest = min(_ROW_MOST, max(_ROW_LEAST, _ROW * counted))
+    is_report = counted >= _REPORT and numerals >= _FIGURES
+    share = (_WIDER if is_report else 1.0) * counted
+    longest = _ROW_MOST_OF_REPORT if is_report else _ROW_MOST
+    longest = min(longest, max(_ROW_LEAST, _ROW * share))
     new, frame = 0.5 * found[NEW], 0.5 * found[NEW_FRAME]
-    used = max(new / (_BODY * counted), (new + frame) / (_ALL * counted))
+    used = max(new / (_BODY * share), (new + frame) / (_ALL * share))
     used = max(used, 0.5 * found[LONGEST] / longest, frame / _FRAME_MOST)
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
 
@@ -166,7 +173,7 @@ def decide(
         share = 1.0 if equal else min(1.0, max(0.0, share))
         shared[i] = min(np.int64(np.rint(share * size)), their_size)
         jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
-        similarity = _similarity(found[i], counted, measure)
+        similarity = _similarity(found[i], counted, numerals, measure)
         lacking = (1.0 - share) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
         similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:

@@ -4,7 +4,8 @@ Pages made on one template differ in their figures alone, so figures decide betw
 same number must look the same however it is written:
 
     1,000 = 1000 = １０００    三百二十一 = 321    两万三千 = 2.3万 = 23000    二〇二〇 = 2020
-    百分之五 = 5% = %5 = 5 percent    .5 = 0.5    1.5 million = 1500000    3.50 = 3.5
+    百分之五 = 5% = %5 = 5 percent = 5 процентов    .5 = 0.5    3.50 = 3,50 = 3.5
+    1.5 million = 1.5 mln = 1,5 млн = 1500000 = 1 500 000 рублей
     2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
 
 A sign, a comparison and a unit before or behind a number belong to the figure, see
@@ -278,8 +279,7 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
             return value, 0, end
         return mantissa, scale, end
     begin = end + 1 if at(codes, end) in (32, 45) else end
-    word, stop = numerals.word_after(codes, begin)
-    power = numerals.english_scale(word)
+    power, stop = numerals.scale_after(codes, begin)
     if power > 0:
         return mantissa, exponent + power, stop
     return mantissa, exponent, end
@@ -314,7 +314,7 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     if word == numerals.PER and at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
         percent = word == numerals.CENT
-    return PERCENT if percent else PLAIN
+    return PERCENT if percent or numerals.is_cyrillic_percent(codes, i) else PLAIN
 
 
 @subkernel
@@ -418,9 +418,9 @@ def hash_figures(
     int,
 ]:
     """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
-    symbols and names, see `locate`; then of every figure in order its hash, where it begins, and
-    whether it is a `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); last where
-    the date line ends with which the text begins.
+    symbols and names, see `locate`; then of every figure in order its hash, where it begins and
+    ends, and whether it is a `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); last
+    where the date line ends with which the text begins.
 
     The flags of names of months are changed.
     """
@@ -434,12 +434,12 @@ def hash_figures(
         unit += (kind >> np.uint64(2)) << np.uint64(32)
         value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    kinds, begins = np.empty(hashes.size, np.uint8), np.empty(hashes.size, np.int32)
+    kinds, spans = np.empty(hashes.size, np.uint8), np.empty((hashes.size, 2), np.int32)
     for row in range(hashes.size):
-        kinds[row], begins[row] = DATED, rows[row, 3]
+        kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]
     entries = locate(codes, flags, where[:capacity], rows, hashes, kinds, names, keys)
     line = mark_dates(codes, rows, hashes, kinds)
-    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, begins, kinds, line
+    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, spans, kinds, line
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:

@@ -1,5 +1,9 @@
 """Kernels that read one numeral: Arabic digits, Chinese numerals, and what multiplies them.
 
+Between digits a comma divides groups of three (1,000), and is a decimal comma before one or two
+digits (15,5), unless more numbers follow (1,2,3) or an ideograph (12,15日). A space divides groups
+of three next to a word in Cyrillic letters (1 200 000 рублей).
+
 A number is a pair (mantissa, exponent), mantissa * 10**exponent. All work on normalised code
 points, so full-width and other scripts' digits are ASCII already.
 """
@@ -19,9 +23,12 @@ Codes = NDArray[np.uint32]
 
 _NEW_LINE: Final = ord("\n")
 _POINT: Final = ord(".")
+_COMMA: Final = ord(",")
+_FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 # Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
 _BEFORE_POINT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")), np.int64)
 _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
+_LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 LETTER_BITS: Final = 5
@@ -51,10 +58,44 @@ MONTHS: Final = tuple(
 )  # fmt: skip
 _MONTH_WORDS: Final = np.array([word for word, _ in MONTHS], np.int64)
 _MONTH_NUMBERS: Final = np.array([number for _, number in MONTHS], np.int64)
-_SCALE_WORDS: Final = np.array(
-    [pack(word) for word in ("thousand", "million", "billion", "trillion", "mln", "bn")], np.int64
+_SCALES: Final = {
+    3: "thousand тысяча тысячи тысячу тысяч тысячам тысячами тыс хиляди",
+    6: "million mln миллион миллиона миллионов миллионам миллионами милиона милиони млн",
+    9: "billion bn bln миллиард миллиарда миллиардов миллиардам миллиардами милиарда милиарди млрд",
+    12: "trillion trln триллион триллиона триллионов трлн",
+}
+FIRST_CYRILLIC: Final = ord("а")
+_LETTERS: Final = 12  # of a word that is read
+
+
+def pack_cyrillic(word: str) -> int:
+    """A word of up to 12 letters from а to я as one number, 5 bits a letter, behind a set bit."""
+    value = 1
+    for letter in word:
+        value = value << LETTER_BITS | ord(letter) - FIRST_CYRILLIC
+    return value
+
+
+_SCALE_WORDS, _SCALE_EXPONENTS, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = (
+    np.array(column, np.int64)
+    for is_latin in (True, False)
+    for column in zip(
+        *(
+            (pack(word) if is_latin else pack_cyrillic(word), exponent)
+            for exponent, words in _SCALES.items()
+            for word in words.split()
+            if word.isascii() == is_latin
+        ),
+        strict=True,
+    )
 )
-_SCALE_EXPONENTS: Final = np.array([3, 6, 9, 12, 6, 9], np.int64)
+_CYRILLIC_PERCENTS: Final = np.array(
+    [
+        pack_cyrillic(word)
+        for word in "процент процента проценту проценте процентов процентам процентами".split()
+    ],
+    np.int64,
+)
 PERCENT_WORDS: Final = np.array([pack("percent"), pack("pct")], np.int64)
 PER: Final = pack("per")
 CENT: Final = pack("cent")
@@ -192,6 +233,75 @@ def is_letter(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def is_cyrillic(codes: Codes, i: int) -> bool:
+    """Whether there is one of the letters а to я at i (which may lie outside)."""
+    return FIRST_CYRILLIC <= at(codes, i) < FIRST_CYRILLIC + 32
+
+
+@subkernel
+def cyrillic_word_after(codes: Codes, i: int) -> tuple[int, int]:
+    """The Cyrillic word that starts at i, packed, and where it ends; 0 if it is none, or too
+    long."""
+    packed, first = 1, i
+    while is_cyrillic(codes, i) and i - first < _LETTERS:
+        packed = packed << LETTER_BITS | np.int64(at(codes, i) - FIRST_CYRILLIC)
+        i += 1
+    return (0 if is_cyrillic(codes, i) or i == first else packed), i
+
+
+@subkernel
+def _are_digits(codes: Codes, first: int, last: int) -> bool:
+    """Whether the characters from `first` to `last` - 1 are digits, and the next one is none."""
+    some = first < last
+    for i in range(first, last):
+        some = some and is_digit(codes, i)
+    return some and not is_digit(codes, last)
+
+
+@subkernel
+def _spaced_end(codes: Codes, first: int) -> int:
+    """Where a number ends whose groups of three digits are divided by spaces; 0 if it is none."""
+    end = first
+    while is_digit(codes, end) and end - first < 4:
+        end += 1
+    head, longest = end, end + _LONGEST_ROW
+    while at(codes, end) == 32 and codes[end] == 32 and _are_digits(codes, end + 1, end + 4):
+        end += 4
+        if end > longest:  # a table; its end is not looked for at each of its numbers
+            return 0
+    row = at(codes, first - 1) == 32 and is_digit(codes, first - 2)
+    if end == head or head - first > 3 or row:
+        return 0
+    before = at(codes, first - 1) == 32 and is_cyrillic(codes, first - 2)
+    return end if before or (at(codes, end) == 32 and is_cyrillic(codes, end + 1)) else 0
+
+
+@subkernel
+def _point_end(codes: Codes, first: int, point: int) -> int:
+    """Where a fraction behind a decimal point ends; 0 if it is none."""
+    after_point = first > 1 and codes[first - 1] == _POINT and is_digit(codes, first - 2)
+    if at(codes, point) != _POINT or not is_digit(codes, point + 1) or after_point:
+        return 0
+    end = point + 1
+    while is_digit(codes, end):
+        end += 1
+    return 0 if at(codes, end) == _POINT and is_digit(codes, end + 1) else end
+
+
+@subkernel
+def _decimal_end(codes: Codes, first: int, comma: int) -> int:
+    """Where a fraction of one or two digits behind a decimal comma ends; 0 if it is none."""
+    if at(codes, comma) != _COMMA or not is_digit(codes, comma + 1):
+        return 0
+    end = comma + 2 if not is_digit(codes, comma + 2) else comma + 3
+    if is_digit(codes, end) or at(codes, end) >= _FIRST_WIDE:
+        return 0
+    listed = at(codes, end) in (_COMMA, _POINT) and is_digit(codes, end + 1)
+    listed = listed or (at(codes, first - 1) in (_COMMA, _POINT) and is_digit(codes, first - 2))
+    return 0 if listed else end
+
+
+@subkernel
 def is_led_by_point(codes: Codes, i: int) -> bool:
     """Whether the digit at i is the first one of a fraction without a zero before it: .5 is 0.5."""
     if at(codes, i - 1) != _POINT:
@@ -204,15 +314,18 @@ def is_led_by_point(codes: Codes, i: int) -> bool:
 def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
     """The number that starts with the digit at i: mantissa, exponent, end.
 
-    Thousands are divided by commas into groups of three. A point and digits are a fraction,
-    unless there are two points: 2020.4.3 is three numbers.
+    Thousands are divided into groups of three. A point and digits are a fraction, unless there are
+    two points: 2020.4.3 is three numbers.
     """
     first, mantissa, digits = i, 0, 0
     grouped, led = False, is_led_by_point(codes, i)
+    spaced = 0 if led else _spaced_end(codes, i)
     while i < codes.size and digits < MAX_DIGITS:
         if is_digit(codes, i):
             mantissa = mantissa * 10 + np.int64(codes[i]) - 48
             digits += 1
+            i += 1
+        elif i < spaced:
             i += 1
         elif codes[i] == 44 and (grouped or i - first <= 3) and not led:
             three = is_digit(codes, i + 1) and is_digit(codes, i + 2) and is_digit(codes, i + 3)
@@ -224,20 +337,15 @@ def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
             break
     if led:
         return mantissa, -digits, i
-    exponent = 0
-    after_point = first > 1 and codes[first - 1] == 46 and is_digit(codes, first - 2)
-    if i < codes.size and codes[i] == 46 and is_digit(codes, i + 1) and not after_point:
-        end = i + 1
-        while is_digit(codes, end):
-            end += 1
-        if not (end < codes.size and codes[end] == 46 and is_digit(codes, end + 1)):
-            for place in range(i + 1, end):
-                if digits < MAX_DIGITS:
-                    mantissa = mantissa * 10 + np.int64(codes[place]) - 48
-                    digits += 1
-                    exponent -= 1
-            i = end
-    return mantissa, exponent, i
+    exponent, end = 0, _point_end(codes, first, i)
+    if end == 0 and not grouped:
+        end = _decimal_end(codes, first, i)
+    for place in range(i + 1, end):
+        if digits < MAX_DIGITS:
+            mantissa = mantissa * 10 + np.int64(codes[place]) - 48
+            digits += 1
+            exponent -= 1
+    return mantissa, exponent, max(i, end)
 
 
 @subkernel
@@ -350,11 +458,28 @@ def month(packed: int) -> int:
 
 
 @subkernel
-def english_scale(packed: int) -> int:
-    """The power of ten of thousand, million, ..., else 0."""
+def _exponent(packed: int, words: NDArray[np.int64], exponents: NDArray[np.int64]) -> int:
     if packed == 0:
         return 0
-    for place in range(_SCALE_WORDS.size):
-        if _SCALE_WORDS[place] == packed:
-            return _SCALE_EXPONENTS[place]
+    for place in range(words.size):
+        if words[place] == packed:
+            return exponents[place]
     return 0
+
+
+@subkernel
+def scale_after(codes: Codes, i: int) -> tuple[int, int]:
+    """The power of ten of the word at i (thousand, mln, тыс.), and where it ends; 0 for none."""
+    if is_cyrillic(codes, i):
+        word, end = cyrillic_word_after(codes, i)
+        power = _exponent(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
+        short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
+        return power, (end + 1 if short and is_cyrillic(codes, end + 2) else end)
+    word, end = word_after(codes, i)
+    return _exponent(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
+
+
+@subkernel
+def is_cyrillic_percent(codes: Codes, i: int) -> bool:
+    """Whether the word at i is процент in one of its forms."""
+    return is_cyrillic(codes, i) and among(cyrillic_word_after(codes, i)[0], _CYRILLIC_PERCENTS)

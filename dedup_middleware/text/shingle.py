@@ -69,7 +69,7 @@ from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
@@ -257,14 +257,14 @@ def read_text(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
     features, counts, order = shingle_features(hashes, kept, width, keys)
-    figures, places, stated, begins, kinds, line = hash_figures(codes, flags, names[:named], keys)
+    figures, places, stated, spans, kinds, line = hash_figures(codes, flags, names[:named], keys)
     # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
     for figure in stated:
         exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    located = locate_values(starts, hashes, numbers, kept, stated, begins, kinds, own, line, whole)
+    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     words = np.empty(kept, np.uint32)

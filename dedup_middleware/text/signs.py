@@ -29,10 +29,13 @@ from dedup_middleware.text.numerals import (
     among,
     at,
     chinese_digit,
+    cyrillic_word_after,
+    is_cyrillic,
     is_digit,
     is_letter,
     look_up,
     pack,
+    pack_cyrillic,
     perfect_hash,
     word_after,
     word_before,
@@ -69,6 +72,15 @@ UNITS: Final = (
     ("PHP", "₱", "php peso pesos", ""),
     ("¢", "¢", "cent cents", ""),
 )
+#: currencies in Cyrillic letters
+CYRILLIC_UNITS: Final = (
+    ("USD", "доллар доллара долларов долларам долларами долл"),
+    ("EUR", "евро"),
+    ("CNY", "юань юаня юаней"),
+    ("JPY", "иена иены иен йена йены йен"),
+    ("RUB", "рубль рубля рублей рублям рублями руб"),
+    ("UAH", "гривна гривны гривен"),
+)
 CELSIUS, FAHRENHEIT, DEGREE = len(UNITS) + 1, len(UNITS) + 2, len(UNITS) + 3
 #: measures: for people, in Latin letters, in Cyrillic ones, and in ideographs
 MEASURES: Final = (
@@ -87,7 +99,7 @@ MEASURES: Final = (
     (
         "h",
         "hour hours hr hrs stunde stunden heure heures hora horas ore",
-        "час часа часов",
+        "час часа часов ч",
         "小时 小時 个小时 钟头",
     ),
     (
@@ -110,7 +122,7 @@ MEASURES: Final = (
     ),
     ("mm", "mm millimetre millimetres millimeter millimeters", "мм", "毫米"),
     ("cm", "cm centimetre centimetres centimeter centimeters", "см", "厘米 釐米"),
-    ("m", "metre metres meter meters metri metros", "метр метра метров", "米"),
+    ("m", "metre metres meter meters metri metros", "метр метра метров м", "米"),
     (
         "km",
         "km kms kilometre kilometres kilometer kilometers kilometros",
@@ -129,12 +141,12 @@ MEASURES: Final = (
         "кг килограмм килограмма килограммов",
         "公斤 千克",
     ),
-    ("t", "ton tons tonne tonnes tonnen toneladas", "тонна тонны тонну тонн", "吨 噸"),
+    ("t", "ton tons tonne tonnes tonnen toneladas", "тонна тонны тонну тонн т", "吨 噸"),
     ("lb", "lb lbs", "", "磅"),
     ("oz", "oz ounce ounces", "", "盎司"),
     ("jin", "", "", "斤"),
     ("ml", "ml millilitre millilitres milliliter milliliters", "мл", "毫升"),
-    ("l", "litre litres liter liters litros litri", "литр литра литров", "升"),
+    ("l", "litre litres liter liters litros litri", "литр литра литров л", "升"),
     ("gal", "gallon gallons", "", "加仑"),
     ("barrels", "barrel barrels bbl bpd", "баррель барреля баррелей", "桶"),
     ("acres", "acre acres", "", "英亩 英畝"),
@@ -161,7 +173,6 @@ NAMES: Final = (
 SIGN: Final = 4
 COMPARISON_SHIFT: Final = 3
 UNIT_SHIFT: Final = 6
-_FIRST_CYRILLIC: Final = ord("а")
 _BEFORE_SYMBOL: Final = ("us", "hk", "nt", "a", "au", "c", "ca", "s", "sg")
 
 
@@ -178,15 +189,11 @@ def _latin(*, before_symbol: bool) -> dict[int, int]:
 
 
 def _cyrillic() -> dict[int, int]:
-    """Words of up to 12 small Cyrillic letters, 5 bits each, behind a bit that is set."""
-    found = {}
-    for number, measure in enumerate(MEASURES, DEGREE + 1):
-        for word in measure[2].split():
-            value = 1
-            for letter in word:
-                value = value << 5 | ord(letter) - _FIRST_CYRILLIC
-            found[value] = number
-    return found
+    """Words in Cyrillic letters: currencies and measures."""
+    currencies = {unit[0]: number for number, unit in enumerate(UNITS, 1)}
+    units = [(currencies[name], words) for name, words in CYRILLIC_UNITS]
+    units += [(number, measure[2]) for number, measure in enumerate(MEASURES, DEGREE + 1)]
+    return {pack_cyrillic(word): number for number, words in units for word in words.split()}
 
 
 def _ideographs(size: int) -> dict[int, int]:
@@ -286,24 +293,6 @@ def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
 
 
 @subkernel
-def _is_cyrillic(codes: Codes, i: int) -> bool:
-    """Whether there is one of the letters а to я at i (which may lie outside)."""
-    return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 32
-
-
-@subkernel
-def _cyrillic_unit(codes: Codes, i: int) -> tuple[int, int]:
-    """The unit that the Cyrillic word at i names, and where the word ends; 0 for none."""
-    word, first = 1, i
-    while _is_cyrillic(codes, i) and i - first < 12:
-        word = word << 5 | np.int64(at(codes, i) - _FIRST_CYRILLIC)
-        i += 1
-    if _is_cyrillic(codes, i):
-        return 0, i
-    return _search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS), i
-
-
-@subkernel
 def _half(codes: Codes, word: int, end: int) -> tuple[int, int]:
     """am or pm where "a.m" or "p.m" is written, and where it ends; no word if it goes on."""
     if is_letter(codes, end + 2):
@@ -327,8 +316,9 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
         if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
             word, end = _half(codes, word, end)
         unit = _word_unit(word)
-    elif _is_cyrillic(codes, i):
-        unit, end = _cyrillic_unit(codes, i)
+    elif is_cyrillic(codes, i):
+        word, end = cyrillic_word_after(codes, i)
+        unit = _search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS)
     elif code >= _FIRST_WIDE:
         unit, size = ideograph_unit(codes, i)
         end = i + size

@@ -54,7 +54,7 @@ def locate_values(
     numbers: NDArray[np.uint8],
     count: int,
     figures: Hashes,
-    begins: NDArray[np.int32],
+    spans: NDArray[np.int32],
     kinds: NDArray[np.uint8],
     names: NDArray[np.int32],
     line: int,
@@ -66,8 +66,8 @@ def locate_values(
         starts: where each word begins among the code points; `hashes` and `numbers` are its hash
             and whether it is a numeral written as a word.
         count: number of words.
-        figures: hash of every figure, in order; `begins` is where it begins, `kinds` whether it is
-            a year or is in a date line or in a time stamp.
+        figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
+            whether it is a year or is in a date line or in a time stamp.
         names: where each name begins and ends, in order.
         line: where the date line ends with which the text begins; 0: it has none.
         whole: one more value of the page, of its first word; 0: there is none.
@@ -77,6 +77,7 @@ def locate_values(
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
+    end = np.int32(0)  # of the last figure
     if whole and count:
         values[0], positions[0], sorts[0] = whole, np.int32(0), np.uint8(0)
         found += np.uint64(1)
@@ -84,20 +85,21 @@ def locate_values(
         last = word + np.uint64(1) == np.uint64(count)
         spelt = bool(numbers[word])
         while figure < np.uint64(figures.size) and (
-            last or begins[figure] < starts[word + np.uint64(1)]
+            last or spans[figure, 0] < starts[word + np.uint64(1)]
         ):
             values[found], positions[found] = figures[figure], np.int32(word)
             sorts[found] = kinds[figure]
+            end = max(end, spans[figure, 1])
             found += np.uint64(1)
             figure += np.uint64(1)
-            spelt = False  # the month of a date is a figure
+        spelt = spelt and starts[word] >= end  # a month, a million and a day are parts of figures
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
         of_line = starts[word] < line
         # The day of a date line is followed by an agency; which one does not matter.
-        agency = of_line and figures.size > 0 and begins[0] < starts[word]
+        agency = of_line and figures.size > 0 and spans[0, 0] < starts[word]
         sort = DATED if of_line else 0
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)

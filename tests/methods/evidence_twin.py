@@ -27,7 +27,7 @@ _REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
 
 
 def similarity_of(
-    found: NDArray[np.int64], words: int, measure: str = "containment"
+    found: NDArray[np.int64], words: int, numerals: int, measure: str = "containment"
 ) -> NDArray[np.float64]:
     """The largest threshold at which the new words of a page are few and scattered enough.
 
@@ -36,12 +36,14 @@ def similarity_of(
     :param found: int64[n, 9], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
-    row = min(12, max(4, 0.04 * counted))
+    is_report = counted >= 250 and numerals >= 8
+    share = (1.25 if is_report else 1.0) * counted
+    row = min(13.5 if is_report else 12, max(4, 0.04 * share))
     new, frame = found[:, evidence.NEW] / 2, found[:, evidence.NEW_FRAME] / 2
     used = np.maximum.reduce(
         [
-            new / (0.12 * counted),
-            (new + frame) / (0.18 * counted),
+            new / (0.12 * share),
+            (new + frame) / (0.18 * share),
             found[:, evidence.LONGEST] / 2 / row,
             frame / 16,
         ]
@@ -74,7 +76,7 @@ def weigh(
     jaccard = shared / np.maximum(1, page.size + sizes - shared)
     # Words that are said again and again make a page no longer.
     words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
-    similarity = similarity_of(found, words, method.measure)
+    similarity = similarity_of(found, words, wording.numerals, method.measure)
     lacking = (1.0 - share) / (1.0 - (0.8 if words < 60 else 0.7))
     similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
     if method.measure == "jaccard":

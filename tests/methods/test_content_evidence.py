@@ -112,6 +112,19 @@ async def test_thresholds_say_how_many_words_in_a_row() -> None:
     assert 0.8 <= kept.nearest.similarity < 0.9
 
 
+@pytest.mark.parametrize(("words", "outcome"), [(13, "duplicate"), (18, "new")])
+async def test_a_report_with_the_same_figures_may_be_written_anew(words: int, outcome: str) -> None:
+    """Thirteen new words in a row are allowed if a page has many numerals, all of them stored."""
+    told = [f"{line[:-1]} with {n + 100} tons." for n, line in enumerate(ARTICLE)]
+    between = " ".join(sentences(3, 3)).split(" ")[:words]
+    plain, figures = [
+        await verdict(" ".join(text), " ".join([*text[:20], *between, *text[20:]]))
+        for text in (ARTICLE, told)
+    ]
+    assert plain.outcome == "new"
+    assert figures.outcome == outcome
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -127,6 +140,43 @@ async def test_another_numeral_is_another_page(old: str, new: str) -> None:
     pages = [" ".join([*ARTICLE[:9], f"They agreed {one}.", *ARTICLE[9:18]]) for one in (old, new)]
     found = await verdict(*pages)
     assert (found.outcome, found.reason) == ("new", "other-figures")
+
+
+PORT = (
+    "Озёрск, 3 марта. Объём перевозок зерна через паромную переправу Верхнего Бора вырос за год на "
+    "15,5 процента и достиг 1 200 000 тонн, сообщили журналистам в порту. По словам начальника "
+    "порта, на ремонт двух причалов потратили 350 млн рублей, ещё 40 млн рублей выделила область. "
+    "Сейчас паром перевозит около 12 300 машин в месяц, в прошлом году было 9,8 тыс. Новая баржа "
+    "длиной 85 м придёт из Низинска к осени. Её стоимость составила 5 миллионов долларов, деньги "
+    "заняли в местном банке на семь лет под 4 процента годовых. Жители посёлка просят оставить "
+    "ночной рейс, который отменили в январе из-за льда. Глава посёлка обещала обсудить расписание "
+    "с перевозчиком до конца недели. Кроме того, в порту построят навес на 200 мест и буфет."
+)
+
+
+async def test_numbers_in_the_style_of_another_desk() -> None:
+    """A copy that writes each number otherwise is a copy; another number or unit, or fell for rose,
+    makes another page."""
+    styled = PORT
+    for old, new in (
+        ("15,5 процента", "15.5%"),
+        ("1 200 000", "1,2 млн"),
+        ("350 млн", "350 миллионов"),
+        ("9,8 тыс.", "9,8 тысячи."),
+        ("85 м ", "85 метров "),
+        ("5 миллионов долларов", "$5 млн"),
+        ("4 процента", "4 %"),
+    ):
+        assert old in styled
+        styled = styled.replace(old, new)
+    assert (await verdict(PORT, styled)).outcome == "duplicate"
+    for old, new, reason in (
+        ("350 млн", "530 млн", "other-figures"),
+        ("4 процента", "4 рубля", "other-figures"),
+        ("двух причалов", "трёх причалов", "other-figures"),
+        ("вырос", "упал", "turned-round"),
+    ):
+        assert (await verdict(PORT, PORT.replace(old, new))).reason == reason
 
 
 async def test_a_stamp_with_counts_is_no_news() -> None:

@@ -52,7 +52,7 @@ def test_numbas_own_setting_wins(tmp_path: Path) -> None:
     """Where the application told numba to cache, kernels are cached."""
     own = tmp_path / "numba"
     assert run(DEDUP_CACHE_DIR=str(tmp_path), NUMBA_CACHE_DIR=str(own))[1] == "True"
-    assert list(own.glob("*/*.nbi"))
+    assert list(own.glob("kernels-*/*/*.nbi"))
 
 
 def test_nowhere_to_cache(tmp_path: Path) -> None:

@@ -113,6 +113,8 @@ def values(text: str) -> list[tuple[str, int]]:
         ("in April 24 people came", [("april", 0), ("24", 0)]),
         ("the year 1987 was dry", [("year", 0), ("1987", YEAR)]),
         ("a million barrels a day", [("million", 0), ("day", 0)]),
+        ("2 million barrels in 3 days", [("2", 0), ("3", 0)]),
+        ("выплатил 2 миллиона рублей", [("2", 0)]),
         ("新华社3月2日电 气温15度", [("3", DATED), ("2", DATED), ("15", 0)]),
         ("LAKESIDE, April 3 (Lake Agency) -- the ferry", [("april", DATED), ("3", DATED)]),
         ("ОЗЁРСК, 3 апреля. /ОЗЁРНОЕ/. Паром", [("3", DATED), ("апреля", DATED)]),
