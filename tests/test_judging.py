@@ -17,13 +17,15 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.judge import Ruling
 from dedup_middleware.core.ranking import FIRST
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.buckets import Neighbours
+from dedup_middleware.model.claims import EVERYTHING, Candidates, Claim, Claimed, Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.records import State
-from tests.index.harness import Harness, MemoryHarness, RedisHarness, SQLiteHarness
+from dedup_middleware.model.records import State, chosen
+from tests.index.harness import PARAMETERS, Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
@@ -194,3 +196,39 @@ async def test_failure_while_judging_gives_the_claim_back(
         await asyncio.sleep(0.01)
     assert await pending(index) == 0
     await harness.close()
+
+
+async def test_claim_of_a_page_that_waits_is_kept_alive() -> None:
+    """A page that waits with its claim is among the open claims, whose leases are extended, until
+    it is decided."""
+    index = MemoryIndex()
+    await index.open(PARAMETERS)
+    page = fingerprint("https://a/1")
+    driver = driver_of(index)
+    bucket_keys = driver.method.bucket_keys(page)
+    mine = Entry(bucket_keys, content_record(page).tobytes(), page.key)
+    propose, later = index.propose, []
+
+    async def met_by_another(*_: object) -> Claimed:
+        first, other = [await propose(mine, 0, 60.0, known=EVERYTHING) for _ in range(2)]
+        assert isinstance(first, Claimed)
+        assert isinstance(other, Claimed)
+        later.append(other.claim)
+        found = await index.candidates(bucket_keys, 0)
+        keep = found.near.page_ids == np.uint64(other.claim.page_id)
+        near = Neighbours(found.near.page_ids[keep], found.near.tables[keep])
+        met = Candidates(near, chosen(found.pages, keep), found.addresses)
+        return Claimed(first.claim, met, is_mutual=True)
+
+    index.propose = met_by_another  # type: ignore[method-assign, assignment]
+    deciding_now = asyncio.ensure_future(driver.decide(page, mine))
+    for _ in range(3000):
+        if len(driver.claims):
+            break
+        await asyncio.sleep(0.01)
+    (waiting,) = driver.claims
+    assert waiting.page_id < later[0].page_id
+    await index.release(later[0])
+    _, claim = await deciding_now
+    assert claim == waiting
+    assert not len(driver.claims)

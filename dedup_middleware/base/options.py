@@ -18,6 +18,8 @@ from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_clas
 from dedup_middleware.base.settingfields import (
     between,
     clusters_check,
+    former_index_url_check,
+    former_namespace_check,
     hexadecimal,
     hide_password,
     index_url_check,
@@ -94,6 +96,21 @@ class Options:
         "Parts into which an index on `redis+cluster://` is cut, a power of two; fixed when the "
         "index is made. Each part lies on one master, so there can be as many masters as parts.",
         shards_check,
+    )
+    former_index_url: str = option(
+        "",
+        "str",
+        "Address of an index that the crawl moves away from, for as long as its pages shall count: "
+        "each page is first looked up there; see [Moving over](cluster.md#during-the-crawl). "
+        "Empty: none.",
+        former_index_url_check,
+        shown=lambda url: repr(hide_password(url) if url else ""),
+    )
+    former_namespace: str = option(
+        "",
+        "str",
+        "Namespace of that index if it is in Redis; empty: that of `DEDUP_NAMESPACE`.",
+        former_namespace_check,
     )
     keep_address: bool = option(
         True,
@@ -431,6 +448,12 @@ class Options:
                 self.namespace,
                 "only an index in Redis has namespaces; leave it out and name another file in "
                 f"DEDUP_INDEX_URL, for example sqlite:{self.namespace}.db",
+            )
+        if self.former_namespace and not self.former_index_url:
+            raise OptionsError(
+                setting_name("former_namespace"),
+                self.former_namespace,
+                "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out",
             )
         if self.num_perm not in {128, 256, 512, 1024}:
             raise OptionsError(

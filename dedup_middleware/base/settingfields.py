@@ -124,6 +124,20 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
 
 
+def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: the address of an index that stays, or empty."""
+    if value.startswith("memory:"):
+        raise fail(attribute, value, "an index in memory ends with its crawl; leave it out")
+    if value:
+        index_url_check(_, attribute, value)
+
+
+def former_namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check: a prefix of keys in Redis, or empty."""
+    if value:
+        namespace_check(_, attribute, value)
+
+
 def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: `on`, `off` or the path of a journal."""
     # An address there would become a file name, its password with it.

@@ -23,6 +23,7 @@ from dedup_middleware.core.availability import Breaker, CatchUp, FaultLog, Unset
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
+from dedup_middleware.core.former import Former
 from dedup_middleware.core.judge import Ruling
 from dedup_middleware.core.openclaims import OpenClaims, keep_alive
 from dedup_middleware.core.versions import REPLACE, Versions
@@ -65,6 +66,8 @@ class Deduplicator:
     :param options: how pages are compared and where the index is
     :param count: called with the name of a counter and what to add to it
     :param index: used instead of the one that ``options.index_url`` names
+    :param former: the same for ``options.former_index_url``
+    :raises OptionsError: the settings contradict each other
 
     Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`.
     """
@@ -75,6 +78,7 @@ class Deduplicator:
         *,
         count: Count | None = None,
         index: Index | None = None,
+        former: Index | None = None,
     ) -> None:
         self.options = options
         self._count: Count = count or (lambda _name, _n: None)
@@ -83,8 +87,15 @@ class Deduplicator:
         self._record = RecordLayout(
             self._method.fields, text=options.keep_address or self._method.keeps_payload
         )
+        self._former: Former | None = None
+        if former is not None or options.former_index_url:
+            self._former = Former(options, self._index, self._method, self._count, former)
         self._versions = Versions(
-            self._index, options.versions == REPLACE, options.on_fuller == "replace", self._count
+            self._index,
+            options.versions == REPLACE,
+            options.on_fuller == "replace",
+            self._count,
+            self._former,
         )
         self._claims = OpenClaims()
         self._driver = Driver(
@@ -94,6 +105,7 @@ class Deduplicator:
             self._claims,
             options.lease,
             options.pending_wait,
+            self._former,
         )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
@@ -144,7 +156,11 @@ class Deduplicator:
                 parameters = {**plain.parameters, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
+                if self._former is not None:
+                    parameters = await self._former.agree(parameters)
                 stored = await self._index.open(parameters)
+                if self._former is not None:
+                    self._former.opened(stored)
                 self._fingerprinter = await asyncio.to_thread(
                     Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
                 )
@@ -169,6 +185,8 @@ class Deduplicator:
         async with contextlib.AsyncExitStack() as steps:  # the last one is done first
             steps.callback(self._faults.end)
             steps.push_async_callback(self._index.close)
+            if self._former is not None:
+                steps.push_async_callback(self._former.close)
             steps.callback(self._catch_up.end)
             steps.push_async_callback(self._release_all)
             steps.push_async_callback(self._catch_up.stop)
@@ -266,7 +284,12 @@ class Deduplicator:
         self._breaker.worked()
         if self._is_away:
             self._is_away = False
-            logger.info("The index can be used again: %s", self.options.safe_index_url)
+            meanwhile = self._faults.left_out()
+            logger.info(
+                "The index can be used again: %s%s",
+                self.options.safe_index_url,
+                f" (meanwhile {meanwhile})" if meanwhile else "",
+            )
         return verdict
 
     def report_outage(self, error: DedupError, message: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
@@ -205,6 +206,7 @@ class Driver:
     :param claims: the claims of this process, to know at once when one is settled
     :param lease: seconds that a claim lives without a commit
     :param pending_wait: seconds that a page waits for a like one on its way to storage
+    :param former: a former index, whose pages are carried over when they decide a page
     """
 
     index: Index
@@ -213,6 +215,7 @@ class Driver:
     claims: OpenClaims = attrs.field(factory=OpenClaims)
     lease: float = 60.0
     pending_wait: float = 10.0
+    former: Former | None = None
     flood: FloodAlarm = attrs.field(
         default=attrs.Factory(lambda self: FloodAlarm(self.count), takes_self=True)
     )
@@ -242,14 +245,37 @@ class _Decision:
         self._entry = entry
         self._probes = driver.method.probes(page)
         self._found = Gathered(MOST_JUDGED)
+        self._brought = NO_CANDIDATES
         self._deadline = 0.0
         self._poll = _FIRST_POLL
         self._rang = False
 
     async def run(self) -> tuple[Ruling, Claim | None]:
+        """Look the page up in the former index, if there is one, then decide it."""
+        former = self._driver.former
+        if former is None:
+            return await self._decide()
+        brought = await former.bring(self._page, self._entry, self._probes)
+        self._brought = brought.candidates
+        ruling, claim = await self._decide()
+        if claim is not None and brought.own:
+            try:
+                await former.forget(self._page, brought.own)
+            except BaseException:
+                self._release(claim)
+                raise
+        return ruling, claim
+
+    async def _decide(self) -> tuple[Ruling, Claim | None]:
         """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
         driver, found = self._driver, self._found
         known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
+        if self._brought is not NO_CANDIDATES:
+            found.add(self._brought)
+            ruling = self._judge()
+            if ruling.match is not None:
+                return await self._named(ruling), None
+            known = found.known()
         for _ in range(_MOST_PROPOSALS):
             made = await driver.index.propose(
                 self._entry, driver.method.scan_distance, driver.lease, self._probes, known
@@ -291,17 +317,23 @@ class _Decision:
                 # Those with smaller ids don't give way, or wait for others: a page waits with its
                 # claim for greater ids only, so that no circle of pages does.
                 while made.is_mutual and _waits_with_claim(ruling, own):
+                    driver.claims.add(made.claim)  # its lease is extended meanwhile
                     if not await self._wait(ruling):
                         break
                     ruling = await self._judge_all()
         except BaseException:
-            # Nothing else knows of the claim, which would block like pages until its lease ends.
-            forget_outcome(asyncio.ensure_future(driver.index.release(made.claim)))
+            self._release(made.claim)
             raise
+        finally:
+            driver.claims.settle(made.claim)
         if ruling.match is not None or ruling.pending:
             # A like page was found in the SimHash tables only, so the claim must not stay.
             await driver.index.release(made.claim)
         return ruling
+
+    def _release(self, claim: Claim) -> None:
+        """Release a claim that nothing else knows of; it would block like pages until it ends."""
+        forget_outcome(asyncio.ensure_future(self._driver.index.release(claim)))
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
         """Take in the candidates of a reply; all there are, if it holds only a part."""
@@ -383,7 +415,13 @@ class _Decision:
     async def _named(self, ruling: Ruling) -> Ruling:
         """The ruling with the address of its match."""
         match, addresses = ruling.match, self._found.addresses
-        if match is None or ruling.same_key or match.number in addresses:
+        if match is None:
+            return ruling
+        if match.number in self._brought.near.page_ids:
+            self._driver.count("former/found", 1)
+            match = attrs.evolve(match, tables=(FORMER, *match.tables))
+            ruling = attrs.evolve(ruling, match=match)
+        if ruling.same_key or match.number in addresses:
             return ruling
         (addresses[match.number],) = await self._driver.index.addresses([match.number])
         return attrs.evolve(ruling, match=attrs.evolve(match, key=addresses[match.number]))

@@ -35,7 +35,7 @@ class OpenClaims:
 
     def add(self, claim: Claim) -> None:
         """Add a claim that the index granted."""
-        self._claims[claim] = None
+        self._claims.setdefault(claim, None)
 
     def settle(self, claim: Claim) -> None:
         """Remove a claim that was committed, released or lost."""

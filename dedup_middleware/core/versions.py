@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import numpy as np
 
+from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import of_key
@@ -43,12 +44,14 @@ class Versions:
     :param replaces_held: a stored page takes the place of pages whose text it holds
         (``DEDUP_ON_FULLER = "replace"``)
     :param count: called with the name of a counter and what to add to it
+    :param former: a former index, which forgets the same pages
     """
 
     index: Index
     replaced: bool
     replaces_held: bool
     count: Callable[[str, float], None]
+    former: Former | None = None
 
     async def give_way(self, claim: Claim, page_ids: Sequence[int]) -> None:
         """Forget what a page with a claim will replace, before the page goes on to storage.
@@ -71,6 +74,8 @@ class Versions:
         """
         if not self.replaced or is_content_key(page.key):
             return OtherTexts()
+        if self.former is not None:
+            await self.former.forget_others(page)
         found = await of_key(self.index, page.key_hash)
         content = found.content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
@@ -91,6 +96,10 @@ class Versions:
         """
         page_ids = [match.number for match in verdict.supersedes]
         if page_ids and self.replaces_held:
+            if self.former is not None:
+                await self.former.forget_copies(
+                    await self.index.fetch(np.array(page_ids, np.uint64))
+                )
             self.count("superseded", await self.index.forget(page_ids))
 
     async def superseded(self, verdict: Verdict) -> list[str]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import attrs
+
+from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.window import window_parameter
 
 
 def open_index(options: Options) -> Index:
@@ -27,3 +33,53 @@ def open_index(options: Options) -> Index:
     from dedup_middleware.index.redis.index import RedisIndex
 
     return RedisIndex(options, window=options.window)
+
+
+async def open_existing(options: Options) -> tuple[Index, dict[str, str]]:
+    """Attach to an index that exists, with the window it was made with, whatever the settings say.
+
+    With another window its buckets would not be found, and it would look damaged.
+
+    :returns: the index, to be closed, and its parameters
+    :raises DedupError: there is none, or it can't be read
+    """
+    index = open_index(options)
+    try:
+        stored = await index.attach()
+        made = _window(stored, options)
+        if window_parameter(index.window) == window_parameter(made):
+            return index, stored
+    except BaseException:
+        await index.close()
+        raise
+    await index.close()
+    index = open_index(attrs.evolve(options, window=made))
+    try:
+        return index, await index.attach()
+    except BaseException:
+        await index.close()
+        raise
+
+
+def _window(stored: Mapping[str, str], options: Options) -> float:
+    text = stored.get("window", "0")
+    try:
+        return float(text)
+    except ValueError:
+        raise IndexRefusedError(
+            f"the index at {options.safe_index_url} is damaged: its window is {text!r}, which is "
+            "no number of seconds; restore a copy"
+        ) from None
+
+
+def former_options(options: Options) -> Options:
+    """Options whose index is the former one of some options."""
+    url = options.former_index_url or Options().index_url
+    own = Options().namespace if url.startswith("sqlite:") else options.namespace
+    return attrs.evolve(
+        options,
+        index_url=url,
+        namespace=options.former_namespace or own,
+        former_index_url="",
+        former_namespace="",
+    )

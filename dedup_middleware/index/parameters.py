@@ -9,6 +9,7 @@ from typing import Any
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.index.base import Parameters, differences
+from dedup_middleware.index.record_layout import RECORD, record_parameter
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
 SCHEMA = 4
@@ -61,10 +62,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     _check_texts(stored, where)
     check_hash_key(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
-    lines = [
-        f"{line}{_setting_of(line.partition(':')[0])}"
-        for line in differences(_keyless(stored), _keyless(wanted))
-    ]
+    lines = _lines(_keyless(stored), _keyless(wanted))
     if lines:
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
@@ -76,6 +74,28 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
             "ADDRESS`, with the address of this one, carries all pages over to another one."
         )
     return dict(stored)
+
+
+def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
+    return [f"{line}{_setting_of(line.partition(':')[0])}" for line in differences(stored, wanted)]
+
+
+def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
+    """Lines that name each parameter by which pages of two indexes can't be compared.
+
+    Hash key, window, number of parts, and whether addresses are kept may differ.
+    """
+    return _lines(_of_pages(stored), _of_pages(wanted))
+
+
+def _of_pages(parameters: Parameters) -> dict[str, str]:
+    """Parameters of the pages, without those of one index."""
+    found = {
+        name: text
+        for name, text in record_parameter(parameters).items()
+        if name not in {HASH_KEY, "window", "shards"}
+    }
+    return {**found, RECORD: found[RECORD].removesuffix(" text")}
 
 
 # What each parameter is made of; all others belong to the version.

@@ -17,6 +17,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -379,7 +380,8 @@ def test_a_page_that_looks_at_nobody_is_caught(
         return await original(index, pages, settles=settles)
 
     monkeypatch.setattr(propose, "_look", look)
-    with pytest.raises(AssertionError):
+    # What is found is tried once more, and real servers need not do it again.
+    with pytest.raises((AssertionError, FlakyFailure)):
         _explore(cluster_masters, monkeypatch, 40)
 
 

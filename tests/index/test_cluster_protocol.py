@@ -14,7 +14,9 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableErro
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import propose
+from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.buckets import ANCHOR_TABLES, FIRST_BAND_TABLE, BucketKey
 from dedup_middleware.model.claims import Candidates, Claimed, Known
@@ -219,6 +221,40 @@ async def test_failed_announcement_is_given_back(
             await index.propose(entry(LIKE), 0, LEASE)
     assert isinstance(await index.propose(entry(LIKE), 0, LEASE), Claimed)
     assert (await index.stats()).pending == 1
+
+
+async def test_page_without_a_text_gets_none(harness: ClusterHarness) -> None:
+    """Address and payload that lie under its id, because a server has lost the row to them, are
+    those of another page."""
+    index = await _opened(harness)
+    await index.propose(entry(OTHER), 0, LEASE)  # reserves ids
+    page_id = index._reserved[0].page_id
+    local = index.spread.local(page_id)
+    prefix = index.spread.prefix(index.spread.home_of(page_id))
+    texts = prefix + chunk_keys([local // index.layout.rows])[1]
+    row = (local % index.layout.rows).to_bytes(2, "little")
+    harness.admin.hset(texts, row, text_of(b"https://lost/1", b"evidence"))
+    made = await index.propose(attrs.evolve(entry(LIKE), address=None), 0, LEASE)
+    assert isinstance(made, Claimed)
+    assert made.claim.page_id == page_id
+    assert await index.addresses([page_id]) == [None]
+    assert await index.payloads([page_id]) == [b""]
+
+
+async def test_loaded_page_whose_id_belongs_to_another(harness: ClusterHarness) -> None:
+    """A master lost its last writes and gave the id again: the load says that it was interrupted,
+    instead of counting the other page. Where the reply alone was lost, it counts."""
+    index = await _opened(harness)
+    made = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(made, Claimed)
+    await index.commit(made.claim)
+    row, text = index.row_of(entry(LIKE))
+    reserved = Reserved(made.claim.page_id, 0)
+    stamps = np.array([1_700_000_000], "<u4")
+    await index._commit_loaded([Announced(reserved, 1, row, text)], stamps)
+    other, _ = index.row_of(entry(OTHER, key=9))
+    with pytest.raises(IndexUnavailableError, match="loading pages"):
+        await index._commit_loaded([Announced(reserved, 1, other, text)], stamps)
 
 
 async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> None:

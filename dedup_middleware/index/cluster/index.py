@@ -222,7 +222,7 @@ class ClusterIndex(ClusterHomes):
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
     ) -> None:
-        calls = []
+        calls, parts = [], []
         for shard, part in self.spread.by_home(one.reserved.page_id for one in announced).items():
             locals_ = [self.spread.local(announced[at].reserved.page_id) for at in part]
             tokens = b"".join(announced[at].token.to_bytes(8, "little") for at in part)
@@ -230,8 +230,24 @@ class ClusterIndex(ClusterHomes):
             calls.append(
                 self.script_call("load", shard, keys, ids(locals_), tokens, stamps[part].tobytes())
             )
-        if sum(await self._link.replies(calls)) < len(announced):
+            parts.append(part)
+        flags = bytearray(len(announced))
+        for part, reply in zip(parts, await self._link.replies(calls), strict=True):
+            for at, flag in zip(part, reply, strict=True):
+                flags[at] = flag
+        before = [one for one, flag in zip(announced, flags, strict=True) if flag == ord("2")]
+        if ord("0") in flags or (before and not await self._are(before)):
             raise lapsed(self._where)
+
+    async def _are(self, announced: Sequence[Announced]) -> bool:
+        """Whether ids belong to the pages that were announced under them."""
+        page_ids = [one.reserved.page_id for one in announced]
+        found = await self.fetch(np.array(page_ids, np.uint64))
+        kept = self.record.pack(found.content)
+        return all(
+            one.row.startswith(content.tobytes())
+            for one, content in zip(announced, kept, strict=True)
+        )
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""

@@ -85,8 +85,11 @@ class _Columns:
             np.append(0, np.cumsum(widths)),
         )
 
-    def calls(self) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
-        """Of each shard its items, the arguments of its call, and its tables."""
+    def calls(self, *, writes: bool) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
+        """Of each shard its items, the arguments of its call, and its tables.
+
+        :param writes: whether any item is written
+        """
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
@@ -95,7 +98,7 @@ class _Columns:
                 self.heads[start:stop].tobytes(),
                 self.names[fields].tobytes(),
                 self.places[items].tobytes(),
-                self.ids[items].tobytes(),
+                self.ids[items].tobytes() if writes else b"",
                 self.suffixes[int(self.sizes[items.start]) : int(self.sizes[items.stop])],
             ]
             yield int(self.shards[start]), items, arguments, self.tables[start:stop].tolist()
@@ -162,7 +165,7 @@ def visit(
     ends = [end_of(one) for one in generations] if index.window else [b""]
     place = generations.index(newest) + 1 if index.window else 1
     parts, calls = [], []
-    for shard, items, arguments, held in columns.calls():
+    for shard, items, arguments, held in columns.calls(writes=any(pages.written)):
         names = [hash_of(b"", table, end) for table in held for end in ends]
         keys = (b"counters", *names)
         calls.append(

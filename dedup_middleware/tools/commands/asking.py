@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Mapping
 import attrs
 import numpy as np
 
-from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import names_of, same_keys
 from dedup_middleware.core.ranking import FIRST, rank
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.opening import former_options, open_existing, open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.methods.base import Method
@@ -113,6 +113,25 @@ class Reader:
         outcome = WAITS if ranking.pending else ranking.outcome
         return Opinion(outcome, ranking.reason, None, ordered)
 
+    async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
+        """What would be decided of a page that a former index is asked about first.
+
+        :param opinion: that by this index alone
+        """
+        if opinion.outcome != NEW:
+            return opinion
+        found = await attrs.evolve(self, index=former).ask(page)
+        if found.match is None or (
+            found.match.key is not None and await self.page_ids_of(found.match.key)
+        ):
+            return opinion  # there is a newer text of that page
+
+        def marked(one: Compared) -> Compared:
+            return attrs.evolve(one, tables=(FORMER, *one.tables))
+
+        candidates = (*map(marked, found.candidates), *opinion.candidates)
+        return attrs.evolve(found, match=marked(found.match), candidates=candidates)
+
     async def page_ids_of(self, key: str) -> list[int]:
         """Numbers of the stored pages that have this key, ascending."""
         return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
@@ -146,6 +165,19 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         yield Reader(index, choose_method(options), fingerprinter)
 
 
+@contextlib.asynccontextmanager
+async def former_index(options: Options) -> AsyncIterator[Index | None]:
+    """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), None if there is none.
+
+    :raises DedupError: it can't be read
+    """
+    if not options.former_index_url:
+        yield None
+        return
+    async with existing_index(former_options(options)) as index:
+        yield index
+
+
 def is_address(text: str) -> bool:
     """Whether a text is the address of an index that stays, instead of a file.
 
@@ -166,35 +198,19 @@ async def other_index(
     """
     if namespace is None:
         namespace = Options().namespace if address.startswith("sqlite:") else options.namespace
-    source = attrs.evolve(options, index_url=address, namespace=namespace)
+    source = attrs.evolve(
+        options, index_url=address, namespace=namespace, former_index_url="", former_namespace=""
+    )
     async with existing_index(source) as index:
         yield index
 
 
 @contextlib.asynccontextmanager
 async def existing_index(options: Options) -> AsyncIterator[Index]:
-    """Attach to an index that exists, with the window it was made with, whatever the settings say.
-
-    With another window its buckets would not be found, and it would look damaged.
+    """Attach to an index that exists, by :func:`.open_existing`.
 
     :raises DedupError: there is none, or it can't be read
     """
-    async with open_index(options) as index:
-        made = _window(await index.attach(), options)
-        if window_parameter(index.window) == window_parameter(made):
-            yield index
-            return
-    async with open_index(attrs.evolve(options, window=made)) as index:
-        await index.attach()
+    index, _ = await open_existing(options)
+    async with index:
         yield index
-
-
-def _window(stored: Mapping[str, str], options: Options) -> float:
-    text = stored.get("window", "0")
-    try:
-        return float(text)
-    except ValueError:
-        raise IndexRefusedError(
-            f"the index at {options.safe_index_url} is damaged: its window is {text!r}, which is "
-            "no number of seconds; restore a copy"
-        ) from None

@@ -12,7 +12,7 @@ from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.ranking import is_dropped
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.tools.commands.asking import Opinion, reading_index
+from dedup_middleware.tools.commands.asking import Opinion, former_index, reading_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
@@ -48,9 +48,11 @@ class Command(Subcommand):
         document = read_page(arguments.page, context.settings, arguments.key)
         document = attrs.evolve(document, title=arguments.title or "")
         document = read_document(document, options.extractor)
-        async with reading_index(options) as reader:
+        async with reading_index(options) as reader, former_index(options) as former:
             page = reader.fingerprinter(document)
             opinion = await reader.ask(page)
+            if former is not None:
+                opinion = await reader.ask_former(page, opinion, former)
             tokens = make_shingler(options, reader.fingerprinter.hash_key).tokens(
                 document.text or ""
             )

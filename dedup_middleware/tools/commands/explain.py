@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from dedup_middleware.core.former import FORMER
 from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
@@ -88,6 +89,7 @@ def _state(drop: Drop) -> dict[str, Any]:
         "jaccard": drop.jaccard,
         "distance": drop.distance,
         "tables": list(drop.tables),
+        "former": FORMER in drop.tables,
         "excerpt": "" if drop.body is None else drop.body.text[:_EXCERPT],
     }
 
@@ -105,6 +107,8 @@ def _show_clusters(state: dict[str, Any]) -> str:
         for drop in drops:
             names = ("reason", "similarity", "jaccard", "distance", "excerpt")
             facts = [("time", moment(drop["time"])), *((name, drop[name]) for name in names)]
+            if drop["former"]:
+                facts.append(("found in", "the former index"))
             lines.append(block(drop["key"], *facts))
     return "\n".join(lines)
 

@@ -6,8 +6,15 @@ import argparse
 import sys
 from collections.abc import Callable
 
+import attrs
+
 from dedup_middleware.journal.entries import host_of
-from dedup_middleware.tools.commands.asking import Reader, existing_index, reading_index
+from dedup_middleware.tools.commands.asking import (
+    Reader,
+    existing_index,
+    former_index,
+    reading_index,
+)
 from dedup_middleware.tools.commands.context import FAILED, OK, CommandError, Context, Subcommand
 from dedup_middleware.tools.commands.selecting import add_selection
 
@@ -36,21 +43,31 @@ class Forget(Subcommand):
         span = arguments.since is not None or arguments.until is not None
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
             raise CommandError("give one of --key, --host, and --since or --until")
-        async with reading_index(context.options) as reader:
+        async with (
+            reading_index(context.options) as reader,
+            former_index(context.options) as former,
+        ):
             if not arguments.yes and not _confirmed(context, "these pages"):
                 context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
                 return FAILED
-            if arguments.key:
-                forgotten = await forget_keys(reader, arguments.key)
-            elif arguments.host:
-                forgotten = await reader.index.forget_addresses(of_hosts(arguments.host))
-            else:
-                forgotten = await reader.index.forget_span(
-                    arguments.since if arguments.since is not None else 0.0,
-                    arguments.until if arguments.until is not None else _EVER,
-                )
+            # The former one first: what it forgets is not carried over again.
+            if former is not None:
+                await _forget(attrs.evolve(reader, index=former), arguments)
+            forgotten = await _forget(reader, arguments)
         context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
         return OK
+
+
+async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
+    """Forget the pages that are meant in one index; how many there were."""
+    if arguments.key:
+        return await forget_keys(reader, arguments.key)
+    if arguments.host:
+        return await reader.index.forget_addresses(of_hosts(arguments.host))
+    return await reader.index.forget_span(
+        arguments.since if arguments.since is not None else 0.0,
+        arguments.until if arguments.until is not None else _EVER,
+    )
 
 
 class Clear(Subcommand):
@@ -70,10 +87,15 @@ class Clear(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        async with existing_index(context.options) as index:
+        async with (
+            existing_index(context.options) as index,
+            former_index(context.options) as former,
+        ):
             if not arguments.yes and not _confirmed(context, f"all {await index.count():,} pages"):
                 context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
                 return FAILED
+            if former is not None:
+                await former.forget_span(0.0, _EVER)
             forgotten = await index.forget_span(0.0, _EVER)
             with context.progress("records") as done:
                 await index.compact(lambda _, number: done(number))

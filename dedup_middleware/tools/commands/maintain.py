@@ -12,6 +12,7 @@ from dedup_middleware.tools.commands.asking import existing_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
+    CommandError,
     Context,
     Subcommand,
     add_row,
@@ -74,6 +75,12 @@ class Compact(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         """Run the command; returns its exit code."""
+        if context.options.former_index_url:
+            raise CommandError(
+                "DEDUP_FORMER_INDEX_URL is set: pages that were given back tell which pages of the "
+                "former index may have been replaced, and must stay until the crawl has moved; "
+                "compact when that setting is out"
+            )
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:

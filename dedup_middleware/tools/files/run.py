@@ -49,6 +49,8 @@ def batch_options(options: Options) -> Options:
     return attrs.evolve(
         options,
         index_url="memory:",
+        former_index_url="",
+        former_namespace="",
         hash_key=options.hash_key or HASH_KEY,
         window=0.0,
         versions="keep",

@@ -37,18 +37,36 @@ end
 if #fresh > 0 then
   set_counters(KEYS[2], last_id, rows + #fresh, filled, overflow, gone)
   redis.call('HSET', LEASES, unpack(leases))
-  for _, i in ipairs(fresh) do
+  local texts, gone_texts, first = {}, {}, 1
+  for n, i in ipairs(fresh) do
     local page = string.sub(IDS, 5 * i - 4, 5 * i)
-    local chunk, offset = place(page)
-    if redis.call('STRLEN', chunk) < ROWS * ROW_SIZE then
-      redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
+    local id = struct.unpack('<I5', page)
+    local next_page = fresh[n + 1] == i + 1 and string.sub(IDS, 5 * i + 1, 5 * i + 5)
+    -- Rows of ids that follow each other in a chunk are written together.
+    if not next_page or struct.unpack('<I5', next_page) ~= id + 1 or (id + 1) % ROWS == 0 then
+      local start = fresh[first]
+      local chunk, offset = place(string.sub(IDS, 5 * start - 4, 5 * start))
+      if redis.call('STRLEN', chunk) < ROWS * ROW_SIZE then
+        redis.call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
+      end
+      redis.call('SETRANGE', chunk, offset, string.sub(ROWS_SENT, (start - 1) * ROW_SIZE + 1, i * ROW_SIZE))
+      first = n + 1
     end
-    redis.call('SETRANGE', chunk, offset, string.sub(ROWS_SENT, (i - 1) * ROW_SIZE + 1, i * ROW_SIZE))
+    local chunk = place(page)
+    local key, row = PREFIX .. 't' .. string.sub(chunk, -4), struct.pack('<I2', id % ROWS)
     local text = string.sub(TEXTS, starts[i], starts[i] + struct.unpack('<I4', LENGTHS, 4 * i - 3) - 1)
+    local some = text ~= '' and texts or gone_texts -- one that is there belongs to a page whose row was lost
+    some[key] = some[key] or {}
+    some[key][#some[key] + 1] = row
     if text ~= '' then
-      local row = struct.unpack('<I5', page) % ROWS
-      redis.call('HSET', PREFIX .. 't' .. string.sub(chunk, -4), struct.pack('<I2', row), text)
+      some[key][#some[key] + 1] = text
     end
+  end
+  for key, some in pairs(texts) do
+    redis.call('HSET', key, unpack(some))
+  end
+  for key, some in pairs(gone_texts) do
+    redis.call('HDEL', key, unpack(some))
   end
 end
 return table.concat(answers)

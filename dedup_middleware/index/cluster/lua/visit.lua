@@ -3,7 +3,8 @@
 -- ARGV: prefix, number of generations, place of the one that is written, '1': return what was found, '0':
 -- not; of each table its kind (1 byte: 0, WIDE or ANCHOR), number of items and of different fields (2
 -- bytes each); the fields (2 bytes each), table by table; then of the items, table by table, the place of
--- their field among those of the table (2 bytes), page ids (5 bytes, zeros: only read), suffixes.
+-- their field among those of the table (2 bytes), page ids (5 bytes, zeros: only read; none at all: all
+-- are), suffixes.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
 -- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
@@ -14,6 +15,7 @@ local MOST = 2048 -- records that an item returns of a table other than those of
 -- first ones, and those among the last MOST of the bucket, where those are that have come since it was read
 local NEWEST = 16 -- records among which that of an earlier try of this call may be
 local NONE = '\0\0\0\0\0'
+local SHORT = 1024 -- bytes up to which a bucket is copied for each record that is added
 local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local TABLES, FIELDS, PLACES, IDS, SUFFIXES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local find, sub, char, call, rep = string.find, string.sub, string.char, redis.call, string.rep
@@ -22,6 +24,7 @@ local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
+local WRITES = #IDS > 0
 local overflow = 0
 local found, count = {}, 0
 
@@ -53,7 +56,7 @@ for group = 1, #TABLES / 5 do
   local width = wide and 11 or 8
   local fields = { read(rep('c2', size), FIELDS, field_at) }
   local places = { read('<' .. rep('I2', items), PLACES, 2 * item + 1) }
-  local ids = { read(rep('c5', items), IDS, 5 * item + 1) }
+  local ids = WRITES and { read(rep('c5', items), IDS, 5 * item + 1) } or {}
   local suffixes = { read(rep(wide and 'c6' or 'c3', items), SUFFIXES, suffix_at) }
   field_at, suffix_at = field_at + 2 * size, suffix_at + (width - 5) * items
   local held, hash = {}, FIRST + (group - 1) * GENERATIONS
@@ -64,15 +67,12 @@ for group = 1, #TABLES / 5 do
   -- Records added to a bucket that no item has read since: joined one by one, they would copy it each time.
   local added, sizes = {}, {}
   local function join(place)
-    local some = added[place]
-    if some then
-      added[place] = nil
-      newest[place] = table.concat(some)
-    end
+    newest[place] = table.concat(added[place])
+    added[place] = nil
   end
   for i = 1, items do
     local place, own, suffix = places[i], ids[i], suffixes[i]
-    if ANSWERS or anchor then
+    if added[place] and (ANSWERS or anchor) then
       join(place)
     end
     local data, odd, full, is_common = nil, 0, 0, false
@@ -105,25 +105,33 @@ for group = 1, #TABLES / 5 do
         end
       end
     end
-    if own ~= NONE and not is_common then
-      local record, some = own .. suffix, added[place]
-      local value = newest[place] or ''
-      local length = #value
-      local size = some and sizes[place] or length
-      if size % width > 0 then -- no record behind such bytes could be read
-        size = size - size % width
-        length, value = size, sub(value, 1, size)
-      end
-      if size + width > BUCKET_LIMIT then
-        overflow = overflow + 1
-      elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
-        if not some then
-          some = { value }
-          added[place] = some
+    if WRITES and own ~= NONE and not is_common then
+      local record, value, some = own .. suffix, newest[place], added[place]
+      local length = value and #value or 0
+      if length == 0 and not some then
+        newest[place], changed[place], changes = record, true, true
+      elseif length < SHORT and length % width == 0 and not some then
+        if not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+          newest[place], changed[place], changes = value .. record, true, true
         end
-        some[#some + 1] = record
-        sizes[place] = size + width
-        changed[place], changes = true, true
+      else
+        value = value or ''
+        local size = some and sizes[place] or length
+        if size % width > 0 then -- no record behind such bytes could be read
+          size = size - size % width
+          length, value = size, sub(value, 1, size)
+        end
+        if size + width > BUCKET_LIMIT then
+          overflow = overflow + 1
+        elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+          if not some then
+            some = { value }
+            added[place] = some
+          end
+          some[#some + 1] = record
+          sizes[place] = size + width
+          changed[place], changes = true, true
+        end
       end
     end
     if ANSWERS and (data or odd > 0 or full > 0) then
@@ -136,7 +144,9 @@ for group = 1, #TABLES / 5 do
   if changes then
     local writes, n = {}, 0
     for place in pairs(changed) do
-      join(place)
+      if added[place] then
+        join(place)
+      end
       writes[n + 1], writes[n + 2] = fields[place], newest[place]
       n = n + 2
     end

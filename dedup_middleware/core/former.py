@@ -1,0 +1,456 @@
+"""A former index, whose pages still count while a crawl moves to another one.
+
+Each page is looked up there first, without a claim. A stored page that decides what it is gets
+*carried over*: it is entered into the index of now as a committed page, by a claim like any other.
+Everything else is then as with one index, among the pages of the index of now.
+
+Nothing is written to the former index but that pages are forgotten whose text storage replaces. It
+would be carried over once more otherwise, when a process dies before its page is committed and
+nothing in the index of now says any longer that there was a newer text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.errors import (
+    DedupError,
+    IndexRefusedError,
+    IndexReplacedError,
+    IndexUnavailableError,
+    OptionsError,
+)
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import setting_name
+from dedup_middleware.core.availability import Breaker, FaultLog
+from dedup_middleware.core.carrying import Carrying, StoredPage
+from dedup_middleware.core.judge import same_keys
+from dedup_middleware.core.ranking import best_match
+from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.maintenance import of_key
+from dedup_middleware.index.opening import former_options, open_existing
+from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
+from dedup_middleware.methods.base import Method
+from dedup_middleware.model.buckets import (
+    BucketKey,
+    Neighbours,
+    most_met,
+)
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    Candidates,
+    Entry,
+)
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import PageRecords, State, chosen
+
+logger = logging.getLogger(__name__)
+
+#: marks, among the tables that found a page, one that was found by asking the former index
+FORMER = "former"
+_SETTING = setting_name("former_index_url")
+_TRIES = 16  # pages of the former index that are carried over for one page, or tried
+_PROPOSALS = 4  # of one page that is carried over
+_LEASE = 10.0  # seconds
+_MOST_OWED = 100_000
+_Found = TypeVar("_Found")
+
+
+class _AwayError(Exception):
+    """The former index can't be asked."""
+
+
+@attrs.frozen(eq=False)
+class Brought:
+    """Pages that were carried over for one page, or had been before.
+
+    ``candidates``: their ids and records in the index of now. ``own``: ids, in the former index, of
+    the pages stored there under the key of the page.
+    """
+
+    candidates: Candidates = NO_CANDIDATES
+    own: tuple[int, ...] = ()
+
+
+_NOTHING = Brought()
+
+
+@attrs.frozen(eq=False)
+class _Stored:
+    """Pages of the former index that a page meets; all are stored."""
+
+    near: Neighbours
+    records: PageRecords
+    payloads: Sequence[bytes]
+
+
+@attrs.frozen
+class _Carried:
+    """The id of a page in the index of now, and its address."""
+
+    page_id: int
+    address: str | None
+
+
+class Former:
+    """Looks pages up in a former index, and carries over those that decide.
+
+    :param options: ``former_index_url`` names it
+    :param target: the index of now
+    :param count: called with the name of a counter and what to add to it
+    :param index: used instead of the one that the options name
+    :raises OptionsError: the settings contradict each other
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        target: Index,
+        method: Method,
+        count: Callable[[str, float], None],
+        index: Index | None = None,
+    ) -> None:
+        self._options = former_options(options)
+        self._where = self._options.safe_index_url.partition("?")[0]
+        self._target = target
+        self._method = method
+        self._count = count
+        self._replaced = options.versions == "replace"
+        self._replaces_held = options.on_fuller == "replace"
+        self._carrying = Carrying(target, method, self._replaced, count)
+        self._given = index
+        self._index: Index | None = None
+        self._wanted: dict[str, str] = {}
+        self._key: str | None = None  # the hash key of the index of now
+        self._theirs: str | None = None  # that of the former one
+        self._is_refused = False
+        self._opening = asyncio.Lock()
+        self._breaker = Breaker(time.monotonic)
+        self._faults = FaultLog(logger, time.monotonic)
+        # Of pages that went on while it was away: the hash of their key, and the text they have.
+        self._owed: dict[int, tuple[int, int]] = {}
+        self._lost = 0  # of these those that were too many
+        if options.reset:
+            raise OptionsError(
+                "DEDUP_RESET",
+                True,
+                f"pages of {_SETTING} would still be dropped: leave that out, or DEDUP_RESET",
+            )
+        same = (options.index_url, options.namespace)
+        if index is None and same == (self._options.index_url, self._options.namespace):
+            raise OptionsError(
+                _SETTING,
+                self._where,
+                "it is the index itself; name the one that the crawl moves away from, or leave it "
+                "out (another number of DEDUP_SHARDS needs another DEDUP_NAMESPACE, and "
+                "DEDUP_FORMER_NAMESPACE names that of before)",
+            )
+
+    # Opening
+
+    async def agree(self, parameters: dict[str, str]) -> dict[str, str]:
+        """The parameters to open the index of now with: a new one takes over the hash key.
+
+        :raises IndexRefusedError: pages of the two can't be compared
+        :raises IndexUnavailableError: the former index can't be reached, and without it the index
+            of now can't be made
+        """
+        self._wanted = parameters
+        try:
+            stored = self._theirs or await self._connect()
+        except IndexUnavailableError as error:
+            self._failed(error)
+            try:
+                await self._target.attach()
+            except IndexRefusedError:
+                raise IndexUnavailableError(
+                    f"the former index can't be reached, and the index of now, which takes over "
+                    f"its key, is not made yet: {error}"
+                ) from None
+            return parameters
+        given = parameters.get(HASH_KEY)
+        if given is not None and int(given, 16) != int(stored, 16):
+            raise IndexRefusedError(
+                f"DEDUP_HASH_KEY is not that of {_SETTING} ({self._where}), so pages of the two "
+                "can't be compared: leave DEDUP_HASH_KEY out"
+            )
+        return {**parameters, HASH_KEY: stored}
+
+    def opened(self, stored: dict[str, str]) -> None:
+        """Check that the index of now hashes with the key of the former one.
+
+        :param stored: its parameters
+        :raises IndexRefusedError: it does not
+        """
+        self._key = stored[HASH_KEY]
+        if self._theirs is not None:
+            self._check_key(self._theirs)
+
+    def _check_key(self, key: str) -> None:
+        if self._key is not None and int(key, 16) != int(self._key, 16):
+            raise IndexRefusedError(
+                f"the index at {_SETTING} ({self._where}) has another hash key than this one, so "
+                "their pages can't be compared: let the new index be made with that setting, which "
+                "takes over the key (another DEDUP_NAMESPACE or DEDUP_INDEX_URL), or leave it out"
+            )
+
+    async def _connect(self) -> str:
+        """Attach to the former index; returns its hash key."""
+        try:
+            if self._given is None:
+                index, stored = await open_existing(self._options)
+            else:
+                index, stored = self._given, await self._given.attach()
+        except IndexRefusedError as error:
+            raise IndexRefusedError(f"{_SETTING}: {error}") from None
+        try:
+            lines = other_parameters(stored, self._wanted)
+            if lines:
+                raise IndexRefusedError(
+                    f"the index at {_SETTING} ({self._where}) was made with other parameters:\n  "
+                    + "\n  ".join(lines)
+                    + "\nRestore these settings until the crawl has moved, or leave "
+                    f"{_SETTING} out: pages that are hashed in another way can't be compared."
+                )
+            check_hash_key(stored, self._where)
+            key = stored[HASH_KEY]
+            self._check_key(key)
+            pages = await index.count()
+        except BaseException:
+            await index.close()
+            raise
+        self._index, self._theirs = index, key
+        logger.info(
+            "Pages are looked up in the former index first: %s holds %d. Leave %s out once it "
+            "holds none, or the rest is imported",
+            self._where,
+            pages,
+            _SETTING,
+        )
+        return key
+
+    async def _ready(self) -> Index:
+        """The former index.
+
+        :raises _AwayError: it can't be asked now
+        """
+        if self._is_refused or not self._breaker.closed:
+            raise _AwayError
+        if self._index is None:
+            async with self._opening:
+                if self._index is None:
+                    await self._asked(self._connect())
+        assert self._index is not None
+        return self._index
+
+    async def _asked(self, reply: Awaitable[_Found]) -> _Found:
+        """The reply of the former index.
+
+        :raises _AwayError: there is none; that is counted and logged
+        """
+        try:
+            found = await reply
+        except DedupError as error:
+            self._failed(error)
+            raise _AwayError from None
+        self._breaker.worked()
+        return found
+
+    def _failed(self, error: DedupError) -> None:
+        # Another index in its place has another hash key.
+        self._is_refused |= isinstance(error, (IndexRefusedError, IndexReplacedError))
+        self._breaker.failed()
+        self._count("former/error", 1)
+        self._faults.warn(
+            error,
+            "The former index can't be asked: copies of pages that only it knows are stored once "
+            "more",
+        )
+
+    async def close(self) -> None:
+        """Forget what is still to be forgotten there, and disconnect."""
+        self._breaker.worked()
+        with contextlib.suppress(_AwayError):
+            if self._owed:
+                await self._forget_owed(await self._ready())
+        if self._owed or self._lost:
+            logger.warning(
+                "%d pages were stored while the former index could not be asked: earlier versions "
+                "of them are still called stored there",
+                len(self._owed) + self._lost,
+            )
+            self._owed, self._lost = {}, 0
+        self._faults.end()
+        if self._index is not None:
+            await self._index.close()
+            self._index = None
+
+    # Looking up
+
+    async def bring(
+        self, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
+    ) -> Brought:
+        """Carry over the stored pages that decide what a page is.
+
+        :raises IndexUnavailableError: the index of now can't be used
+        """
+        try:
+            index = await self._ready()
+            if self._owed:
+                await self._forget_owed(index)
+            return await self._bring(index, page, entry, probes)
+        except _AwayError:
+            self._count("former/skipped", 1)
+            self.owe(page)
+            return _NOTHING
+
+    async def _bring(
+        self, index: Index, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
+    ) -> Brought:
+        stored = await self._meet(index, (*entry.bucket_keys, *probes))
+        if stored is None:
+            return _NOTHING
+        judged = self._method.judge(page, stored.records.content, stored.payloads)
+        same_key = same_keys(page, stored.near, stored.records)
+        own_rows = [row for row, same in enumerate(same_key) if same]
+        own = tuple(stored.records.page_ids[own_rows].tolist())
+        alike = np.flatnonzero(judged.duplicate).tolist()
+        for _ in range(min(len(alike), _TRIES)):
+            best = best_match(judged, alike, same_key)
+            carried = await self._carry(index, stored, best, entry)
+            if carried is not None:
+                return Brought(self._candidates(stored, {best: carried}), own)
+            alike.remove(best)
+        held = [] if judged.held is None else np.flatnonzero(judged.held).tolist()
+        wanted = dict.fromkeys([*own_rows, *(held if self._replaces_held else [])])
+        carried_rows = {}
+        for row in list(wanted)[:_TRIES]:
+            carried = await self._carry(index, stored, row, entry)
+            if carried is not None:
+                carried_rows[row] = carried
+        return Brought(self._candidates(stored, carried_rows), own)
+
+    async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> _Stored | None:
+        """The stored pages that share a bucket with a page, at most those that are judged."""
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+        data = await self._asked(index.read_buckets(bucket_keys))
+        near = most_met(neighbours(bucket_keys, data, self._method.scan_distance), MOST_JUDGED)
+        if not len(near):
+            return None
+        payloads: list[bytes] = []
+        if self._method.keeps_payload:
+            records, payloads = await self._asked(index.fetch_with_payloads(near.page_ids))
+        else:
+            records = await self._asked(index.fetch(near.page_ids))
+        keep = records.states == State.COMMITTED
+        if not keep.any():
+            return None
+        return _Stored(
+            Neighbours(near.page_ids[keep], near.tables[keep]),
+            chosen(records, keep),
+            [one for one, kept in zip(payloads, keep.tolist(), strict=True) if kept]
+            if payloads
+            else (),
+        )
+
+    def _candidates(self, stored: _Stored, carried: dict[int, _Carried]) -> Candidates:
+        """Pages that were carried over, as candidates of the index of now."""
+        if not carried:
+            return NO_CANDIDATES
+        by_id = {one.page_id: row for row, one in carried.items()}
+        page_ids = sorted(by_id)
+        rows = [by_id[page_id] for page_id in page_ids]
+        ids = np.array(page_ids, np.uint64)
+        states = np.full(len(rows), State.COMMITTED, np.uint8)
+        return Candidates(
+            Neighbours(ids, stored.near.tables[rows]),
+            PageRecords(ids, stored.records.content[rows], states),
+            {carried[row].page_id: carried[row].address for row in rows},
+            {carried[row].page_id: stored.payloads[row] for row in rows} if stored.payloads else {},
+        )
+
+    async def _carry(
+        self, index: Index, stored: _Stored, row: int, entry: Entry
+    ) -> _Carried | None:
+        """Enter a page of the former index into that of now; None: it must not count.
+
+        :param entry: the page that met it
+        """
+        page_id = int(stored.records.page_ids[row])
+        (address,) = await self._asked(index.addresses([page_id]))
+        payload = stored.payloads[row] if stored.payloads else b""
+        copy = StoredPage(stored.records.content[row : row + 1], address, payload)
+
+        async def is_stored() -> bool:
+            found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
+            return int(found.states[0]) == State.COMMITTED
+
+        carried = await self._carrying.carry(copy, entry.bucket_keys, is_stored)
+        return None if carried is None else _Carried(carried, address)
+
+    # Forgetting
+
+    def owe(self, page: Fingerprint) -> None:
+        """Note that other texts under a page's key have to be forgotten when that is possible."""
+        if not self._replaced or self._is_refused or is_content_key(page.key):
+            return
+        if len(self._owed) < _MOST_OWED or page.key_hash in self._owed:
+            self._owed[page.key_hash] = page.exact, page.size
+        else:
+            self._lost += 1
+
+    async def forget(self, page: Fingerprint, page_ids: Sequence[int]) -> None:
+        """Forget pages of the former index that storage replaces by a page."""
+        if not self._replaced or not page_ids:
+            return
+        try:
+            index = await self._ready()
+            self._count("former/forgotten", await self._asked(index.forget(page_ids)))
+        except _AwayError:
+            self.owe(page)
+
+    async def forget_others(self, page: Fingerprint) -> None:
+        """Forget other texts under the key of a page, which storage replaces."""
+        self.owe(page)
+        with contextlib.suppress(_AwayError):
+            await self._forget_owed(await self._ready())
+
+    async def _forget_owed(self, index: Index) -> None:
+        while self._owed:
+            key_hash, (exact, size) = self._owed.popitem()
+            try:
+                found = await self._asked(of_key(index, key_hash))
+                content = found.content
+                other = (content["exact"] != np.uint64(exact)) | (content["size"] != size)
+                await self._forget_stored(index, found, other)
+            except BaseException:
+                self._owed[key_hash] = exact, size
+                raise
+
+    async def forget_copies(self, records: PageRecords) -> None:
+        """Forget the pages of the former index that were carried over as these."""
+        with contextlib.suppress(_AwayError):
+            index = await self._ready()
+            for row in range(len(records)):
+                content = records.content[row : row + 1]
+                found = await self._asked(of_key(index, int(content["key"][0])))
+                same = self._carrying.same(found, content)
+                await self._forget_stored(index, found, same)
+
+    async def _forget_stored(
+        self, index: Index, found: PageRecords, which: NDArray[np.bool_]
+    ) -> None:
+        page_ids = found.page_ids[which & (found.states == State.COMMITTED)].tolist()
+        if page_ids:
+            self._count("former/forgotten", await self._asked(index.forget(page_ids)))
