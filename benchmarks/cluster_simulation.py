@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from redis.crc import key_slot
 
 from benchmarks.cluster_costs import FULL, LENGTHS, Cost, Costs
+from dedup_middleware.index.cluster.index import most_buckets
 from dedup_middleware.index.cluster.spread import Spread
-from dedup_middleware.index.redis.propose import BUCKETS
 from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -436,7 +436,7 @@ class Simulation:
 
     def _propose(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
         """The exchanges of a batch, which is proposed in groups, one after the other."""
-        most = BUCKETS // len(self._scenario.layout.tables)
+        most = most_buckets(self._scenario.shards) // len(self._scenario.layout.tables)
         for start in range(0, len(pages), most):
             yield from self._group(process, pages[start : start + most], again)
 
