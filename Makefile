@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # A run of the tests starts hundreds of interpreters: none shall compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Python compiles the modules that are imported; pip would compile those of all packages, tests included.
+export PIP_COMPILE = 0
 # The build of an editable installation would install numba once more to compile the kernels.
 export DEDUP_SHIP_KERNELS = 0
 # Compiles them with that of the environment, unless they are there for the sources as they are.
@@ -15,7 +17,7 @@ CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 JOBS ?= $(shell expr $(CORES) + 3)
 BIN := $(VENV)/bin
 
-.PHONY: crawl check test lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
+.PHONY: crawl check test warm lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
 crawl: $(VENV)/.crawler
 	$(BIN)/scrapy crawl news
@@ -28,12 +30,19 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal --fewer-examples -m '$(QUICK)' & \
 		tests=$$!; $(LINT); linted=$$?; wait $$tests && exit $$linted
 
+# Chromium, Java and Redis come through apt while pip fills the environment and the kernels are compiled,
+# which all processes would do at once on a new machine: those of processes that tests start, and those
+# that are tested in the processes that run tests.
 # A file is run by one process, so that what its tests share is made once.
-# Meanwhile one process compiles the kernels, which all would do at once on a new machine: those of
-# processes that tests start, and those that are tested in the processes that run tests.
-test: $(VENV)/.dev
-	{ $(KERNELS); DEDUP_COMPILE=1 $(BIN)/scrapy dedup warmup; } & PYTHON=$(PYTHON) bash .ci/tools chromium java redis && wait
+test: $(VENV)/.venv
+	PYTHON=$(PYTHON) bash .ci/tools chromium java redis & \
+		tools=$$!; $(MAKE) --no-print-directory warm; made=$$?; wait $$tools && exit $$made
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# A new clone's tests are also read once: each process would rewrite their assertions otherwise.
+warm: $(VENV)/.dev
+	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -q >/dev/null & \
+		DEDUP_COMPILE=1 $(BIN)/scrapy dedup warmup & { $(KERNELS); }; wait
 
 lint: $(VENV)/.dev
 	$(LINT)

@@ -21,7 +21,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 def platform_tag() -> str:
-    """The wheel's platform, such as ``manylinux_2_28_x86_64``.
+    """The wheel's platform, such as ``manylinux_2_28_x86_64``: glibc as old as this machine's is
+    enough. Wheels of a release are built where it is old, and auditwheel names their platform.
 
     >>> platform_tag().endswith(platform.machine().lower())
     True

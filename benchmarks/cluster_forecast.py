@@ -17,14 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster_costs import LENGTHS, Costs, measured
-from benchmarks.cluster_simulation import (
-    PREFIXES,
-    Layout,
-    Outcome,
-    Scenario,
-    Simulation,
-    owners,
-)
+from benchmarks.cluster_simulation import Outcome, Simulation
+from benchmarks.cluster_traffic import PREFIXES, Layout, Scenario, owners
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,

@@ -24,7 +24,8 @@ from rich.table import Table
 
 from benchmarks import cluster, shared
 from benchmarks.cluster_costs import Costs, measure
-from benchmarks.cluster_simulation import Layout, Outcome, Scenario, Simulation, owners
+from benchmarks.cluster_simulation import Outcome, Simulation
+from benchmarks.cluster_traffic import Layout, Scenario, owners
 from benchmarks.index_size import pages_of
 from dedup_middleware import Deduplicator
 from dedup_middleware.base.options import Options

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -68,6 +69,8 @@ SLOWEST = (
     "tests/test_quickstart.py",
     "tests/test_wheel.py",
     "tests/test_compiled.py",
+    "tests/test_docs.py",
+    "tests/test_cold_start.py",
     "tests/index/test_versions.py",
     "tests/index/test_cluster.py",
     "tests/index/test_sentinel.py",
@@ -85,6 +88,16 @@ SLOWEST = (
     "tests/crawler/",
     "tests/commands/",
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: next to nothing of thousands of tests is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

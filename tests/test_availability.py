@@ -86,6 +86,28 @@ def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None
     assert caplog.messages[4:] == ["29 more times in 29 s: no right"]
 
 
+def test_what_was_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """When the index is back the repetitions are told with that, not at the end of the crawl; they
+    count from then on, and the same fault is still logged once a minute."""
+    caplog.set_level(logging.WARNING)
+    clock = Clock()
+    faults = FaultLog(logging.getLogger("test"), clock)
+    assert not faults.left_out()
+    for second in range(30):
+        clock.now = float(second)
+        faults.warn("no right", "it can't be used")
+    faults.warn("disk full", "it can't be used")
+    faults.warn("disk full", "it can't be used")
+    assert faults.left_out() == "29 more times in 29 s: no right; 1 more times in 0 s: disk full"
+    assert not faults.left_out()
+    for second in (40, 62, 63):
+        clock.now = float(second)
+        faults.warn("no right", "it can't be used")
+    assert caplog.messages[2:] == ["it can't be used (1 more times in 33 s): no right"]
+    faults.end()
+    assert caplog.messages[3:] == ["1 more times in 1 s: no right"]
+
+
 def test_faults_of_many_kinds_take_little_memory(caplog: pytest.LogCaptureFixture) -> None:
     """Faults whose texts never repeat are all logged, and the last 64 kinds are known."""
     faults = FaultLog(logging.getLogger("test"), Clock())

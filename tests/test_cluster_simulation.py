@@ -20,13 +20,13 @@ from benchmarks.cluster_forecast import (
     page_bytes,
     recovery,
 )
-from benchmarks.cluster_simulation import (
+from benchmarks.cluster_simulation import Simulation
+from benchmarks.cluster_traffic import (
     NEW,
     PREFIXES,
     Layout,
     Prices,
     Scenario,
-    Simulation,
     Traffic,
     at_length,
     near_by_chance,

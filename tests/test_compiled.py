@@ -11,8 +11,9 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ loaded = sorted({"numba", "llvmlite", "scipy"} & set(sys.modules))
 print(json.dumps([dedup_middleware.__file__, outcomes, loaded]))
 """
 FLAGS = "fpu sse4_2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
+WIDE = "avx512f avx512bw avx512cd avx512dq avx512vl avx512_vpopcntdq"
 
 
 def build(out: Path) -> None:
@@ -104,10 +106,20 @@ def test_no_cache_is_needed(wheel: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_results_are_those_of_numba(wheel: Path, tmp_path: Path) -> None:
-    """The tests of golden values, of signatures' oracles and of the rules hold with the wheel."""
+@pytest.mark.parametrize("left_out", [(), ("_v4_popcnt",), ("_v4_popcnt", "_v4")])
+def test_results_are_those_of_numba(left_out: tuple[str, ...], wheel: Path, tmp_path: Path) -> None:
+    """The tests of golden values, of signatures' oracles and of the rules hold with the wheel:
+    with all modules that this processor can run, and with those for lesser ones."""
     installed = tmp_path / "installed"
     shutil.copytree(wheel.parent / "installed", installed)
+    for variant in left_out:
+        for module in (installed / "dedup_middleware").glob(f"_kernels_*{variant}.*"):
+            module.unlink()
+    expected = [one for one in compiled.variants() if one not in left_out]
+    loaded = "from dedup_middleware.base import compiled as c; print(*c._modules(), sep='\\n')"
+    names = run(installed, "-c", loaded).splitlines()
+    for one, name in zip(expected, names, strict=True):
+        assert f".{compiled.module_name()}{one}' from" in name
     shutil.copytree(ROOT / "tests", installed / "tests", ignore=shutil.ignore_patterns("_*"))
     shutil.copy(ROOT / "pyproject.toml", installed)
     (installed / "tests" / "__init__.py").touch()
@@ -140,12 +152,38 @@ def test_other_sources_are_compiled(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_wheel_names_its_platform(wheel: Path) -> None:
-    """The wheel fits one Python and one platform, and holds one extension module."""
+    """The wheel fits one Python and one platform, and holds an extension module for all processors
+    and those for better ones."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{python}-{python}-{hatch_build.platform_tag()}" in wheel.name
     with zipfile.ZipFile(wheel) as package:
-        (held,) = (one for one in package.namelist() if one.endswith((".so", ".pyd")))
-    assert held.startswith(f"dedup_middleware/{compiled.module_name()}.")
+        held = [one for one in package.namelist() if one.endswith((".so", ".pyd"))]
+    variants = compiled.VARIANTS if platform.machine() in {"x86_64", "AMD64"} else [""]
+    name = f"dedup_middleware/{compiled.module_name()}"
+    assert sorted(one.partition(".")[0] for one in held) == sorted(name + one for one in variants)
+
+
+@pytest.mark.slow
+def test_wheel_needs_what_its_platform_has(wheel: Path) -> None:
+    """The modules need no other libraries than those of C, and no newer one than the wheel says."""
+    found = re.search(r"-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name)
+    assert found
+    promised = (int(found[1]), int(found[2]))
+    modules = sorted((wheel.parent / "installed" / "dedup_middleware").glob("_kernels_*.so"))
+    assert modules
+    for module in modules:
+        needs = printed("objdump", "-p", str(module))
+        libraries = re.findall(r"NEEDED +(\S+)", needs)
+        assert {one.partition(".")[0].partition("-")[0] for one in libraries} <= {
+            "libc", "libm", "libpthread", "ld",
+        }  # fmt: skip
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", needs)
+        assert max((int(major), int(minor)) for major, minor in versions) <= promised
+
+
+def printed(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def hook(folder: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> tuple[Any, list[str]]:
@@ -200,27 +238,39 @@ def test_editable_installation_without_a_compiler(
 def test_editable_installation(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the kernels in the folder of its sources, and those of other sources are removed."""
+    """It has the kernels in the folder of its sources, and those of other sources are removed.
+
+    The compiler of the wheel's kernels writes them there: compiling them again would say nothing.
+    """
     package = tmp_path / "dedup_middleware"
     shutil.copytree(wheel.parent / "installed" / "dedup_middleware", package)
-    (shipped,) = package.glob("_kernels_*")
-    kept = package / shipped.name.replace("cpython-", "cpython-9")
-    shipped.rename(kept)  # of these sources, for another Python
+    shipped = {one.name for one in package.glob("_kernels_*")}
+    (whole,) = package.glob(f"{compiled.module_name()}.*")
+    kept = package / whole.name.replace("cpython-", "cpython-9")
+    whole.rename(kept)  # of these sources, for another Python
     (package / "_kernels_0123456789abcdef.so").touch()
     monkeypatch.delenv("DEDUP_SHIP_KERNELS", raising=False)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1 $2" = "-m dedup_middleware.base.aot" ] || exit 9\n'
+        f'cp "{kept}" "$3/{whole.name}"\nexec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
     said: list[str] = []
     app = SimpleNamespace(display_warning=said.append)
     made = hatch_build.KernelsHook(str(tmp_path), {}, None, None, str(tmp_path), "wheel", app)  # type: ignore[arg-type]
-    made.initialize("editable", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(python))
+        made.initialize("editable", {})
     assert said == []
-    assert {one.name for one in package.glob("_kernels_*")} == {shipped.name, kept.name}
+    assert {one.name for one in package.glob("_kernels_*")} == {*shipped, kept.name}
     assert decided(tmp_path, DEDUP_CACHE_DIR=str(tmp_path / "cache")) == (["new", "duplicate"], [])
 
 
 def test_kernels_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are not compiled once more; a build that fails leaves the folder as it was."""
 
-    def fail(_: Path) -> Path:
+    def fail(_: Path) -> list[Path]:
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(aot, "build", fail)
@@ -233,6 +283,28 @@ def test_kernels_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     module.touch()
     assert aot.main(tmp_path) == 0
     assert list(tmp_path.iterdir()) == [module]
+
+
+def test_modules_appear_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the module with all kernels is, those for better processors are too."""
+    seen: list[str] = []
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+
+    def build(folder: Path) -> list[Path]:
+        made = [folder / f"{compiled.module_name()}{one}{suffix}" for one in ("_v4", "")]
+        for one in made:
+            one.touch()
+        return made
+
+    def replace(self: Path, target: Path) -> Path:
+        seen.append(target.name)
+        return Path(shutil.move(self, target))
+
+    monkeypatch.setattr(aot, "build", build)
+    monkeypatch.setattr(Path, "replace", replace)
+    module = aot.ensure(tmp_path)
+    assert seen == [f"{compiled.module_name()}_v4{suffix}", module.name]
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(seen)
 
 
 def test_no_c_compiler(tmp_path: Path) -> None:
@@ -258,16 +330,139 @@ def cpuinfo(folder: Path, flags: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("missing", ["avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
-def test_processor_that_lacks_something(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Code for AVX2 would end the process on a processor without it."""
+@pytest.fixture
+def linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux on a processor of x86-64, whose registers of 512 bits are kept."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(compiled, "zmm_enabled", lambda: True)
+
+
+@pytest.mark.usefixtures("linux")
+@pytest.mark.parametrize("missing", FLAGS.split()[3:])
+def test_processor_that_lacks_something(missing: str, tmp_path: Path) -> None:
+    """Code for AVX2 would end the process on a processor without it."""
     assert compiled.runs_here(cpuinfo(tmp_path, FLAGS))
-    less = " ".join(flag for flag in FLAGS.split() if flag != missing)
-    assert not compiled.runs_here(cpuinfo(tmp_path, less))
+    for flags in (FLAGS, f"{FLAGS} {WIDE}"):
+        less = " ".join(flag for flag in flags.split() if flag != missing)
+        assert compiled.variants(cpuinfo(tmp_path, less)) == ()
+        assert not compiled.runs_here(cpuinfo(tmp_path, less))
+
+
+@pytest.mark.usefixtures("linux")
+@pytest.mark.parametrize(
+    ("flags", "variants"),
+    [
+        ("", [""]),
+        ("avx512f avx512cd avx512_vpopcntdq", [""]),  # Knights Mill
+        (" ".join(WIDE.split()[:-1]), ["_v4", ""]),  # Skylake
+        (WIDE, ["_v4_popcnt", "_v4", ""]),  # Ice Lake, Zen 4
+        (WIDE.replace("avx512bw ", ""), [""]),
+        (WIDE.replace("avx512cd ", ""), [""]),
+        (WIDE.replace("avx512dq ", ""), [""]),
+        (WIDE.replace("avx512vl ", ""), [""]),
+        (WIDE.replace("avx512f ", ""), [""]),
+    ],
+)
+def test_modules_by_features(flags: str, variants: list[str], tmp_path: Path) -> None:
+    """A module is chosen only where the processor has all that it uses, the best one first."""
+    assert list(compiled.variants(cpuinfo(tmp_path, f"{FLAGS} {flags}"))) == variants
+
+
+@pytest.mark.usefixtures("linux")
+def test_wide_registers_that_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor with AVX-512 whose operating system keeps registers of 256 bits alone."""
+    monkeypatch.setattr(compiled, "zmm_enabled", lambda: False)
+    assert compiled.variants(cpuinfo(tmp_path, f"{FLAGS} {WIDE}")) == ("",)
+
+
+@pytest.mark.usefixtures("linux")
+def test_processors_that_differ(tmp_path: Path) -> None:
+    """Only what all processors of a machine have is used."""
+    file = cpuinfo(tmp_path, f"{FLAGS} {WIDE}")
+    file.write_text(file.read_text() + f"flags\t\t: {FLAGS}\n")
+    assert compiled.variants(file) == ("",)
+
+
+@pytest.mark.parametrize(
+    ("features", "enabled"), [({"AVX512F": True}, True), ({"AVX512F": False}, False), ({}, False)]
+)
+def test_what_numpy_asked_the_processor(
+    features: dict[str, bool], enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registers of 512 bits count as kept only where NumPy says so."""
+    asked = SimpleNamespace(_multiarray_umath=SimpleNamespace(__cpu_features__=features))
+    monkeypatch.setattr(compiled, "np", SimpleNamespace(_core=asked))
+    assert compiled.zmm_enabled() is enabled
+    monkeypatch.setattr(compiled, "np", SimpleNamespace())
+    assert not compiled.zmm_enabled()
+
+
+def test_this_processor_is_known() -> None:
+    """NumPy is asked in a way that it answers: it finds AVX-512 where Linux does."""
+    listed = set(Path("/proc/cpuinfo").read_text("ascii", "replace").split())
+    assert compiled.zmm_enabled() is ("avx512f" in listed)
+
+
+def test_kernels_for_better_processors_exist() -> None:
+    """What is compiled for them is named as a kernel is."""
+    assert aot.WIDE >= aot.COUNTING
+    assert aot.declared_kernels().keys() >= aot.WIDE
+    assert {*aot._BETTER, ""} == compiled.VARIANTS.keys()
+
+
+@pytest.mark.usefixtures("modules")
+def test_best_code_of_each_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel comes from the best module that has it."""
+    names = ["dedup_middleware.a_v4_popcnt", "dedup_middleware.a_v4", "dedup_middleware.a"]
+    assert [one.__name__ for one in compiled._modules()] == names
+    assert compiled.kernels() is compiled._modules()[-1]
+    found = [compiled.code(name) for name in ("near", "wide", "all")]
+    assert found == ["near of _v4_popcnt", "wide of _v4", "all of "]
+
+
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize(
+    ("missing", "found"),
+    [
+        ("a_v4_popcnt", ["near of _v4", "wide of _v4", "all of "]),
+        ("a_v4", ["near of _v4_popcnt", "wide of ", "all of "]),
+    ],
+)
+def test_module_for_better_processors_is_missing(
+    missing: str, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are used without it."""
+    monkeypatch.setitem(sys.modules, f"dedup_middleware.{missing}", None)
+    assert [compiled.code(name) for name in ("near", "wide", "all")] == found
+
+
+@pytest.mark.usefixtures("modules")
+def test_module_with_all_kernels_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it none is used."""
+    monkeypatch.setitem(sys.modules, "dedup_middleware.a", None)
+    assert compiled.kernels() is None
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Three modules, and a processor that can run them all."""
+    (tmp_path / "_kernels_a.so").touch()
+    monkeypatch.delenv("DEDUP_COMPILE", raising=False)
+    monkeypatch.setattr(compiled, "PACKAGE", tmp_path)
+    monkeypatch.setattr(compiled, "module_name", lambda: "a")
+    monkeypatch.setattr(compiled, "variants", lambda: tuple(compiled.VARIANTS))
+    for variant, kernels in {
+        "": ("near", "wide", "all"),
+        "_v4": ("near", "wide"),
+        "_v4_popcnt": ("near",),
+    }.items():
+        module = ModuleType(f"dedup_middleware.a{variant}")
+        vars(module).update({name: f"{name} of {variant}" for name in kernels})
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    compiled._modules.cache_clear()
+    yield
+    compiled._modules.cache_clear()
 
 
 def test_unknown_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +472,7 @@ def test_unknown_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "platform", "win32")
     assert not compiled.runs_here(cpuinfo(tmp_path, FLAGS))
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert compiled.runs_here(tmp_path / "none")
+    assert compiled.variants(tmp_path / "none") == ("",)
 
 
 def test_machine_without_a_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from tests.docblocks import (
     missing,
     pages,
 )
+from tests.java import JAVA
 from tests.servers import running_redis
 from tests.texts import article
 
@@ -119,7 +120,7 @@ def run_script(code: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": JAVA},
         capture_output=True,
         text=True,
         check=False,
@@ -395,6 +396,7 @@ def test_spark_submit(desk: Path) -> None:
         text = text.replace(shown_there, here)
     folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
     path = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": os.pathsep.join(folders)}
+    path["JDK_JAVA_OPTIONS"] = JAVA
     done = subprocess.run(text, shell=True, env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert (desk / "clean" / "kept" / "_SUCCESS").exists()

@@ -94,14 +94,17 @@ def test_links_in_the_way_of_results(write: Callable[[Path], None], tmp_path: Pa
 
 def test_restored_pages_replace_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is restored never replaces a file, not even one that has just appeared, or a link; also
-    where the file system has no hard links."""
+    where the file system has no hard links, or the platform none of this kind."""
 
-    def no_links(*_: object, **__: object) -> None:
-        raise PermissionError("no hard links here")
+    def without_links(fault: type[Exception]) -> Callable[..., None]:
+        def link(*_: object, **__: object) -> None:
+            raise fault("no hard links here")
 
-    for change in (False, True):
-        if change:
-            monkeypatch.setattr("os.link", no_links)
+        return link
+
+    for change, fault in enumerate((None, PermissionError, NotImplementedError)):
+        if fault:
+            monkeypatch.setattr("os.link", without_links(fault))
         path = tmp_path / f"new-{change}.jsonl"
         write_new(path, "page\n")
         assert path.read_text() == "page\n"

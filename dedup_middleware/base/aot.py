@@ -2,7 +2,8 @@
 
 ``python -m dedup_middleware.base.aot FOLDER`` writes it to a folder; it belongs into the package's
 own. The kernels are those of numba, compiled by its `numba.pycc`_ for a baseline processor and
-linked with its runtime by the C compiler that built Python. :mod:`.compiled` loads the module.
+linked with its runtime by the C compiler that built Python. Those that gain by vectors of 512 bits
+are compiled once more into modules for such processors. :mod:`.compiled` loads what fits.
 Where the folder has the module of these sources nothing is done, and modules of others are removed.
 
 .. _numba.pycc: https://numba.readthedocs.io/en/stable/user/pycc.html
@@ -28,6 +29,33 @@ BASELINES: Final = {
     "AMD64": "x86-64-v3",
     "aarch64": "generic",
     "arm64": "apple-m1",
+}
+#: kernels that count bits of whole vectors, which one instruction does on newer processors
+COUNTING: Final = frozenset(
+    {
+        "index__memory__bucket_kernels__look",
+        "index__memory__bucket_kernels__propose",
+        "index__scan___gather",
+        "index__scan___scan",
+        "signature__comparison___compare",
+        "signature__hamming___distances",
+        "signature__hamming___row_distances",
+        "signature__hamming___within",
+        "signature__sketch___jaccards",
+        "spark__pairing___pairs",
+    }
+)
+#: all kernels that gain by vectors of 512 bits; docs/decisions.md has the measurements
+WIDE: Final = COUNTING | {
+    "signature__minhash___minhash",
+    "signature__simhash___weigh",
+    "signature__text___sign_text",
+}
+# Modules for better processors of x86-64, by the ends of their names: LLVM's name of the least one,
+# what it must have beyond that, and the kernels.
+_BETTER: Final = {
+    "_v4_popcnt": ("x86-64-v4", "+avx512vpopcntdq", COUNTING),
+    "_v4": ("x86-64-v4", "", WIDE),
 }
 _PACKAGES: Final = ("signature", "text", "index", "methods")
 
@@ -64,11 +92,12 @@ def _alone(name: str) -> ModuleType:
 def ensure(folder: Path) -> Path:
     """Compile the kernels into a folder, unless it has them already.
 
-    The module appears in one step, so that no process loads half of it. Modules of other sources
-    are removed; those of these sources for another Python stay.
+    Each module appears in one step, so that no process loads half of it, and the one with all
+    kernels last: where it is, all are. Modules of other sources are removed; those of these sources
+    for another Python stay.
 
     :param folder: of the package, or any other
-    :returns: the extension module
+    :returns: the extension module with all kernels
     :raises RuntimeError: as :func:`build` does
     :raises OSError: the folder can't be written to
     """
@@ -76,18 +105,19 @@ def ensure(folder: Path) -> Path:
     module = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     if not module.exists():
         with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as place:
-            build(Path(place)).replace(module)
+            for built in build(Path(place)):
+                built.replace(folder / built.name)
     for old in folder.glob("_kernels_*"):
-        if not old.name.startswith(f"{name}."):
+        if not old.name.startswith((f"{name}.", f"{name}_")):
             old.unlink(missing_ok=True)
     return module
 
 
-def build(folder: Path) -> Path:
-    """Compile the kernels for this machine's baseline.
+def build(folder: Path) -> list[Path]:
+    """Compile the kernels for this machine's baseline, and some for better processors.
 
-    :param folder: where the extension module is written
-    :returns: the extension module
+    :param folder: where the extension modules are written
+    :returns: the extension modules, that with all kernels last
     :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
         compiled kernels
     """
@@ -98,17 +128,27 @@ def build(folder: Path) -> Path:
     if compiled.kernels():
         raise RuntimeError("this installation has compiled kernels: set DEDUP_COMPILE=1")
     try:
-        module = _module(folder, cpu)
+        compiler = _compiler()
+        kernels = declared_kernels()
+        targets = {**(_BETTER if cpu == "x86-64-v3" else {}), "": (cpu, "", kernels.keys())}
+        built = []
         with jit.garbage_kept():
-            module.compile()
+            for variant, (least, features, wanted) in targets.items():
+                module = compiler(f"{compiled.module_name()}{variant}", source_module=__name__)
+                module.target_cpu, module.output_dir = least, str(folder)
+                _use_features(features)
+                for name in sorted(wanted):
+                    module.export(name, kernels[name].declared)(kernels[name].py_func)
+                module.compile()
+                built.append(folder / str(module.output_file))
     # setuptools' errors have no base class of their own; numba.pycc needs setuptools.
     except Exception as error:
         raise RuntimeError(f"the kernels can't be compiled: {error}") from error
-    return folder / str(module.output_file)
+    return built
 
 
-def _module(folder: Path, cpu: str) -> Any:
-    """numba's compiler of an extension module, with all kernels."""
+def _compiler() -> Any:
+    """numba's compiler of extension modules, which compiles kernels as numba does by itself."""
     from numba.core import codegen
     from numba.core.pythonapi import PythonAPI
     from numba.pycc import CC, compiler
@@ -130,12 +170,14 @@ def _module(folder: Path, cpu: str) -> Any:
         return made
 
     compiler.Flags = flags
-    module = CC(compiled.module_name(), source_module=__name__)
-    module.target_cpu = cpu
-    module.output_dir = str(folder)
-    for name, kernel in declared_kernels().items():
-        module.export(name, kernel.declared)(kernel.py_func)
-    return module
+    return CC
+
+
+def _use_features(features: str) -> None:
+    """What the next module's processor has beyond its name; pycc has no option for it."""
+    from numba.core import codegen
+
+    codegen.AOTCPUCodegen._customize_tm_features = lambda _: features
 
 
 def main(folder: Path) -> int:

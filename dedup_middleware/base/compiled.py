@@ -2,7 +2,8 @@
 
 A wheel for one platform holds them (see :mod:`.aot`). They need neither numba nor LLVM, which then
 stay unloaded, and no cache. The module is named by the sources it was made of: where one of these
-was changed it is not found, and kernels are compiled by numba as without it.
+was changed it is not found, and kernels are compiled by numba as without it. Further modules hold
+those kernels that gain by vectors of 512 bits, for processors that have them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import numpy as np
 
 from dedup_middleware.base.kerneltypes import Array, Signature
 
@@ -32,6 +35,14 @@ FOLDERS: Final = (
 # What level 3 of the psABI's x86-64 has beyond AVX2, as Linux names it: Intel since 2013 (Haswell),
 # AMD since 2015 (Excavator).
 _X86_64_V3: Final = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
+# The same of level 4: Intel's servers since 2017 (Skylake), AMD since 2022 (Zen 4).
+_X86_64_V4: Final = _X86_64_V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+#: what a processor must have for the modules of x86-64, by the ends of their names, best ones first
+VARIANTS: Final = {
+    "_v4_popcnt": _X86_64_V4 | {"avx512_vpopcntdq"},  # Intel since 2019 (Ice Lake), AMD Zen 4
+    "_v4": _X86_64_V4,
+    "": _X86_64_V3,
+}
 
 
 def source_digest(*folders: str) -> str:
@@ -49,34 +60,73 @@ def module_name() -> str:
     return f"_kernels_{source_digest(*FOLDERS)}"
 
 
-def runs_here(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this processor has what the kernels of a wheel use.
+def zmm_enabled() -> bool:
+    """Whether the operating system keeps registers of 512 bits, by what NumPy asked the processor.
 
-    :param cpuinfo: what Linux says of the processors
+    A virtual machine may name AVX-512 and not let it be used. Where NumPy does not say, it is no.
+    """
+    features = getattr(getattr(np, "_core", None), "_multiarray_umath", None)
+    return bool(getattr(features, "__cpu_features__", {}).get("AVX512F", False))
+
+
+def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+    """Ends of the names of the modules that this processor can run, the best first.
+
+    :param cpuinfo: what Linux says of the processors; flags that it does not list are not used
     """
     if platform.machine() not in {"x86_64", "AMD64"}:
-        return True
+        return ("",)
     if sys.platform != "linux":
-        return False
+        return ()
     try:
         text = cpuinfo.read_text("ascii", "replace")
     except OSError:
-        return False
-    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return set(flags.split()) >= _X86_64_V3
+        return ()
+    lines = (line.partition(":") for line in text.splitlines())
+    each = [set(flags.split()) for name, _, flags in lines if name.strip() == "flags"]
+    flags = set.intersection(*each) if each else set()
+    if not zmm_enabled():
+        flags = {flag for flag in flags if not flag.startswith("avx512")}
+    return tuple(variant for variant, needed in VARIANTS.items() if flags >= needed)
+
+
+def runs_here(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this processor has what the kernels of a wheel use.
+
+    :param cpuinfo: as for :func:`variants`
+    """
+    return "" in variants(cpuinfo)
 
 
 @functools.cache
-def kernels() -> ModuleType | None:
-    """The extension module, or None: kernels are compiled by numba."""
+def _modules() -> tuple[ModuleType, ...]:
+    """The extension modules for this processor, the one with all kernels last; or none."""
     # To name it takes 10 ms.
     if os.environ.get("DEDUP_COMPILE") or not any(PACKAGE.glob("_kernels_*")):
-        return None
+        return ()
+    names = [f"dedup_middleware.{module_name()}{variant}" for variant in variants()]
+    found = [module for name in names if (module := _imported(name))]
+    return tuple(found) if found and found[-1].__name__ == names[-1] else ()
+
+
+def _imported(name: str) -> ModuleType | None:
     try:
-        return importlib.import_module(f"dedup_middleware.{module_name()}") if runs_here() else None
+        return importlib.import_module(name)
     except ImportError as error:  # other sources, another Python, another NumPy
         logger.debug("no compiled kernels: %s", error)
         return None
+
+
+def kernels() -> ModuleType | None:
+    """The extension module with all kernels, or None: kernels are compiled by numba."""
+    modules = _modules()
+    return modules[-1] if modules else None
+
+
+def code(name: str) -> Callable[..., Any]:
+    """A kernel by its name in the extension modules, as compiled best for this processor."""
+    holder = next(module for module in _modules() if hasattr(module, name))
+    return cast("Callable[..., Any]", getattr(holder, name))
 
 
 def exported_name(function: Callable[..., Any]) -> str:

@@ -46,8 +46,8 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
     """
 
     def declared(function: _F) -> _F:
-        if module := compiled.kernels():
-            found = getattr(module, compiled.exported_name(function))
+        if compiled.kernels():
+            found = compiled.code(compiled.exported_name(function))
             if not check:
                 return cast("_F", found)
             return cast("_F", functools.wraps(function)(compiled.checked(found, signature)))

@@ -225,8 +225,8 @@ class FaultLog:
         self._log = log
         self._clock = clock
         self._pause = pause
-        # Of each kind when it was last logged, and how many were left out since.
-        self._known: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        # Of each kind when it was last logged, since when repetitions are counted, and how many.
+        self._known: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
 
     def warn(self, fault: object, message: str, *arguments: object) -> None:
         """Log a fault as a warning, or at DEBUG level if its kind was logged within the pause.
@@ -235,30 +235,49 @@ class FaultLog:
         :param message: the fault is appended to it
         """
         kind, now = str(fault), self._clock()
-        said, left_out = self._known.pop(kind, (None, 0))
+        said, since, left_out = self._known.pop(kind, (None, now, 0))
         if said is not None and now - said < self._pause:
-            self._known[kind] = (said, left_out + 1)
+            self._known[kind] = (said, since, left_out + 1)
             self._log.debug(f"{message}: %s", *arguments, kind)
             return
-        self._known[kind] = (now, 0)
+        self._known[kind] = (now, now, 0)
         if len(self._known) > _KINDS:
             self._tell(*self._known.popitem(last=False))
-        if left_out and said is not None:
+        if left_out:
             message, arguments = f"{message} (%d more times in %.0f s)", (
-                *arguments, left_out, now - said,
+                *arguments, left_out, now - since,
             )  # fmt: skip
         self._log.warning(f"{message}: %s", *arguments, kind)
+
+    def left_out(self) -> str:
+        """What :meth:`end` would log, for another message; it is not logged again.
+
+        A kind that was logged within the pause still is not: a fault that comes and goes every
+        second would fill the log.
+        """
+        now = self._clock()
+        told = [
+            _repeated(kind, now - since, left_out)
+            for kind, (_, since, left_out) in self._known.items()
+            if left_out
+        ]
+        for kind, (said, _, _) in self._known.items():
+            self._known[kind] = (said, now, 0)
+        return "; ".join(told)
 
     def end(self) -> None:
         """Log how many repetitions were left out since the last warning of each kind."""
         while self._known:
             self._tell(*self._known.popitem(last=False))
 
-    def _tell(self, kind: str, known: tuple[float, int]) -> None:
-        said, left_out = known
+    def _tell(self, kind: str, known: tuple[float, float, int]) -> None:
+        _, since, left_out = known
         if left_out:
-            seconds = self._clock() - said
-            self._log.warning("%d more times in %.0f s: %s", left_out, seconds, kind)
+            self._log.warning("%s", _repeated(kind, self._clock() - since, left_out))
+
+
+def _repeated(kind: str, seconds: float, left_out: int) -> str:
+    return f"{left_out} more times in {seconds:.0f} s: {kind}"
 
 
 def _chars(document: Document | Fingerprint) -> int:

@@ -284,7 +284,12 @@ class Deduplicator:
         self._breaker.worked()
         if self._is_away:
             self._is_away = False
-            logger.info("The index can be used again: %s", self.options.safe_index_url)
+            meanwhile = self._faults.left_out()
+            logger.info(
+                "The index can be used again: %s%s",
+                self.options.safe_index_url,
+                f" (meanwhile {meanwhile})" if meanwhile else "",
+            )
         return verdict
 
     def report_outage(self, error: DedupError, message: str) -> None:
@@ -326,7 +331,7 @@ class Deduplicator:
         named = self.options.keep_address and not is_content_key(page.key)
         entry = Entry(
             self._method.bucket_key_array(page),
-            content_bytes(page),
+            content_bytes(page, sketched=self._method.keeps_sketch),
             page.key if named else None,
             page.payload,
             # The title of a short page counts as its text, and the index does not compare titles.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 #: parameter of an index with evidence: its filter, and of which clauses there are anchors
 EVIDENCE = "ribbon4-clauses8-lead3"
 _WHOLE_VALUES = 4
+_NO_WORDS = np.empty(0, np.uint64)
 
 
 def read(document: Document, extractor: Mode) -> Document:
@@ -100,7 +101,11 @@ class Fingerprinter:
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
         from dedup_middleware.methods.literature.registry import literature
+        from dedup_middleware.signature.evidence import TITLED, make_evidence
+        from dedup_middleware.signature.minhash import MinHasher
+        from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
+        from dedup_middleware.text.wording import SHORT
 
         if hash_key is None:
             hash_key = int(options.hash_key or "0", 16)
@@ -110,9 +115,13 @@ class Fingerprinter:
         method = literature(options, hash_key)
         self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
-        self._text_signer = TextSigner(
-            self._shingler, options.num_perm, options.band_count, options.rows
-        )
+        numbers = options.num_perm, options.band_count, options.rows
+        # With evidence nothing reads the minima behind the bands, unless a user does.
+        self._text_signer = TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
+        self._minhash = MinHasher(options.num_perm).of_features
+        self._sketch = sketch
+        self._make_evidence = make_evidence
+        self._short, self._titled = SHORT, TITLED
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -132,11 +141,13 @@ class Fingerprinter:
             document = read(document, self.options.extractor)
         text, key, hash_key = document.text or "", document.key, self.hash_key
         signed = self._text_signer(text)
-        size, exact, value, sums, minhash, sketch, bands, figures, clauses = signed[:9]
+        size, exact, value, sums = signed[:4]
         if size < self.options.min_features and document.title:
             # So little text is no evidence alone: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{document.title}\n{text}").exact
-        rest = "".join(text[self.options.max_chars :].split())
+        rest = ""
+        if len(text) > self.options.max_chars:
+            rest = "".join(text[self.options.max_chars :].split())
         if rest:
             exact = keyed_hash(f"{exact} {rest}", hash_key)
         simhash = value if size else None
@@ -147,7 +158,8 @@ class Fingerprinter:
                 from dedup_middleware.methods.literature.simhashes import simhash_of
 
                 simhash = simhash_of(signature)
-        wording, evidence, anchors = NO_WORDING, b"", signed.anchors[:0]
+        wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
+        lazy = self._keeps_evidence
         if self._keeps_evidence and size:
             wording, evidence, anchors = self._evidence(document, signed, exact if rest else 0)
         return Fingerprint(
@@ -156,11 +168,11 @@ class Fingerprinter:
             exact=exact,
             size=size,
             simhash=simhash,
-            minhash=minhash,
-            sketch=sketch,
-            bands=bands,
-            figures=figures,
-            clauses=clauses,
+            minhash=partial(self._minhash, signed.order) if lazy else signed.minhash,
+            sketch=self._sketch if lazy else signed.sketch,
+            bands=signed.bands,
+            figures=signed.figures,
+            clauses=signed.clauses,
             host=_host_hash(host_of(key), hash_key),
             title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
             volatile=self._volatile(value, sums) if size and self.options.probes else (),
@@ -178,13 +190,12 @@ class Fingerprinter:
         :param whole: hash of the whole text, if only a part of it is compared: then no other text
             holds it; else 0
         """
-        from dedup_middleware.signature.evidence import TITLED, make_evidence
-        from dedup_middleware.text.wording import SHORT as SHORT_TEXT
-
-        title = signed.anchors[:0]
-        if document.title and signed.words < SHORT_TEXT:
+        title = _NO_WORDS
+        if document.title and signed.words < self._short:
             title = np.unique(self._shingler.token_hashes(document.title))
-            if signed.words >= TITLED:  # its other words are not compared; a title may be long
+            if (
+                signed.words >= self._titled
+            ):  # its other words are not compared; a title may be long
                 title = title[np.isin(title, signed.values)]
         wording = Wording(
             signed.order,
@@ -197,7 +208,9 @@ class Fingerprinter:
         )
         if whole:
             wording = _only_equal(wording, whole)
-        return wording, make_evidence(wording), signed.anchors
+        elif len(signed.evidence) and (signed.words >= self._titled or not len(title)):
+            return wording, signed.evidence.tobytes(), signed.anchors
+        return wording, self._make_evidence(wording), signed.anchors
 
     def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
         from dedup_middleware.signature.simhash import SimHash

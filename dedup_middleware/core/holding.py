@@ -29,7 +29,8 @@ def make_comparison(options: Options) -> Callable[[Document, Document], bool]:
 
     def is_duplicate(page: Document, other: Document, fingerprint: Fingerprinter) -> bool:
         new, stored = fingerprint(page), fingerprint(other)
-        judged = method.judge(new, content_record(stored), [stored.payload])
+        record = content_record(stored, sketched=method.keeps_sketch)
+        judged = method.judge(new, record, [stored.payload])
         return bool(judged.duplicate[0])
 
     def adds_nothing(page: Document, other: Document) -> bool:

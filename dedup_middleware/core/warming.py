@@ -56,6 +56,7 @@ class Warming:
         # One of each kind: compared by its shingles, and as a whole.
         for text in (words, "一个页面"):
             page = fingerprinter(Document(key="", title="题目", text=text))
-            self._method.judge(page, content_record(page), [page.payload])
+            stored = content_record(page, sketched=self._method.keeps_sketch)
+            self._method.judge(page, stored, [page.payload])
             self._method.bucket_key_array(page)
             self._method.probes(page)

@@ -86,6 +86,11 @@ class Method(ABC):
         """The same as :meth:`bucket_keys`, as numbers."""
         return BucketKeys.of(self.bucket_keys(page))
 
+    @property
+    def keeps_sketch(self) -> bool:
+        """Whether it judges by the sketch, so that an index keeps it."""
+        return "sketch" in self.fields
+
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:  # noqa: ARG002 - for subclasses
         """Further buckets to search for like pages, in which this one is not entered."""
         return ()
@@ -113,12 +118,15 @@ def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey,
     )
 
 
-def content_record(page: Fingerprint) -> NDArray[np.void]:
-    """CONTENT[1] of a page: what an index keeps of it and a method judges by."""
-    return np.frombuffer(bytearray(content_bytes(page)), CONTENT)
+def content_record(page: Fingerprint, *, sketched: bool = True) -> NDArray[np.void]:
+    """CONTENT[1] of a page: what an index keeps of it and a method judges by.
+
+    :param sketched: with its sketch, which takes longest to make; else that is 0
+    """
+    return np.frombuffer(bytearray(content_bytes(page, sketched=sketched)), CONTENT)
 
 
-def content_bytes(page: Fingerprint) -> bytes:
+def content_bytes(page: Fingerprint, *, sketched: bool = True) -> bytes:
     """The bytes of :func:`content_record`."""
     values = {
         "size": page.size,
@@ -129,7 +137,7 @@ def content_bytes(page: Fingerprint) -> bytes:
         "key": page.key_hash,
         "figures": page.figures.tobytes(),
         "clauses": page.clauses.tobytes(),
-        "sketch": page.sketch.tobytes(),
+        "sketch": page.sketch.tobytes() if sketched else b"",
     }
     return _CONTENT.pack(*[values[name] for name in _NAMES])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +113,9 @@ class Fingerprint:
     keeps to compare the ``wording`` of other pages with, and ``anchors`` uint64[a] are the hashes
     of some clauses. ``volatile`` names the bits of the SimHash to be flipped in further probes
     (``DEDUP_PROBES``).
+
+    ``minhash`` and ``sketch`` may be given as functions that make them, of nothing and of the
+    minima: an index with evidence keeps neither, and they are made when they are read.
     """
 
     key: str
@@ -117,8 +123,10 @@ class Fingerprint:
     exact: int
     size: int
     simhash: int | None
-    minhash: NDArray[np.uint32] = attrs.field(repr=False)
-    sketch: NDArray[np.uint64] = attrs.field(repr=False)
+    _minhash: NDArray[np.uint32] | Callable[[], NDArray[np.uint32]] = attrs.field(repr=False)
+    _sketch: NDArray[np.uint64] | Callable[[NDArray[np.uint32]], NDArray[np.uint64]] = attrs.field(
+        repr=False
+    )
     bands: NDArray[np.uint64] = attrs.field(repr=False)
     figures: NDArray[np.uint8] = attrs.field(repr=False)
     clauses: NDArray[np.uint8] = attrs.field(repr=False)
@@ -129,6 +137,20 @@ class Fingerprint:
     wording: Wording = attrs.field(default=NO_WORDING, repr=False)
     evidence: bytes = attrs.field(default=b"", repr=False)
     anchors: NDArray[np.uint64] = attrs.field(default=_NOTHING, repr=False)
+
+    @property
+    def minhash(self) -> NDArray[np.uint32]:
+        """The minima, uint32[K]."""
+        if callable(self._minhash):
+            object.__setattr__(self, "_minhash", self._minhash())
+        return cast("NDArray[np.uint32]", self._minhash)
+
+    @property
+    def sketch(self) -> NDArray[np.uint64]:
+        """The sketch of the minima, uint64[8]."""
+        if callable(self._sketch):
+            object.__setattr__(self, "_sketch", self._sketch(self.minhash))
+        return cast("NDArray[np.uint64]", self._sketch)
 
     @property
     def payload(self) -> bytes:

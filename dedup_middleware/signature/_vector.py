@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dedup_middleware.base.jit import compiler, intrinsic
+from dedup_middleware.base.prefetching import prefetch_line
 
 ir, types, cgutils = compiler("llvmlite.ir", "numba.types", "numba.core.cgutils")
 
@@ -89,25 +90,6 @@ def parity(_: Any, value: Any) -> Any:
         return builder.and_(builder.ctpop(args[0]), _I64(1))
 
     return types.uint64(types.uint64), codegen
-
-
-@intrinsic
-def prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of ``array[index]``; nothing waits for it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        base = _data(context, builder, signature.args[0], args[0])
-        pointer = builder.bitcast(builder.gep(base, [args[1]]), _I8.as_pointer())
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32]),
-            "llvm.prefetch.p0",
-        )
-        # To read (0), into all levels (3), data (1).
-        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.uint64), codegen
 
 
 @intrinsic
@@ -204,18 +186,6 @@ def near_mask64(_: Any, array: Any, start: Any, query: Any, distance: Any) -> An
     return types.uint64(array, types.uint64, types.uint64, types.uint64), codegen
 
 
-def _prefetch(builder: Any, pointer: Any) -> None:
-    """Ask for a line of memory that will be read soon; past the end of an array it does nothing."""
-    raw = builder.bitcast(pointer, ir.PointerType(_I8))
-    function = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(ir.VoidType(), [raw.type, _I32, _I32, _I32]),
-        "llvm.prefetch.p0",
-    )
-    read, keep_near, data = _I32(0), _I32(3), _I32(1)
-    builder.call(function, [raw, read, keep_near, data])
-
-
 @intrinsic
 def share_word64(_: Any, array: Any, start: Any, query: Any) -> Any:
     """Whether one of ``array[start:start + 64]`` equals the query in one of its four 16-bit words.
@@ -231,7 +201,7 @@ def share_word64(_: Any, array: Any, start: Any, query: Any) -> Any:
         some = None
         for step in range(0, NEAR, LANES64):
             pointer = builder.gep(base, [builder.add(args[1], _I64(step))])
-            _prefetch(builder, builder.gep(pointer, [_I64(_AHEAD)]))
+            prefetch_line(builder, builder.gep(pointer, [_I64(_AHEAD)]))
             loaded = builder.bitcast(_load(builder, pointer, _I64, LANES64), query.type)
             equal = builder.icmp_unsigned("==", loaded, query)
             some = equal if some is None else builder.or_(some, equal)

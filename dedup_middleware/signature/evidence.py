@@ -41,8 +41,11 @@ from dedup_middleware.signature.evidence_columns import (
 from dedup_middleware.signature.ribbon import (
     COLUMNS,
     PADDING,
+    SLACK,
+    TURNS,
     count_bytes,
     enter,
+    equation,
     holds,
     is_filter,
     solve,
@@ -142,27 +145,45 @@ def _is_sampled(value: Any, level: Any) -> Any:
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
-@kernel(U8(R64, R64, R8, R64))
-def _fill(order: Any, values: Any, sorts: Any, title: Any) -> Any:
+@allocating_subkernel
+def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
+    """The evidence of a page with at most `MOST` values, uint8[bytes]; `title` is empty or entered.
+
+    Of more than `MOST` shingles each must be there once, else fewer of them are entered.
+    """
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
         level += 1
     size = count_bytes((count >> level) + 2 * (values.size + title.size))
+    positions = 8 * size // COLUMNS
     out = np.zeros(1 + size, np.uint8)
-    rows = np.zeros(8 * size // COLUMNS, np.uint64)
+    rows = np.zeros(positions + SLACK, np.uint64)
+    capacity = count + 2 * (values.size + title.size) + TURNS
+    starts, lefts = np.empty(capacity, np.uint64), np.empty(capacity, np.uint64)
     out[0] = np.uint8(level) | (_TITLED if title.size else np.uint8(0))
-    for i in range(np.uint64(order.size)):
-        if _is_sampled(order[i], level):
-            enter(rows, order[i])
+    found = np.uint64(0)
+    for i in range(np.uint64(count)):
+        starts[found], lefts[found] = equation(order[i], positions)
+        found += np.uint64(_is_sampled(order[i], level))
     for i in range(np.uint64(values.size)):
-        enter(rows, mix(values[i] ^ _VALUE[0]))
-        enter(rows, mix(values[i] ^ _VALUE[1]))
+        for place in _VALUE:
+            starts[found], lefts[found] = equation(mix(values[i] ^ place), positions)
+            found += _ONE
         out[0] |= _YEARS if sorts[i] == YEAR else np.uint8(0)
     for i in range(np.uint64(title.size)):
-        enter(rows, mix(title[i] ^ _TITLE[0]))
-        enter(rows, mix(title[i] ^ _TITLE[1]))
+        for place in _TITLE:
+            starts[found], lefts[found] = equation(mix(title[i] ^ place), positions)
+            found += _ONE
+    for i in range(found, found + np.uint64(TURNS)):
+        starts[i], lefts[i] = np.uint64(0), np.uint64(0)
+    enter(rows, starts, lefts, found)
     solve(rows, out[1:])
     return out
+
+
+@kernel(U8(R64, R64, R8, R64))
+def _fill(order: Any, values: Any, sorts: Any, title: Any) -> Any:
+    return fill_evidence(order, values, sorts, title)
 
 
 @subkernel

@@ -23,6 +23,8 @@ from dedup_middleware.text.hashing import mix
 
 COLUMNS: Final = 4
 FALSE_POSITIVES: Final = 1 / (1 << COLUMNS)
+SLACK: Final = 64  # rows behind the last position, which are not used
+TURNS: Final = 4  # equations that are entered together
 PADDING: Final = 8  # bytes that must be readable behind a filter
 _WIDTH: Final = 56  # positions of a hash: with a shift below eight, they are in one word
 #: hashes at both ends are moved inwards by up to so many positions, which fills the ends
@@ -37,6 +39,7 @@ _PATTERNS: Final = (
     np.uint64(0xC3C3C3C3C3C3C3C3),
 )
 _LOW, _ONE, _EIGHT, _HALF = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(8), np.uint64(32)
+_HIGHEST: Final = np.uint64(1 << 63)
 _THREE, _SEVEN, _BYTE = np.uint64(3), np.uint64(7), np.uint64(0xFF)
 
 
@@ -71,20 +74,51 @@ def _start(value: Any, positions: Any) -> Any:
 
 
 @subkernel
-def enter(rows: Any, value: Any) -> None:
-    """Add the equation of a hash to those of a filter, which are zeros at first.
+def equation(value: Any, positions: Any) -> Any:
+    """The position from which on a hash names positions, and its coefficients, the lowest first."""
+    return np.uint64(_start(value, positions)), _coefficients(value)
 
-    :param rows: uint64[positions], of each position the coefficients that begin there
+
+@subkernel
+def _step(rows: Any, at: Any, left: Any, starts: Any, lefts: Any, following: Any) -> Any:
+    """One step of a Gaussian elimination: an equation less the one that has its place already. If
+    it has found its own place, or says nothing new, the following one begins; and its number."""
+    zeros = trailing_zeros(left | _HIGHEST)
+    at, left = at + zeros, left >> zeros
+    row = rows[at]
+    # All but zeros are odd here. A comparison would be compiled into a branch.
+    goes_on = row & left & _ONE
+    others = goes_on - _ONE
+    rows[at] = row | left & (row & _ONE) - _ONE
+    at ^= (at ^ starts[following]) & others
+    left ^= row
+    left ^= (left ^ lefts[following]) & others
+    return at, left, following - others
+
+
+@subkernel
+def enter(rows: Any, starts: Any, lefts: Any, count: Any) -> None:
+    """Add the equations of hashes to those of a filter, which are zeros at first.
+
+    Four take turns, and no branch depends on which of them has found its place: a step waits for
+    the one before, and when an equation is done can't be predicted. Their order does not matter.
+
+    :param rows: uint64[positions + SLACK], of each position the coefficients that begin there
+    :param starts: uint64[count + TURNS], and lefts uint64[count + TURNS], of :func:`equation`;
+        the last are 0
     """
-    at, left = _start(value, rows.size), _coefficients(value)
-    while left:
-        zeros = trailing_zeros(left)
-        at += np.int64(zeros)
-        left >>= zeros
-        if rows[at] == np.uint64(0):
-            rows[at] = left
-            return
-        left ^= rows[at]
+    following, end = np.uint64(0), np.uint64(count)
+    a = b = c = d = np.uint64(0)
+    p = q = r = s = np.uint64(0)
+    while True:
+        a, p, following = _step(rows, a, p, starts, lefts, following)
+        b, q, following = _step(rows, b, q, starts, lefts, following)
+        c, r, following = _step(rows, c, r, starts, lefts, following)
+        d, s, following = _step(rows, d, s, starts, lefts, following)
+        if following >= end:
+            following = end
+            if p | q | r | s == np.uint64(0):
+                return
 
 
 @subkernel
@@ -93,10 +127,10 @@ def solve(rows: Any, out: Any) -> None:
 
     :param out: uint8[positions / 2]
     """
-    stride = rows.size >> 3
+    stride = out.size // COLUMNS
     # The bits of each column at a position and behind it, the lowest one its own.
     first = second = third = fourth = np.uint64(0)
-    for at in range(rows.size - 1, -1, -1):
+    for at in range(8 * stride - 1, -1, -1):
         if rows[at]:
             behind = rows[at] >> _ONE
             first = first << _ONE | parity(first & behind)

@@ -6,7 +6,7 @@ back. That costs as much as a tenth of the page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._vector import add_weights
+from dedup_middleware.signature._vector import MINIMA, add_weights
 from dedup_middleware.signature.bands import fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
+from dedup_middleware.signature.evidence import MOST, fill_evidence
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
 from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
@@ -28,13 +29,19 @@ if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler
 
 
+NO_SKETCH: Final = 0  # in place of the bits that a sketch takes from each minimum
+
+
 class SignedText(NamedTuple):
     """The signatures of a text.
 
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
     ``simhash`` and its ``sums`` say nothing where ``size`` is 0. Shapes: ``sums`` int64[64],
     ``minhash`` uint32[K], ``sketch`` uint64[8], ``bands`` uint64[B], ``figures`` uint8[48].
-    ``words`` and what follows is the wording, see :class:`.Shingles`.
+    ``words`` and what follows is the wording, see :class:`.Shingles`. Without all minima,
+    ``minhash`` are as many as the bands need, at least, ``sketch`` says nothing, and ``evidence``
+    uint8[n] is that of the page without a title; empty if it has more than ``MOST`` values or
+    shingles, and with all minima.
     """
 
     size: int
@@ -53,6 +60,7 @@ class SignedText(NamedTuple):
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
     word_hashes: NDArray[np.uint32]
+    evidence: NDArray[np.uint8]
 
 
 def _check_bands(num_perm: int, bands: int, rows: int) -> None:
@@ -79,21 +87,33 @@ class TextSigner:
     :param num_perm: minima K; ``bits_each`` says which numbers a sketch can be made of
     :param bands: number B of bands
     :param rows: minima R a band
+    :param whole: all minima and the sketch are made; else only the minima of the bands, and
+        evidence
     :raises ValueError: a number out of bounds, or fewer minima than B*R
     """
 
     __slots__ = ("_bands", "_num_perm", "_padded", "_rest", "_shingler")
 
     def __init__(
-        self, shingler: Shingler, num_perm: int = 512, bands: int = 8, rows: int = 3
+        self,
+        shingler: Shingler,
+        num_perm: int = 512,
+        bands: int = 8,
+        rows: int = 3,
+        *,
+        whole: bool = True,
     ) -> None:
         _check_bands(num_perm, bands, rows)
-        padded = MinHasher(num_perm).padded
+        padded, bits = MinHasher(num_perm).padded, bits_each(num_perm)
+        if not whole:
+            needed = -(-bands * rows // MINIMA) * MINIMA
+            padded, bits = np.ascontiguousarray(padded[:, :needed]), NO_SKETCH
+            num_perm = needed
         self._shingler = shingler
         self._num_perm = num_perm
         self._bands = bands
         self._padded = padded.shape[1]
-        self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits_each(num_perm), rows)
+        self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits, rows)
 
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
@@ -132,7 +152,8 @@ def _sign(
     for i in range(np.uint64(features.size)):
         mixed[i] = mix32(np.uint32(features[i]))
     fill_minima(mixed, padded, minima)
-    fill_sketch(minima, bits, sketch)
+    if bits != NO_SKETCH:
+        fill_sketch(minima, bits, sketch)
     fill_bands(minima, rows, banded)
     fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
     fill_clauses(clauses, turns)
@@ -166,6 +187,7 @@ _RESULT = types.Tuple(
         U8,
         U64,
         U32,
+        U8,
     )
 )
 
@@ -204,11 +226,13 @@ def _sign_text(
     )
     ready, features, counts, _, places, clauses, words, exact = read[:8]
     order, numerals, positions, sorts, anchors, word_hashes = read[8:]
-    value = np.uint64(0)
+    value, evidence = np.uint64(0), np.empty(0, np.uint8)
     if ready:
         made = (sums, minima, sketch, banded, figures, turns)
         value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
+        if bits == NO_SKETCH and order.size <= MOST and numerals.size <= MOST:
+            evidence = fill_evidence(order, numerals, sorts, np.empty(0, np.uint64))
     return (
         ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors,
-        word_hashes,
+        word_hashes, evidence,
     )  # fmt: skip

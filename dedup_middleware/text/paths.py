@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
+from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.text.characters import ALNUM, BLOCK, CLASS_MASK, HAN, SEPARATOR
 from dedup_middleware.text.names import KIND_BITS
 from dedup_middleware.text.trie import BASE_BITS, KIND_SHIFT, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
@@ -59,7 +60,7 @@ def _look_up(
 ) -> None:
     """The nodes of one, two and three characters from each position on: three rows of `found`.
 
-    Three passes without a branch, because then the processor waits for many look-ups at once.
+    Passes without a branch, because then the processor waits for many look-ups at once.
     What jieba does not accept (see `BLOCK`) is in no word.
     """
     size, begin = np.uint64(last - first), np.uint64(first)
@@ -69,10 +70,21 @@ def _look_up(
         found[i] = roots[code if flags[begin + i] & BLOCK else _ZERO]
     for i in range(size, row):
         found[i] = _ZERO
-    for i in range(size):
-        found[row + i] = _child(hints, nodes, found[i], found[i + _ONE])
-    for i in range(size):
-        found[row + row + i] = _child(hints, nodes, found[row + i], found[i + _TWO])
+    for length in range(_ONE, _THREE):
+        before, after = (length - _ONE) * row, length * row
+        # Places first, so that the processor can ask for many at once.
+        for i in range(size):
+            slot = (found[before + i] & _BASES) + (found[i + length] >> _LABEL & _LABELS)
+            prefetch(hints, slot)
+            found[after + i] = slot
+        for i in range(size):
+            slot, label = found[after + i], found[i + length] >> _LABEL
+            slot = slot if hints[slot] == np.uint8(label) else _ZERO
+            prefetch(nodes, slot)
+            found[after + i] = slot
+        for i in range(size):
+            child, label = nodes[found[after + i]], found[i + length] >> _LABEL & _LABELS
+            found[after + i] = child if child >> _LABEL & _LABELS == label else _ZERO
 
 
 @subkernel

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import allocating_subkernel, kernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R8,
@@ -132,6 +132,31 @@ TextParts = tuple[
 ]
 
 
+@subkernel
+def _hash_tokens(
+    codes: NDArray[np.uint32],
+    prefixes: NDArray[np.uint64],
+    powers: NDArray[np.uint64],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    sorts: NDArray[np.uint8],
+    stops: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+    kinds: NDArray[np.uint16],
+) -> None:
+    """Write the hash and the kind of as many tokens as `kinds` holds; apart from what depends on a
+    kind, because a mispredicted branch would wait for each look-up."""
+    for token in range(np.uint64(kinds.size)):
+        first, last = np.uint64(starts[token]), np.uint64(ends[token])
+        if last - first < np.uint64(_LONG):
+            hashes[token] = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
+        else:
+            hashes[token] = hash_token(codes, first, last, keys)
+    for token in range(np.uint64(kinds.size)):
+        kinds[token] = kind_or_place(stops, hashes[token], sorts[token])
+
+
 @kernel(
     Tuple((int64, uint64, int64))(
         U32, U8, I32, I32, int64, U8, R64, R64, U64, U64_2, U8, U8
@@ -159,11 +184,14 @@ def _keep(
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
-    kept, long = np.uint64(0), np.uint64(_LONG)
+    kept = np.uint64(0)
     prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
     polar = np.empty(codes.size, np.uint8)
     exact = hash_prefixes(codes, flags, keys, prefixes, powers, polar)
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
+    kinds = np.empty(count, np.uint16)
+    _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, hashes, kinds)
+    earliest = hashes[0] if count else np.uint64(0)
     written = np.uint64(0)
     for every in (False, True):
         written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
@@ -173,15 +201,12 @@ def _keep(
             i = first
             while i < last and flags[i] & SEPARATES:
                 i += np.uint64(1)
-            if last - first < long:
-                value = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
-            else:
-                value = hash_token(codes, first, last, keys)
+            value = hashes[token]
             # Always written, and counted only if it stays: a branch would be mispredicted.
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
-            kind, says = kind_or_place(stops, value, sorts[token]), i < last
+            kind, says = np.uint64(kinds[token]), i < last
             numbers[kept] = np.uint8(kind >> np.uint64(9))
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
@@ -215,7 +240,8 @@ def _keep(
             written += np.uint64(words != 0)
         if kept or not count:
             break
-        starts[0], ends[0] = begin, end  # the one place that was overwritten
+        # The one place that was overwritten.
+        starts[0], ends[0], hashes[0] = begin, end, earliest
     return np.int64(kept), exact, np.int64(written)
 
 

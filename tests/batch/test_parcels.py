@@ -30,9 +30,8 @@ ROWS = [
 def plain(value: Any) -> Any:
     """A value that can be compared: arrays as lists."""
     if attrs.has(type(value)):
-        return {
-            field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))
-        }
+        names = [field.alias for field in attrs.fields(type(value))]
+        return {name: plain(getattr(value, name)) for name in names}
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -220,6 +221,30 @@ async def test_lasting_fault_is_logged_once(
             assert len(lines) - len(lasting) <= 1
             await crawl.pipeline.close_spider()
         assert "more times in" in caplog.text
+
+
+async def test_end_of_a_lasting_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """When the index is back, that line says how many times more it was refused; the end of the
+    crawl does not say it again."""
+    with running_redis(tmp_path) as server:
+        crawl = await crawling(server.url, DEDUP_TIMEOUT=0.5, DEDUP_RETRIES=0)
+        caplog.set_level(logging.INFO)
+        with locked_out(server):
+            for number in range(1000):
+                await crawl.item(item(f"a/{number}", number))
+                if crawl.stat("error/index") >= 4:
+                    break
+                await asyncio.sleep(0.1)
+        for number in range(1000, 2000):
+            await crawl.item(item(f"a/{number}", number))
+            if crawl.stat("new"):
+                break
+            await asyncio.sleep(0.1)
+        (back,) = (one for one in caplog.messages if one.startswith("The index can be used again"))
+        assert re.search(r"\(meanwhile \d more times in \d+ s: ", back)
+        told = caplog.messages.index(back)
+        await crawl.pipeline.close_spider()
+        assert not [one for one in caplog.messages[told + 1 :] if "more times in" in one]
 
 
 FAULTS: dict[str, Fault] = {

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.bands import bands
 from dedup_middleware.signature.clauses import clause_sketch
+from dedup_middleware.signature.evidence import MOST, make_evidence
 from dedup_middleware.signature.figures import figure_sketch
 from dedup_middleware.signature.minhash import EMPTY, MinHasher
 from dedup_middleware.signature.simhash import simhash
@@ -52,6 +54,27 @@ def test_one_kernel_gives_what_each_signature_alone_gives(
     assert found.bands.tolist() == (bands(minhash, number, 3).tolist() if number else [])
     assert found.figures.tolist() == figure_sketch(shingles.places).tolist()
     assert found.clauses.tolist() == clause_sketch(shingles.clauses).tolist()
+
+
+@settings(deadline=None, max_examples=100)
+@given(texts, st.integers(0, 40))
+@example(" ".join(f"w{n}" for n in range(9000)), 2)
+@example("共3人，第4次。" * 70, 2)
+@example("", 2)
+def test_without_all_minima_bands_are_the_same(text: str, number: int) -> None:
+    """Only the minima of the bands are made then, and the evidence of a page without a title."""
+    whole, part = (TextSigner(made(), 512, number, 3, whole=whole)(text) for whole in (True, False))
+    assert part.bands.tolist() == whole.bands.tolist()
+    assert (part.size, part.exact, part.simhash) == (whole.size, whole.exact, whole.simhash)
+    assert part.order.tolist() == whole.order.tolist()
+    assert part.minhash[: 3 * number].tolist() == whole.minhash[: 3 * number].tolist()
+    wording = Wording(
+        part.order, part.words, part.values, part.positions, part.sorts, part.values[:0],
+        part.word_hashes,
+    )  # fmt: skip
+    is_long = len(part.order) > MOST or len(part.values) > MOST
+    assert part.evidence.tobytes() == (b"" if is_long else make_evidence(wording))
+    assert not len(whole.evidence)
 
 
 def test_text_without_shingles() -> None:

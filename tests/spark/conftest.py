@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.java import JAVA
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 HERE = Path(__file__).parent
-# What runs for a minute is not worth a second compiler and a collector of many threads.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -46,8 +46,8 @@ from dedup_middleware.spark.pair_blocks import (
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
+from tests.java import JAVA
 from tests.servers import free_port
-from tests.spark.conftest import JAVA
 from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
@@ -101,18 +101,9 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None
 
 
 @pytest.mark.usefixtures("spark")
-def test_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder that holds a result is not written over by a job with other options."""
-    path = written(tmp_path, 12)
-    words = [str(path), "-o", str(tmp_path / "out"), "--master", "local[2]", "--partitions", "1"]
-    assert main(words) == 0
-    assert main([*words, "--keep", "longest"]) == 1
-    assert "holds the result of another input or of other options" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("spark")
 def test_the_command(tmp_path: Path) -> None:
-    """`scrapy dedup spark` writes the tables, an index file, and says what it did."""
+    """`scrapy dedup spark` writes the tables, an index file, and says what it did. A folder that
+    holds a result is not written over by a job with other options."""
     path, output = written(tmp_path, 60), tmp_path / "out"
     done = dedup(
         "spark", str(path), "-o", str(output), "--json", "--master", "local[2]",
@@ -125,6 +116,10 @@ def test_the_command(tmp_path: Path) -> None:
     refused = dedup("spark", str(path), "-o", str(output), "--load", DEDUP_INDEX_URL="memory:")
     assert refused.code == 1
     assert "name an index that stays" in refused.err
+    words = ("spark", str(path), "-o", str(output), "--master", "local[2]", "--keep", "longest")
+    other = dedup(*words, DEDUP_HASH_KEY="5")
+    assert other.code == 1
+    assert "holds the result of another input or of other options" in other.err
 
 
 @pytest.mark.parametrize("submitted", [False, True])

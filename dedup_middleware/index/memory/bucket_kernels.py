@@ -13,6 +13,7 @@ import numpy as np
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import compile_all, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8, U64
+from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,
@@ -21,7 +22,7 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
 )
 from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
-from dedup_middleware.signature._vector import load_word, prefetch, trailing_zeros
+from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 MOST = 256  # candidates of one page that a look can return

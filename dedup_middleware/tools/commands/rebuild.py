@@ -13,7 +13,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.methods.base import Method, content_record
+from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key, keyed_hash
@@ -191,7 +191,8 @@ async def _times(address: str | None, namespace: str | None, options: Options) -
 
 def _entry(page: Fingerprint, method: Method, *, keeps_address: bool) -> Entry:
     address = page.key if keeps_address and not is_content_key(page.key) else None
-    return Entry(method.bucket_keys(page), content_record(page).tobytes(), address, page.payload)
+    content = content_bytes(page, sketched=method.keeps_sketch)
+    return Entry(method.bucket_keys(page), content, address, page.payload)
 
 
 async def _known(reader: Reader) -> set[tuple[int, int]]:

@@ -16,7 +16,7 @@ from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
-from dedup_middleware.methods.base import content_record
+from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key
@@ -185,7 +185,8 @@ async def enter(reader: Reader, drop: Drop) -> bool:
         return False
     bucket_keys = reader.method.bucket_keys(page)
     address = drop.key if options.keep_address else None
-    entry = Entry(bucket_keys, content_record(page).tobytes(), address, page.payload)
+    content = content_bytes(page, sketched=reader.method.keeps_sketch)
+    entry = Entry(bucket_keys, content, address, page.payload)
     made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
 

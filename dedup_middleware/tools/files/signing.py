@@ -95,9 +95,12 @@ def fields_of(row: Row) -> dict[str, Any]:
 
 
 _LEFT_OUT = "minhash"  # the minima have served their purpose, and would be most of it
-_ARRAYS = ("sketch", "bands", "figures", "clauses")
+_SKETCH, _SKETCH_WORDS = "sketch", 8
+_ARRAYS = (_SKETCH, "bands", "figures", "clauses")
 _PLAIN = tuple(
-    field.name for field in attrs.fields(Fingerprint) if field.name not in (_LEFT_OUT, *_ARRAYS)
+    field.name
+    for field in attrs.fields(Fingerprint)
+    if field.name.strip("_") not in (_LEFT_OUT, *_ARRAYS)
 )
 _NO_MINIMA = np.empty(0, np.uint32)
 
@@ -125,13 +128,21 @@ def sent_row(raw: Any) -> Row:
     return raw if isinstance(raw, Row) else Row(0, raw)
 
 
-def pack(signed: Sequence[Signed]) -> Parcel:
-    """Rows that are understood, to be sent; the minima of their pages are left out."""
+def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
+    """Rows that are understood, to be sent; the minima of their pages are left out.
+
+    :param sketched: with their sketches; else these are 0
+    """
     pages = [one.page for one in signed if one.page is not None]
     return Parcel(
         [(one.key, one.title, one.text, one.error, one.page is not None) for one in signed],
         [[getattr(page, name) for page in pages] for name in _PLAIN],
-        [np.array([getattr(page, name) for page in pages]) for name in _ARRAYS],
+        [
+            np.array([getattr(page, name) for page in pages])
+            if sketched or name != _SKETCH
+            else np.zeros((len(pages), _SKETCH_WORDS), np.uint64)
+            for name in _ARRAYS
+        ],
     )
 
 
@@ -161,4 +172,5 @@ def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any])
     :param raws: rows as :func:`raw_rows` gives them
     """
     signer = _signer(options, hash_key, texts)
-    return pack([signer(sent_row(raw)) for raw in raws])
+    signed = [signer(sent_row(raw)) for raw in raws]
+    return pack(signed, sketched=not options.keeps_evidence)
