@@ -49,7 +49,6 @@ COUNTING: Final = frozenset(
 WIDE: Final = COUNTING | {
     "signature__minhash___minhash",
     "signature__simhash___weigh",
-    "signature__text___sign_text",
 }
 # Modules for better processors of x86-64, by the ends of their names: LLVM's name of the least one,
 # what it must have beyond that, and the kernels.
