@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.cluster_costs import Costs
 from benchmarks.cluster_traffic import EXACT, FIRST_READ, NEW, Array, Load, Scenario, Traffic
-from dedup_middleware.index.redis.propose import BUCKETS
+from dedup_middleware.index.cluster.index import most_buckets
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES
 
 # As in the index: batches of proposals, ids, candidates whose records are asked for.
@@ -220,7 +220,7 @@ class Simulation:
 
     def _propose(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
         """The exchanges of a batch, which is proposed in groups, one after the other."""
-        most = BUCKETS // len(self._scenario.layout.tables)
+        most = most_buckets(self._scenario.shards) // len(self._scenario.layout.tables)
         for start in range(0, len(pages), most):
             yield from self._group(process, pages[start : start + most], again)
 

@@ -257,6 +257,25 @@ async def test_loaded_page_whose_id_belongs_to_another(harness: ClusterHarness) 
         await index._commit_loaded([Announced(reserved, 1, other, text)], stamps)
 
 
+async def test_most_buckets_of_one_table_and_part(cluster_masters: list[RedisServer]) -> None:
+    """As many buckets as are read together may all lie in one table and on one part: their fields
+    and values fit on Lua's stack, with a window as well."""
+    harness = ClusterHarness(cluster_masters, window=10_000.0)
+    harness.options = attrs.evolve(harness.options, shards=2)
+    index = await _opened(harness)
+    buckets = np.arange(1 << 16, dtype=np.uint64) | np.uint64(ANCHOR_TABLES[0] << 16)
+    there = buckets[index.spread.of_buckets(buckets) == 0][:3968].tolist()
+    keys = [BucketKey(bucket, 1) for bucket in there]
+    pages = [entry(tuple(keys[start : start + 31]), key=start) for start in range(0, 3968, 31)]
+    assert len(pages) == 128
+    for _ in range(2):  # entered, and found
+        made = await asyncio.gather(*(index.propose(one, 0, LEASE) for one in pages))
+        claims = [one.claim for one in made if isinstance(one, Claimed)]
+        assert all(await asyncio.gather(*map(index.commit, claims)))
+    assert await index.count() == 128
+    await harness.close()
+
+
 async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> None:
     """The number is fixed when the index is made; the message names the setting."""
     await harness.client()

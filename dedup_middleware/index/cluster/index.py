@@ -21,7 +21,7 @@ from dedup_middleware.index.cluster.visits import PagesToVisit, visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import end_of, field_of, hash_of
-from dedup_middleware.index.redis.propose import batches
+from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
@@ -55,9 +55,17 @@ _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so mor
 _LANES = 2
 _CROWD = 20
 _READ = 512  # buckets read by one call
+_BUCKETS = (
+    2 * BUCKETS
+)  # read together on all shards; each call reads one table and generation at a time
 _LOADED = 512  # pages entered together
 _LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
 _REFRESH_LEASE = 10.0  # seconds
+
+
+def most_buckets(shards: int) -> int:
+    """Buckets of the pages that are proposed together."""
+    return min(_BUCKETS, BUCKETS * shards)
 
 
 class ClusterIndex(ClusterHomes):
@@ -81,9 +89,7 @@ class ClusterIndex(ClusterHomes):
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
-        # One more generation is read than is live: see where they are announced.
-        generations = len(self.moment().live) + 1 if self.window else 1
-        for group in batches(pages, generations):
+        for group in batches(pages, 1, most_buckets(self.spread.shards)):
             made += await propose(self, group, self._report_scanned)
         return made
 

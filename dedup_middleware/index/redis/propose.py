@@ -356,8 +356,14 @@ BUCKETS = 2000  # read by one call: as many values and their fields must fit on 
 KNOWN = 4096  # pages that those of one call know: bounds what is sent and looked up
 
 
-def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]:
-    """Pages in groups of one lease, one distance, so many buckets and so many known pages."""
+def batches(
+    pages: Sequence[Proposed], generations: int, most: int = BUCKETS
+) -> list[list[Proposed]]:
+    """Pages in groups of one lease, one distance, so many buckets and so many known pages.
+
+    :param generations: in which each bucket is read
+    :param most: buckets of a group
+    """
     groups: list[list[Proposed]] = []
     buckets_left = known_left = 0
     alike: tuple[float, int] | None = None
@@ -367,7 +373,7 @@ def batches(pages: Sequence[Proposed], generations: int) -> list[list[Proposed]]
         full = buckets > buckets_left or some > known_left
         if full or (page.lease, page.distance) != alike:
             groups.append([])
-            buckets_left, known_left, alike = BUCKETS, KNOWN, (page.lease, page.distance)
+            buckets_left, known_left, alike = most, KNOWN, (page.lease, page.distance)
         groups[-1].append(page)
         buckets_left -= buckets
         known_left -= some
