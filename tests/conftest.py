@@ -53,6 +53,7 @@ KINDS = {"redis", "cluster"}
 # One that uses these starts other processes, each of which imports numba and Scrapy.
 PROCESSES = {
     "Popen",
+    "Probes",
     "create_subprocess_exec",
     "ProcessPoolExecutor",
     "Process",

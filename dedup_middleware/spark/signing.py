@@ -163,7 +163,7 @@ def _rejected(row: Row, error: str) -> tuple[Any, ...]:
 def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
     page = signed.page
     assert page is not None
-    content = content_bytes(page, sketched=method.keeps_sketch)
+    content = content_bytes(page)
     probes = method.probes(page)
     return (
         None,
