@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -138,8 +138,9 @@ def test_module_with_all_kernels_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Three modules, and a processor that can run them all."""
+def modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Three modules, and a processor that can run them all; this process forgets them again."""
+    monkeypatch.setattr(compiled, "_modules", functools.cache(compiled._modules.__wrapped__))
     (tmp_path / "_kernels_a.so").touch()
     monkeypatch.delenv("DEDUP_COMPILE", raising=False)
     monkeypatch.setattr(compiled, "PACKAGE", tmp_path)
@@ -153,9 +154,6 @@ def modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         module = ModuleType(f"dedup_middleware.a{variant}")
         vars(module).update({name: f"{name} of {variant}" for name in kernels})
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    compiled._modules.cache_clear()
-    yield
-    compiled._modules.cache_clear()
 
 
 def test_unknown_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
