@@ -519,7 +519,9 @@ async def test_window_passes(
     await in_time(scenario)(Windows(REDIS, tmp_path, [redis_of_before]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+)
 async def test_no_page_is_dropped_whose_text_storage_has_not(seed: int) -> None:
     """Pages change, texts move between addresses and come again, processes die before their
     commit, items are not stored, the former index is away for a while: a page is dropped only
