@@ -80,7 +80,7 @@ def _rename_new(part: Path, path: Path) -> None:
         os.link(part, path, follow_symlinks=False)
     except FileExistsError:
         raise
-    except (OSError, NotImplementedError):  # a file system without hard links
+    except (OSError, NotImplementedError):  # no hard links on this file system or platform
         if os.path.lexists(path):
             raise FileExistsError(f"{path} exists") from None
         part.replace(path)

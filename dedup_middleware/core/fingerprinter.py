@@ -193,9 +193,8 @@ class Fingerprinter:
         title = _NO_WORDS
         if document.title and signed.words < self._short:
             title = np.unique(self._shingler.token_hashes(document.title))
-            if (
-                signed.words >= self._titled
-            ):  # its other words are not compared; a title may be long
+            # Its other words are not compared, and a title may be long.
+            if signed.words >= self._titled:
                 title = title[np.isin(title, signed.values)]
         wording = Wording(
             signed.order,
