@@ -20,6 +20,7 @@ from crawler.frontier import EXPLANATIONS, Frontier, Skip
 from crawler.items import Article
 from crawler.metadata import host, trusted_key
 from crawler.sample_site import SampleSite, SampleSiteError
+from dedup_middleware.plugin.exitcode import fail
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -72,6 +73,7 @@ class NewsSpider(Spider):
         """Request the start pages, and the sitemaps listed in their robots.txt."""
         if self.problem is not None:
             self.logger.error("%s", self.problem)
+            fail(self.crawler)
             raise CloseSpider(BAD_ARGUMENT)
         addresses = list(self.arguments.start) or await self._start_sample()
         self.frontier = Frontier(Sites.of(addresses), self.arguments.depth, self._count_skip)
@@ -89,6 +91,7 @@ class NewsSpider(Spider):
             self.sample = await run_in_thread(sample.__enter__)
         except SampleSiteError as error:
             self.logger.error("The sample site can't be served: %s", error)
+            fail(self.crawler)
             raise CloseSpider("sample_site_unavailable") from error
         self.logger.info("Crawling the sample site on loopback; -a start=URL crawls a real one")
         return [address for address, _ in self.sample.start_urls()]

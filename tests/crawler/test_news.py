@@ -351,7 +351,8 @@ def test_no_page_takes_the_place_of_another(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("argument", ["pages=many", "start=one.example", "page=3"])
 def test_a_bad_argument_ends_in_order(tmp_path: Path, argument: str) -> None:
-    """One line says what is wrong; nothing is fetched, no table, no traceback."""
+    """One line says what is wrong, and the exit code is 1; nothing is fetched, no table, no
+    traceback."""
     (tmp_path / "scrapy.cfg").write_text((ROOT / "scrapy.cfg").read_text())
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", "crawl", "news", "-a", argument, "-s", "ADDONS={}"],
@@ -362,6 +363,7 @@ def test_a_bad_argument_ends_in_order(tmp_path: Path, argument: str) -> None:
         timeout=600,
         check=False,
     )
+    assert done.returncode == 1
     assert f"-a {argument} can't be used" in done.stderr
     assert "Closing spider (bad_argument)" in done.stderr
     assert "Traceback" not in done.stderr
