@@ -18,7 +18,7 @@ import scrapy
 from dedup_middleware import Options, OptionsError
 from dedup_middleware.base.itemfields import PARTS
 from dedup_middleware.base.settingfields import setting_name
-from dedup_middleware.plugin.itemclasses import load_item_classes
+from dedup_middleware.plugin.items import load_item_classes
 from tests.commands.running import dedup
 from tests.docblocks import ROOT, blocks
 from tests.itemcrawl import Crawled, crawl

@@ -14,8 +14,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core import driver as deciding
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.core.judge import Ruling
-from dedup_middleware.core.ranking import FIRST
+from dedup_middleware.core.judge import FIRST, Ruling
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.methods.base import content_record

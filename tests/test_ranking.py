@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.core.ranking import (
+from dedup_middleware.core.judge import (
     CHANGED,
     FIRST,
     PENDING,

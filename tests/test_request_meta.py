@@ -12,8 +12,8 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import BaseSettings
 
 from dedup_middleware import Addon
-from dedup_middleware.plugin import itemnotes
-from dedup_middleware.plugin.itemnotes import NOTHING, Note, Notes
+from dedup_middleware.plugin import items as itemnotes
+from dedup_middleware.plugin.items import NOTHING, Note, Notes
 from dedup_middleware.plugin.requestmeta import RequestMeta
 from tests.itemcrawl import SETTINGS
 from tests.itemkinds import KINDS

@@ -33,8 +33,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, FaultLog
 from dedup_middleware.core.carrying import Carrying, StoredPage
-from dedup_middleware.core.judge import same_keys
-from dedup_middleware.core.ranking import best_match
+from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.index.opening import former_options, open_existing

@@ -7,7 +7,7 @@ from dedup_middleware.methods import minhash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.methods.content_evidence import ContentByEvidence
-from dedup_middleware.methods.literature.bysignature import BySignature
+from dedup_middleware.methods.literature.base import BySignature
 from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.simhash import SimHashMethod
 

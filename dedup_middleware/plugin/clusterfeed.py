@@ -9,8 +9,12 @@ from pathlib import Path
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.clusterfiles import ClusterFileError, encoder, write_clusters
-from dedup_middleware.journal.clusters import collect_clusters
+from dedup_middleware.journal.clusters import (
+    ClusterFileError,
+    collect_clusters,
+    encoder,
+    write_clusters,
+)
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.opening import choose_journal
 

@@ -1,21 +1,31 @@
-"""From an item of any kind to a document, and back."""
+"""From an item of any kind to a document, and back: its class, its fields, notes of its request."""
 
 from __future__ import annotations
 
+import builtins
+import logging
 import re
 from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from itemadapter import ItemAdapter
+from scrapy.utils.misc import load_object
 
-from dedup_middleware.base.itemfields import FieldNames
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.itemfields import SETTING, FieldNames
+from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.model.keys import content_key
 
-if TYPE_CHECKING:  # it imports Scrapy, which the workers of a batch do without
+if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
+
+logger = logging.getLogger(__name__)
+
+MAX_NOTES = 10_000  # beyond it, items of the oldest notes will not arrive
 _SAYS: Final = re.compile(r"[^\W_]")  # a letter or a digit of any script
 
 
@@ -140,3 +150,128 @@ class PageItem:
     def read(self) -> PageFields:
         """The page in it now."""
         return read_fields(self.adapter, self.names)
+
+
+class ItemClasses:
+    """The fields of items by their class. A subclass counts as its nearest base that is named.
+
+    :param general: the fields of items of classes that are not named
+    :param named: the fields by class; None: items of the class are no pages
+    :param skip_others: items of classes that are not named are no pages
+    """
+
+    def __init__(
+        self,
+        general: FieldNames,
+        named: Mapping[type, FieldNames | None] | None = None,
+        *,
+        skip_others: bool = False,
+    ) -> None:
+        self.general = general
+        self._known = dict(named or {})
+        self._named = frozenset(self._known)
+        self._others = None if skip_others else general
+
+    def of(self, kind: type) -> FieldNames | None:
+        """The fields of an item of a class, None if such items are no pages."""
+        if kind not in self._known:
+            named = (base for base in kind.__mro__ if base in self._named)
+            nearest = next(named, None)
+            self._known[kind] = self._others if nearest is None else self._known[nearest]
+        return self._known[kind]
+
+
+def load_item_classes(options: Options) -> ItemClasses:
+    """The classes that ``DEDUP_ITEMS`` names, imported.
+
+    :raises OptionsError: there is no such class, or none is named and others are to be skipped
+    """
+    general = options.field_names
+    named: dict[type, FieldNames | None] = {}
+    for one in options.items:
+        kind = _load(one.path)
+        if kind in named:
+            raise OptionsError(SETTING, one.path, "this class is named twice; leave out one")
+        names = named[kind] = one.names(general)
+        if names is not None:
+            _check_fields(kind, [field for _, field in one.fields or () if field is not None])
+    skip_others = options.other_items == "skip"
+    if skip_others and not any(named.values()):
+        raise OptionsError(
+            "DEDUP_OTHER_ITEMS",
+            options.other_items,
+            f"no item would be compared; name the classes that are pages in {SETTING}",
+        )
+    return ItemClasses(general, named, skip_others=skip_others)
+
+
+def _load(path: str | type) -> type:
+    if isinstance(path, type):
+        return path
+    try:
+        found = load_object(path if "." in path else f"{builtins.__name__}.{path}")
+    except Exception as error:  # the module that is imported may raise anything
+        why = str(error) if isinstance(error, (ImportError, NameError)) else repr(error)
+        raise OptionsError(
+            SETTING, path, f"the class can't be imported ({why}); write its module and its name, "
+            "for example shop.items.Article, or the class itself",
+        ) from None  # fmt: skip
+    if not isinstance(found, type):
+        raise OptionsError(SETTING, path, f"this is a {type(found).__name__}; name a class")
+    return found
+
+
+def _check_fields(kind: type, fields: list[str]) -> None:
+    """Warn of fields that a class does not declare; its subclasses may."""
+    declared = ItemAdapter.get_field_names_from_class(kind)
+    if declared is None:  # a dict
+        return
+    missing = [field for field in fields if field not in declared]
+    if missing:
+        logger.warning(
+            "DEDUP_ITEMS: %s declares no field %s, only %s",
+            kind.__qualname__,
+            ", ".join(map(repr, missing)),
+            ", ".join(map(repr, declared)) or "none",
+        )
+
+
+@attrs.frozen
+class Note:
+    """What a request says of the items of its page.
+
+    :param skip: let the item pass without a check
+    :param key: key of the page instead of the one in the item; None: that of the item
+    """
+
+    skip: bool = False
+    key: str | None = None
+
+
+NOTHING = Note()
+
+
+class Notes:
+    """Notes by the identity of the item, which they keep alive until it arrives."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, list[tuple[Any, Note]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._notes.values()))
+
+    def add(self, item: Any, note: Note) -> None:
+        """An item was yielded; it may be yielded again before it arrives."""
+        if len(self._notes) >= MAX_NOTES:
+            self._notes.pop(next(iter(self._notes)))
+        self._notes.setdefault(id(item), []).append((item, note))
+
+    def take(self, item: Any) -> Note:
+        """What was noted of an item that arrives."""
+        notes = self._notes.get(id(item))
+        if notes is None:
+            return NOTHING
+        _, note = notes.pop(0)
+        if not notes:
+            del self._notes[id(item)]
+        return note

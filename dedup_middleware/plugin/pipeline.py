@@ -20,14 +20,16 @@ from dedup_middleware.plugin.announcing import Announcer
 from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
-from dedup_middleware.plugin.itemclasses import ItemClasses, load_item_classes
-from dedup_middleware.plugin.itemnotes import Note, Notes
 from dedup_middleware.plugin.items import (
+    ItemClasses,
+    Note,
+    Notes,
     PageFields,
     PageItem,
     document_of,
     fill,
     is_skipped,
+    load_item_classes,
     mark,
     read_fields,
 )
@@ -147,9 +149,9 @@ class DedupPipeline:
         from dedup_middleware.index.opening import open_index
         from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
-        from dedup_middleware.plugin.counting import counted
         from dedup_middleware.plugin.metrics import Exporter
         from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
+        from dedup_middleware.plugin.summary import counted
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from dedup_middleware.plugin.itemnotes import NOTHING, Note, Notes
+from dedup_middleware.plugin.items import NOTHING, Note, Notes
 from dedup_middleware.plugin.pipeline import DedupPipeline
 
 if TYPE_CHECKING:

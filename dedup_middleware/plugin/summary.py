@@ -1,4 +1,4 @@
-"""Logs a line about the crawl at each interval, and puts percentiles of times into its stats."""
+"""Counts what a crawl does, logs a line of it at intervals, and puts percentiles into its stats."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+from dedup_middleware.index.base import Index
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
+
 
 _GROWTH = math.log(1.1)
 _SMALLEST = 1e-6  # seconds
@@ -51,6 +54,11 @@ class Histogram:
 
 logger = logging.getLogger(__name__)
 
+# Methods of an index whose calls are counted.
+CALLS = frozenset(
+    "read_buckets candidates fetch addresses payloads "
+    "propose commit release renew expiring refresh forget lookup".split()
+)
 STAGES = ("extraction", "fingerprint", "index")
 PERCENTILES = (50, 95, 99)
 
@@ -135,3 +143,33 @@ class Summary:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "0 %"
+
+
+def counted(index: Index, count: Callable[[str, float], None]) -> Index:
+    """The same index; ``count`` is called with the name of the counter and 1 for each call.
+
+    Calls that the index makes of itself are not counted. Round trips are counted as well, apart
+    from calls: many calls may share one, and one call may need several. So are the SimHash records
+    that the Hamming kernel compares.
+    """
+    index.watch_round_trips(lambda: count("index/round-trips", 1))
+    index.watch_scans(lambda records: count("index/scanned", records))
+    return cast("Index", _Counted(index, count))
+
+
+class _Counted:
+    def __init__(self, index: Index, count: Callable[[str, float], None]) -> None:
+        self._index = index
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._index, name)
+        if name not in CALLS:
+            return found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._count("index/calls", 1)
+            return found(*arguments, **named)
+
+        setattr(self, name, call)  # made once
+        return call

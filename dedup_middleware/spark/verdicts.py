@@ -3,7 +3,7 @@
 First all candidates of a page are judged together. Which of them are kept is not known yet: most
 pages have none that could make them duplicates, whatever is kept, and are done; the others are
 contested, and their edges go on. Once it is settled which pages are kept, the candidates that were
-kept before a page are ranked as in a crawl (:func:`~dedup_middleware.core.ranking.rank`).
+kept before a page are ranked as in a crawl (:func:`~dedup_middleware.core.judge.rank`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.judge import names_of
-from dedup_middleware.core.ranking import Ranking, rank
+from dedup_middleware.core.judge import Ranking, names_of, rank
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content

@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from dedup_middleware import Options, OptionsError
-from dedup_middleware.journal import clusterfiles
+from dedup_middleware.journal import clusters
 from dedup_middleware.journal.base import JournalStore
-from dedup_middleware.journal.clusterfiles import ClusterFileError, write_clusters
-from dedup_middleware.journal.clusters import Cluster, collect_clusters
+from dedup_middleware.journal.clusters import (
+    Cluster,
+    ClusterFileError,
+    collect_clusters,
+    write_clusters,
+)
 from dedup_middleware.journal.entries import Drop, Kept, Query
 from dedup_middleware.journal.opening import choose_journal
 from tests.commands.running import crawl as run_pipeline
@@ -150,7 +154,7 @@ def test_files_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(clusterfiles, "import_module", missing)
+    monkeypatch.setattr(clusters, "import_module", missing)
     with pytest.raises(ClusterFileError, match=r"pip install 'dedup-middleware\[parquet\]'"):
         write_clusters([], tmp_path / "c.parquet", replace=False)
 
@@ -208,7 +212,7 @@ async def test_a_crawl_without_copies_writes_an_empty_file(tmp_path: Path) -> No
 
     path = tmp_path / "c.csv"
     await crawl(nothing, {}, DEDUP_JOURNAL=str(tmp_path / "j.db"), DEDUP_CLUSTERS=str(path))
-    assert path.read_text(encoding="utf-8").splitlines() == [",".join(clusterfiles.COLUMNS)]
+    assert path.read_text(encoding="utf-8").splitlines() == [",".join(clusters.COLUMNS)]
 
 
 async def test_a_file_that_can_not_be_written_is_logged(

@@ -22,7 +22,7 @@ from dedup_middleware import (
 )
 from dedup_middleware.base.options import METHODS
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.literature.bysignature import BySignature
+from dedup_middleware.methods.literature.base import BySignature
 from dedup_middleware.methods.literature.registry import LITERATURE, settable
 from tests.methods.crawling import story, variants
 

@@ -12,8 +12,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.otherjournal import Other
+from dedup_middleware.tools.report.contents import Other, collect
 from dedup_middleware.tools.report.page import write
 from tests.report.opening import open_report
 from tests.report.samples import ACTIVITY, CHANGES, DROPS, KEPT, OTHER_DROPS, START

@@ -15,8 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from dedup_middleware.journal.clusterfiles import COLUMNS, to_csv, to_json_lines
-from dedup_middleware.journal.clusters import collect_clusters
+from dedup_middleware.journal.clusters import COLUMNS, collect_clusters, to_csv, to_json_lines
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect

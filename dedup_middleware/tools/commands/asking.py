@@ -12,8 +12,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
-from dedup_middleware.core.judge import names_of, same_keys
-from dedup_middleware.core.ranking import FIRST, rank
+from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import former_options, open_existing, open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key

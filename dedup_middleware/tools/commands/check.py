@@ -9,7 +9,7 @@ import attrs
 
 from dedup_middleware.core.fingerprinter import make_shingler
 from dedup_middleware.core.fingerprinter import read as read_document
-from dedup_middleware.core.ranking import is_dropped
+from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.tools.commands.asking import Opinion, former_index, reading_index

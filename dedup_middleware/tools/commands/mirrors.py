@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from dedup_middleware.journal.clusterfiles import to_json_lines, write_clusters
-from dedup_middleware.journal.clusters import collect_clusters
+from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.tools.commands.context import OK, Context, Subcommand
 from dedup_middleware.tools.commands.selecting import add_selection, to_query

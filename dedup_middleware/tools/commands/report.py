@@ -26,7 +26,7 @@ from dedup_middleware.tools.commands.selecting import add_selection, to_query
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dedup_middleware.tools.report.otherjournal import Other
+    from dedup_middleware.tools.report.contents import Other
 
 
 class Command(Subcommand):
@@ -102,7 +102,7 @@ def _other(place: str | None, options: Options) -> Iterator[Other | None]:
         yield None
         return
     from dedup_middleware.journal.access import Journal
-    from dedup_middleware.tools.report.otherjournal import Other
+    from dedup_middleware.tools.report.contents import Other
 
     with Journal(place, namespace=options.namespace) as journal:
         store = journal.open()

@@ -13,8 +13,7 @@ from dedup_middleware.base.newfiles import make_anew
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.readable import ReadableIndex
 from dedup_middleware.journal.base import kept_name
-from dedup_middleware.journal.clusterfiles import encoder, write_clusters
-from dedup_middleware.journal.clusters import Clusters
+from dedup_middleware.journal.clusters import Clusters, encoder, write_clusters
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,

@@ -23,7 +23,7 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.core.ranking import is_dropped
+from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.documents import Document

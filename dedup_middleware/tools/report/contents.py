@@ -11,15 +11,20 @@ import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.journal.base import JournalStore, kept_name
-from dedup_middleware.journal.entries import Drop, Query, host_of, is_change, is_near_miss
+from dedup_middleware.journal.changes import Change
+from dedup_middleware.journal.entries import (
+    HOUR,
+    Drop,
+    Hour,
+    Query,
+    host_of,
+    is_change,
+    is_near_miss,
+)
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, required
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import NEW
-from dedup_middleware.tools.report.activity import activity_of
-from dedup_middleware.tools.report.changedpages import changed_pages
-from dedup_middleware.tools.report.numbered import Names
-from dedup_middleware.tools.report.otherjournal import Other, other_journal
 
 Line = Callable[[Drop], "float | None"]
 _STEP = 1e-4  # a line has four digits
@@ -304,3 +309,153 @@ def _stored_texts(chosen: dict[int, _Pair], match: Sequence[int], count: int) ->
         if match[i] >= 0 and pair.stored >= 0:
             found[match[i]] = pair.stored
     return found
+
+
+class Names:
+    """Strings by number, each once, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        """The number of a string."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def all(self) -> list[str]:
+        """The strings by their numbers."""
+        return list(self._numbers)
+
+
+def activity_of(
+    journal: JournalStore, query: Query, hosts: Names, reasons: Names
+) -> dict[str, list[list[int]]]:
+    """Pages by hour, by site and by reason; empty if a query chooses by more than host and time.
+
+    :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
+        host, seen, stored, dropped; ``reasons``: number of the reason, dropped
+    :raises JournalError: the journal can't be read
+    """
+    by_hour: dict[int, list[int]] = {}
+    by_site: dict[str, list[int]] = {}
+    by_reason: Counter[str] = Counter()
+    for hour in _hours(journal, query):
+        dropped = sum(hour.dropped.values())
+        _add(by_hour.setdefault(hour.hour, [0, 0]), hour.stored, dropped)
+        _add(by_site.setdefault(hour.host, [0, 0, 0]), hour.seen, hour.stored, dropped)
+        by_reason.update(hour.dropped)
+    return {
+        "hours": [[start, *counts] for start, counts in sorted(by_hour.items())],
+        "sites": [[hosts.number(host), *counts] for host, counts in sorted(by_site.items())],
+        "reasons": [[reasons.number(name), count] for name, count in by_reason.most_common()],
+    }
+
+
+def _add(counts: list[int], *more: int) -> None:
+    for place, number in enumerate(more):
+        counts[place] += number
+
+
+def _hours(journal: JournalStore, query: Query) -> Iterator[Hour]:
+    """The hours that a query chooses; their counters say no more than hour and host."""
+    plain: dict[str, Any] = {"hosts": frozenset(), "since": None, "until": None}
+    if attrs.evolve(query, **plain) != Query():
+        return
+    for hour in journal.hours():
+        if (
+            (not query.hosts or hour.host in query.hosts)
+            and (query.since is None or hour.hour + HOUR > query.since)
+            and (query.until is None or hour.hour < query.until)
+        ):
+            yield hour
+
+
+def changed_pages(
+    journal: JournalStore, changed: Sequence[Drop], hosts: Names, spiders: Names, crawls: Names
+) -> dict[str, list[Any]]:
+    """Columns of changes, in the order of the journal.
+
+    ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
+    None if the journal did not have the last version.
+
+    :raises JournalError: the journal can't be read
+    """
+    found = [_change(journal, drop) for drop in changed]
+    return {
+        "key": [drop.key for drop in changed],
+        "title": [drop.title for drop in changed],
+        "time": [math.floor(drop.time) for drop in changed],
+        "host": [hosts.number(drop.host) for drop in changed],
+        "spider": [spiders.number(drop.spider) for drop in changed],
+        "crawl": [crawls.number(drop.crawl) for drop in changed],
+        "similarity": [
+            None if drop.similarity is None else math.floor(drop.similarity * 1e4) / 1e4
+            for drop in changed
+        ],
+        "figures": [drop.figures for drop in changed],
+        "added": [one and one.added for one in found],
+        "removed": [one and one.removed for one in found],
+        "old": [one and list(one.old_figures) for one in found],
+        "new": [one and list(one.new_figures) for one in found],
+    }
+
+
+def _change(journal: JournalStore, drop: Drop) -> Change | None:
+    body = journal.body(drop.id)
+    return None if body is None else body.change
+
+
+@attrs.frozen
+class Other:
+    """A journal to compare with, and its name without a password."""
+
+    journal: JournalStore
+    name: str
+
+
+def other_journal(
+    other: Other,
+    query: Query,
+    drops: Sequence[Drop],
+    limit: int,
+    hosts: Names,
+    reasons: Names,
+    outcomes: Names,
+    spiders: Names,
+    crawls: Names,
+) -> dict[str, Any]:
+    """The newest decision of the other journal on each page that it has.
+
+    A key that the report has already is the place of its last decision there.
+
+    :param drops: the decisions of the report
+    :param limit: newest decisions that are read
+    :raises JournalError: the journal can't be read
+    """
+    newest: dict[str, Drop] = {}
+    for drop in other.journal.drops(attrs.evolve(query, limit=limit)):
+        if not is_change(drop):
+            newest[drop.key] = drop
+    places = {drop.key: place for place, drop in enumerate(drops)}
+    found = list(newest.values())
+    matches = Names()
+    return {
+        "name": other.name,
+        "total": other.journal.size().drops,
+        "activity": activity_of(other.journal, query, hosts, reasons),
+        "pages": {
+            "key": [places.get(drop.key, drop.key) for drop in found],
+            "title": ["" if drop.key in places else drop.title for drop in found],
+            "time": [math.floor(drop.time) for drop in found],
+            "host": [hosts.number(drop.host) for drop in found],
+            "outcome": [outcomes.number(drop.outcome) for drop in found],
+            "reason": [reasons.number(drop.reason) for drop in found],
+            "match": [-1 if drop.match is None else matches.number(drop.match) for drop in found],
+            "similarity": [
+                None if drop.similarity is None else math.floor(drop.similarity * 1e4) / 1e4
+                for drop in found
+            ],
+            "spider": [spiders.number(drop.spider) for drop in found],
+            "crawl": [crawls.number(drop.crawl) for drop in found],
+        },
+        "matches": matches.all(),
+    }

@@ -12,8 +12,7 @@ from dedup_middleware.journal.access import Filters, Journal, query_of
 from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.tools.report.contents import Limits, collect, line_of
-from dedup_middleware.tools.report.otherjournal import Other
+from dedup_middleware.tools.report.contents import Limits, Other, collect, line_of
 from dedup_middleware.tools.report.page import render, write
 
 if TYPE_CHECKING:
