@@ -61,6 +61,7 @@ def run_spider(folder: Path, *arguments: str) -> tuple[int, str]:
         (["-s", "DEDUP_THRESHOLD=7"], "DEDUP_THRESHOLD=7.0 can't be used: use a number from"),
         (["-s", "DEDUP_TRESHOLD=0.9"], "do you mean DEDUP_THRESHOLD?"),
         (["-s", "DEDUP_INDEX_URL=sqlite:/nonexistent/b/c.db"], "no folder /nonexistent;"),
+        (["-s", "DEDUP_JOURNAL=/nonexistent/b/c.db"], "no folder /nonexistent;"),
         (
             ["-s", "DEDUP_NAMESPACE=b", "-s", "DEDUP_INDEX_URL=sqlite:x.db"],
             "only an index in Redis",
