@@ -105,7 +105,7 @@ class Fingerprinter:
         from dedup_middleware.signature.minhash import MinHasher
         from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
-        from dedup_middleware.text.readable import readable
+        from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT
 
         if hash_key is None:
@@ -122,7 +122,7 @@ class Fingerprinter:
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch
         self._make_evidence = make_evidence
-        self._readable = readable
+        self._relevant = relevant
         self._short, self._titled = SHORT, TITLED
 
     @property
@@ -141,7 +141,7 @@ class Fingerprinter:
         """Fingerprint of a document; never raises for any text."""
         if document.text is None:
             document = read(document, self.options.extractor)
-        text, title = self._readable(document.text or ""), self._readable(document.title)
+        text, title = self._relevant(document.text or ""), self._relevant(document.title)
         key, hash_key = document.key, self.hash_key
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]

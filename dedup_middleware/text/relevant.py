@@ -45,10 +45,10 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _SENTENCE_END: Final = re.compile(r"[.。．][\"'”’»)]?$")
 
 
-def readable(text: str) -> str:
+def relevant(text: str) -> str:
     """The part of a text that is compared.
 
-    >>> readable("Fares rise by 4&#37; from April on.\\nRead also:\\nFerry is late")
+    >>> relevant("Fares rise by 4&#37; from April on.\\nRead also:\\nFerry is late")
     'Fares rise by 4% from April on.'
     """
     if "&" in text:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.text.readable import readable
+from dedup_middleware.text.relevant import relevant
 
 ARTICLE = (
     "The ferry sank on Monday in the harbour of the old town, where it was built 40 years ago.\n"
@@ -29,13 +29,13 @@ ARTICLE = (
 )
 def test_references_are_decoded(text: str, expected: str) -> None:
     """Those with a semicolon, also if the text was escaped twice; what is none stays."""
-    assert readable(text) == expected
+    assert relevant(text) == expected
 
 
 @given(st.text(max_size=200))
 def test_escaped_text_reads_like_the_text(text: str) -> None:
     """What a feed escapes once more is the same text."""
-    assert readable(html.escape(html.escape(text))) == readable(html.unescape(html.escape(text)))
+    assert relevant(html.escape(html.escape(text))) == relevant(html.unescape(html.escape(text)))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_escaped_text_reads_like_the_text(text: str) -> None:
 )
 def test_links_are_left_out(links: str) -> None:
     """A label at the end with headlines below it, and a label with a headline on one line."""
-    assert readable(f"{ARTICLE}\n{links}") == ARTICLE
+    assert relevant(f"{ARTICLE}\n{links}") == ARTICLE
 
 
 def test_a_link_inside_is_left_out() -> None:
     """Sites put such a line between paragraphs."""
     first, rest = ARTICLE.split("\n", 1)
-    assert readable(f"{first}\nLesen Sie auch: Fähre kam zu spät\n{rest}") == ARTICLE
+    assert relevant(f"{first}\nLesen Sie auch: Fähre kam zu spät\n{rest}") == ARTICLE
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_link_inside_is_left_out() -> None:
 )
 def test_sentences_are_no_links(text: str) -> None:
     """Sentences, long lists and what is before the article stay, and so does a page of links."""
-    assert readable(text) == text
+    assert relevant(text) == text
