@@ -35,11 +35,11 @@ from benchmarks.index_size import pages_of
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.cluster.spread import GROUPS, field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import PagesToVisit, visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
@@ -63,8 +63,8 @@ _IDLE = 2.0
 _SUFFIX = 0x0A0B0C  # of the first record of each bucket
 _PAGES = 20_000  # rows that are looked at
 _LEASE = 600.0
-# Calls in an exchange, tables and buckets in a call.
-_SHAPES = ((1, 1, 1), (4, 1, 1), (16, 1, 1), (8, 8, 8), (8, 1, 16), (8, 8, 16), (1, 4, 64))
+# Calls in an exchange, hashes and buckets in a call.
+_SHAPES = ((1, 1, 1), (4, 1, 1), (16, 1, 1), (8, 2, 8), (8, 1, 16), (8, 2, 16), (1, 2, 64))
 
 
 @attrs.frozen
@@ -91,7 +91,7 @@ class Costs:
 
     :param exchange: of one pipeline to a master, whatever is in it
     :param call: of one call of ``visit.lua`` in it
-    :param table: of each table that the call names
+    :param hash: of each hash of buckets that the call names
     :param items: of a bucket, by what is done with it ("read", "announce", and "wide ..." for
         tables of SimHashes): a list for ``LENGTHS`` records, and last for a full bucket; without
         records its field is new as well
@@ -104,7 +104,7 @@ class Costs:
 
     exchange: Cost
     call: Cost
-    table: Cost
+    hash: Cost
     items: dict[str, list[Cost]]
     hit: Cost
     homes: dict[str, tuple[Cost, Cost]]
@@ -120,7 +120,7 @@ class Costs:
     def read(cls, text: str) -> Costs:
         """From JSON."""
         raw = json.loads(text)
-        for name in ("exchange", "call", "table", "hit"):
+        for name in ("exchange", "call", "hash", "hit"):
             raw[name] = Cost(**raw[name])
         raw["items"] = {k: [Cost(**one) for one in v] for k, v in raw["items"].items()}
         raw["homes"] = {k: (Cost(**v[0]), Cost(**v[1])) for k, v in raw["homes"].items()}
@@ -202,10 +202,10 @@ class Master:
 
         return await self.cost(lambda: self.index.together([call() for _ in range(calls)], ()))
 
-    def empty(self, tables: Sequence[int]) -> None:
-        """Remove all buckets of some tables."""
-        for table in tables:
-            self.client.delete(hash_of(self.index.spread.prefix(0), table))
+    def empty(self) -> None:
+        """Remove all buckets."""
+        for group in GROUPS:
+            self.client.delete(self.index.spread.prefix(0) + group_hash(group))
 
     def fill(self, tables: Sequence[int], records: int) -> int:
         """Write buckets of so many records; how many prefixes of each table have one."""
@@ -221,11 +221,14 @@ class Master:
             return random_bytes[:5] + _SUFFIX.to_bytes(3, "little") + random_bytes[8:]
 
         for table in tables:
-            name = hash_of(self.index.spread.prefix(0), table)
+            (group,) = groups_of(np.array([table])).tolist()
+            name = self.index.spread.prefix(0) + group_hash(group)
             step = max(1, min(prefixes, (1 << 24) // size))
             for start in range(0, prefixes, step):
                 some = range(start, min(prefixes, start + step))
-                self.client.hset(name, mapping={field_of(at): bucket() for at in some})
+                self.client.hset(
+                    name, mapping={field_of(table << 16 | at): bucket() for at in some}
+                )
         return prefixes
 
 
@@ -243,15 +246,15 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
     prefixes = master.fill(_BANDS, LENGTHS[1])
     rows, costs = [], []
     for calls, count, items in _SHAPES:
-        tables = _BANDS[:count]
+        tables = _BANDS[: 4 * count]  # four of each hash
         costs.append(await master.visits(tables, prefixes, calls, items, announced=False))
         rows.append([1, calls, calls * count, calls * items])
-    exchange, call, table, _ = _solved(rows, costs)
+    exchange, call, hash_, _ = _solved(rows, costs)
     twice = [await master.visits(_BANDS, prefixes, 8, 64, hits=hits) for hits in (False, True)]
     hit = Cost.of((twice[1] - twice[0]) / (8 * 64))
     say(f"a hit {hit}")
-    master.empty(_BANDS)
-    say(f"exchange {exchange}, call {call}, table {table}")
+    master.empty()
+    say(f"exchange {exchange}, call {call}, hash {hash_}")
     items_: dict[str, list[Cost]] = {}
     factor = []
     for kind, tables in (("", _BANDS[:4]), ("wide ", SIMHASH_TABLES)):
@@ -267,11 +270,11 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
             for what in ("read", "announce"):
                 announced = what == "announce"
                 cost = await master.visits(tables, prefixes, calls, count, announced=announced)
-                cost -= exchange.array() + calls * (call.array() + len(tables) * table.array())
+                cost -= exchange.array() + calls * (call.array() + hash_.array())
                 items_.setdefault(kind + what, []).append(Cost.of(cost / (calls * count)))
                 say(f"{kind}{what}, {records} records: {items_[kind + what][-1]}")
-            master.empty(tables)
-    parts = {"exchange": exchange, "call": call, "table": table, "hit": hit}
+            master.empty()
+    parts = {"exchange": exchange, "call": call, "hash": hash_, "hit": hit}
     return {**parts, "items": items_, "factor": factor}
 
 
@@ -410,7 +413,7 @@ def table(costs: Costs) -> Table:
     for name, cost in (
         ("exchange", costs.exchange),
         ("call", costs.call),
-        ("table", costs.table),
+        ("hash", costs.hash),
         ("hit", costs.hit),
     ):
         shown.add_row(name, f"{cost.cpu:.1f}", f"{cost.sent:.0f} B", f"{cost.received:.0f} B")

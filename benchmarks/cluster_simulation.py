@@ -23,8 +23,9 @@ import attrs
 import numpy as np
 
 from benchmarks.cluster_costs import Costs
-from benchmarks.cluster_traffic import EXACT, FIRST_READ, NEW, Array, Load, Scenario, Traffic
+from benchmarks.cluster_traffic import EXACT, NEW, Array, Load, Scenario, Traffic
 from dedup_middleware.index.cluster.index import most_buckets
+from dedup_middleware.index.cluster.spread import FIRST_TABLES
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES
 
 # As in the index: batches of proposals, ids, candidates whose records are asked for.
@@ -272,7 +273,7 @@ class Simulation:
         met = self.traffic.prices.met
         anchors = met[list(ANCHOR_TABLES)].mean() * (tables < 0).sum() / 2  # two tables each time
         others = tables[(tables >= 0) & ~np.isin(tables, SIMHASH_TABLES)]
-        others = others[np.isin(others, FIRST_READ) == first]
+        others = others[np.isin(others, FIRST_TABLES) == first]
         chance = -np.expm1(-(anchors + met[others].sum()))
         drawn = self._rng.random(len(pages)) < chance
         return [page for page, one in zip(pages, drawn, strict=True) if one and page.kind == NEW]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from redis.crc import key_slot
 
 from benchmarks.cluster_costs import FULL, LENGTHS, Cost, Costs
-from dedup_middleware.index.cluster.spread import Spread
+from dedup_middleware.index.cluster.spread import FIRST_TABLES, GROUPS, Spread, groups_of
 from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -26,7 +26,6 @@ from dedup_middleware.model.records import BAND_RECORD, BAND_SUFFIX_BITS, SIMHAS
 
 PREFIXES = 1 << 16  # buckets of a table
 SLOTS = 16_384
-FIRST_READ = (KEY_TABLE, *ANCHOR_TABLES[:2], *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4))
 _NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)  # where copies have another key, and all is returned
 NEW, EDITED, EXACT = range(3)
 Array = NDArray[np.float64]
@@ -196,7 +195,7 @@ class Traffic:
         tables = np.where(tables < 0, drawn, tables).ravel()
         hits = np.repeat(np.array(self._scenario.hits)[list(kinds)], len(self._template))
         if first is not None:
-            chosen = np.isin(tables, FIRST_READ) == first
+            chosen = np.isin(tables, FIRST_TABLES) == first
             tables, hits = tables[chosen], hits[chosen]
         if not len(tables):
             return load
@@ -206,7 +205,8 @@ class Traffic:
         found = (self._rng.random(len(tables)) < hits) & ~np.isin(tables, _NO_HITS)
         self._calls(load, shards[found], self._costs.hit)
         self._calls(load, np.unique(shards), self._costs.call)
-        self._calls(load, np.unique(shards * 64 + tables) // 64, self._costs.table)
+        hashes = np.unique(shards * len(GROUPS) + groups_of(tables)) // len(GROUPS)
+        self._calls(load, hashes, self._costs.hash)
         return load
 
     def _calls(self, load: Load, shards: NDArray[np.int64], cost: Cost) -> None:

@@ -30,9 +30,9 @@ from benchmarks.index_size import pages_of
 from dedup_middleware import Deduplicator
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES, BucketKeys
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
@@ -94,8 +94,9 @@ def _lengthen(place: cluster.Place, index: Index, pages: float, prefixes: int) -
         width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         size = round(Layout().records(table, pages)) * width
         buckets = np.arange(prefixes, dtype=np.uint64) | np.uint64(table << 16)
+        (group,) = groups_of(np.array([table])).tolist()
         for bucket, shard in zip(buckets.tolist(), spread.of_buckets(buckets), strict=True):
-            name = hash_of(spread.prefix(int(shard)), table)
+            name = spread.prefix(int(shard)) + group_hash(group)
             clients[where[shard]].hset(name, field_of(bucket), rng.bytes(size))
 
 

@@ -45,7 +45,7 @@ def flat(cpu: float) -> Costs:
     none = Cost()
     items = {kind: [Cost(cpu)] * len(every) for kind, every in COSTS.items.items()}
     homes = dict.fromkeys(COSTS.homes, (none, none))
-    free = {"exchange": none, "call": none, "table": none, "hit": none}
+    free = {"exchange": none, "call": none, "hash": none, "hit": none}
     return attrs.evolve(COSTS, items=items, homes=homes, **free)
 
 
@@ -88,12 +88,12 @@ def test_one_page_at_a_time_takes_the_sum_of_its_services() -> None:
 
 
 def test_calls_of_one_shard_cost_what_was_measured() -> None:
-    """All buckets of a page that are announced in one call: the call, its tables, its buckets."""
+    """All buckets of a page that are announced in one call: the call, two hashes, its buckets."""
     scenario = Scenario(1, 1, PREFIXES * LENGTHS[2], layout=Layout(bands=2, anchors=0))
     traffic = Traffic(scenario, COSTS, np.random.default_rng(1))
     load = traffic.visits([NEW], first=None, announced=True)
     per_bucket = 3 * COSTS.items["announce"][2].cpu + 4 * COSTS.items["wide announce"][2].cpu
-    wanted = COSTS.call.cpu + 7 * COSTS.table.cpu + per_bucket
+    wanted = COSTS.call.cpu + 2 * COSTS.hash.cpu + per_bucket
     assert load.costs[0, 0] == pytest.approx(wanted)
 
 

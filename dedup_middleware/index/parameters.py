@@ -93,7 +93,7 @@ def _of_pages(parameters: Parameters) -> dict[str, str]:
     found = {
         name: text
         for name, text in record_parameter(parameters).items()
-        if name not in {HASH_KEY, "window", "shards"}
+        if name not in {HASH_KEY, "window", "parts"}
     }
     return {**found, RECORD: found[RECORD].removesuffix(" text")}
 
@@ -107,7 +107,7 @@ _SETTINGS: Mapping[str, str] = {
     "DEDUP_FOLD_TRADITIONAL",
     "min_features": "DEDUP_MIN_FEATURES",
     "window": "DEDUP_WINDOW",
-    "shards": "DEDUP_SHARDS",
+    "parts": "DEDUP_SHARDS",
     "record": "DEDUP_KEEP_ADDRESS, DEDUP_METHOD",
 }
 

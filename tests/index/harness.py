@@ -17,6 +17,7 @@ from redis.cluster import RedisCluster
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.cluster import spread
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import Spread, chunk_keys
 from dedup_middleware.index.memory.index import MemoryIndex
@@ -294,11 +295,12 @@ class ClusterHarness(BytesHarness):
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
         (shard,) = self.spread.of_buckets(np.array([bucket], np.uint64)).tolist()
-        name = hash_of(self.spread.prefix(shard), bucket >> 16)
+        (group,) = spread.groups_of(np.array([bucket >> 16])).tolist()
+        name = self.spread.prefix(shard) + spread.group_hash(group)
         if data:
-            self.admin.hset(name, field_of(bucket), data)
+            self.admin.hset(name, spread.field_of(bucket), data)
         else:
-            self.admin.hdel(name, field_of(bucket))
+            self.admin.hdel(name, spread.field_of(bucket))
 
     def damage_page(self, number: int) -> None:
         layout = RowLayout(RecordLayout(text=False))

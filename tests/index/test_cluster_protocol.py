@@ -19,7 +19,7 @@ from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.buckets import ANCHOR_TABLES, FIRST_BAND_TABLE, BucketKey
-from dedup_middleware.model.claims import Candidates, Claimed, Known
+from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import DUPLICATE, Document
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
@@ -223,6 +223,51 @@ async def test_failed_announcement_is_given_back(
     assert (await index.stats()).pending == 1
 
 
+async def test_compaction_leaves_a_long_bucket_in_its_hash(harness: ClusterHarness) -> None:
+    """A bucket that is long even after its compaction is read, and added to, like any other."""
+    index = await _opened(harness)
+    made = await index.propose(entry(LIKE), 0, LEASE)
+    assert isinstance(made, Claimed)
+    await index.commit(made.claim)
+    gone = await index.propose(entry(OTHER), 0, LEASE)
+    assert isinstance(gone, Claimed)
+    await index.release(gone.claim)
+    (own,) = [key for key in LIKE if key.table == LIKE[5].table]
+    ids = [made.claim.page_id] * 600 + [gone.claim.page_id]
+    records = [one.to_bytes(5, "little") + own.suffix.to_bytes(3, "little") for one in ids]
+    harness.put_bucket(own.bucket, b"".join(records))
+    await index.compact()
+    assert await index.read_buckets([own]) == [b"".join(records[:-1])]
+    copy = await index.propose(entry((own,)), 0, LEASE)
+    assert isinstance(copy, Candidates)
+    assert copy.pages.page_ids.tolist() == [made.claim.page_id]
+
+
+async def test_pages_at_once_take_three_exchanges(harness: ClusterHarness) -> None:
+    """However many new pages come at once: they are read, announced and committed, and their ids
+    are reserved while they are read."""
+    index = await _opened(harness)
+
+    def pages(first: int) -> list[Entry]:
+        return [
+            entry(bucket_keys_of(i, i * 0x9E37_79B9_7F4A_7C15 % 2**64, (i << 40, (i + 7) << 50)))
+            for i in range(first, first + 100)
+        ]
+
+    async def store(some: list[Entry]) -> None:
+        made = await asyncio.gather(*[index.propose(one, 0, LEASE) for one in some])
+        claims = [one.claim for one in made if isinstance(one, Claimed)]
+        assert len(claims) == len(some)
+        assert all(await asyncio.gather(*map(index.commit, claims)))
+
+    await store(pages(1_000))  # every master gets the scripts
+    index.drop_ids()
+    trips: list[int] = []
+    index.watch_round_trips(lambda: trips.append(1))
+    await store(pages(2_000))
+    assert len(trips) == 3
+
+
 async def test_page_without_a_text_gets_none(harness: ClusterHarness) -> None:
     """Address and payload that lie under its id, because a server has lost the row to them, are
     those of another page."""
@@ -286,7 +331,7 @@ async def test_another_number_of_shards_is_refused(harness: ClusterHarness) -> N
     with pytest.raises(IndexRefusedError, match="DEDUP_SHARDS"):
         await index.open(PARAMETERS)
     await index.attach()  # commands take the index as it is
-    assert (await index.stats()).parameters["shards"] == "8"
+    assert (await index.stats()).parameters["parts"] == "8"
     await index.close()
 
 

@@ -71,10 +71,20 @@ class ClusterHomes(ClusterNamespace):
         super().__init__(options, window=window)
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
+        self._reservation: asyncio.Task[None] | None = None
         # Of each home shard its own, so that none waits for one whose slot moves.
         self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     # Ids
+
+    def reserve_ahead(self, count: int) -> None:
+        """Begin to reserve ids for pages that may be announced, in the exchange of the next read.
+
+        Nothing waits for it but :meth:`take_ids`, which tries again where it has failed.
+        """
+        if len(self._reserved) < count and not self._reserving.locked():
+            self._reservation = asyncio.get_running_loop().create_task(self._reserve(count))
+            forget_outcome(self._reservation)
 
     async def _reserve(self, count: int) -> None:
         """Reserve ids until there are so many."""
@@ -95,6 +105,11 @@ class ClusterHomes(ClusterNamespace):
                 Reserved(self.spread.page_id(local, shard), generation)
                 for local in range(first, first + wanted)
             )
+
+    async def join_ids(self) -> None:
+        """Wait until no ids are being reserved."""
+        if self._reservation is not None:
+            await asyncio.wait([self._reservation])
 
     def drop_ids(self) -> None:
         """Use none of the reserved ids: one of them was settled, so others may be."""

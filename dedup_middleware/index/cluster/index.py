@@ -17,10 +17,11 @@ from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
 from dedup_middleware.index.cluster.propose import propose
+from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import PagesToVisit, visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.readable import IndexStats
-from dedup_middleware.index.redis.expiry import end_of, field_of, hash_of
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
@@ -84,6 +85,7 @@ class ClusterIndex(ClusterHomes):
     async def close(self) -> None:
         """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
+        await self.join_ids()
         await self.join_commits()
         await super().close()
 
@@ -101,20 +103,27 @@ class ClusterIndex(ClusterHomes):
         """What buckets hold, in all live generations, the oldest first."""
         ends = [end_of(one) for one in self.moment().live] if self.window else [b""]
         data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
-        groups: dict[int, list[int]] = {}
-        for at, shard in enumerate(self.spread.of_buckets(np.array(buckets, np.uint64)).tolist()):
-            groups.setdefault(shard, []).append(at)
+        words = np.array(buckets, np.uint64)
+        shards = self.spread.of_buckets(words).tolist()
+        groups = groups_of((words >> np.uint64(16)).astype(np.int64)).tolist()
+        every: dict[tuple[int, int], list[int]] = {}
+        for at, place in enumerate(zip(shards, groups, strict=True)):
+            every.setdefault(place, []).append(at)
         parts, calls = [], []
-        for shard, every in groups.items():
-            for start in range(0, len(every), _READ):
-                part = every[start : start + _READ]
-                keys = [hash_of(b"", buckets[at] >> 16, end) for end in ends for at in part]
-                fields = b"".join(field_of(buckets[at]) for at in part) * len(ends)
-                calls.append(self.script_call("read", shard, keys, fields))
-                parts.append(part)
-        for part, reply in zip(parts, await self._link.replies(calls), strict=True):
-            for i, raw in enumerate(reply):
-                data[part[i % len(part)]][i // len(part)] = raw
+        for (shard, group), own in every.items():
+            for start in range(0, len(own), _READ):
+                part = own[start : start + _READ]
+                fields = [field_of(buckets[at]) for at in part]
+                for i, end in enumerate(ends):
+                    name = group_hash(group, end)
+                    key = self.spread.prefix(shard) + name
+                    calls.append(
+                        self.script_call("command", shard, (name,), b"HMGET", key, *fields)
+                    )
+                    parts.append((part, i))
+        for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
+            for at, raw in zip(part, reply, strict=True):
+                data[at][i] = raw or b""
         return [
             joined_records(one, SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD)
             for one, bucket in zip(data, buckets, strict=True)

@@ -25,14 +25,12 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
+from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
-    ANCHOR_TABLES,
-    EXACT_TABLE,
     FIRST_BAND_TABLE,
     KEY_TABLE,
-    MOST_BANDS,
     NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
     BucketKeys,
@@ -60,16 +58,7 @@ MOST = 64  # candidates whose records come with a reply
 _TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
 _CHECKED = 256  # known pages of one page whose records are read again
 _NOTHING = np.empty(0, np.uint64)
-# Tables that are read before a page is announced: enough to find nearly all copies. What they miss
-# is found by the announcement, which reads all.
-_FIRST = (
-    KEY_TABLE,
-    EXACT_TABLE,
-    *ANCHOR_TABLES[:2],
-    *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
-)
-_REST = [table for table in range(FIRST_BAND_TABLE + MOST_BANDS) if table not in _FIRST]
-_FIRST_BANDS = np.uint64(sum(1 << table for table in _FIRST if table >= FIRST_BAND_TABLE))
+_FIRST_BANDS = np.uint64(sum(1 << table for table in FIRST_TABLES if table >= FIRST_BAND_TABLE))
 _KEY = np.uint64(1 << KEY_TABLE)
 _TWINS = 16  # pages among which an exact copy is looked for
 _NOT_COPIED = ("key", "host", "title")  # fields in which exact copies may differ
@@ -113,6 +102,7 @@ async def propose(
     pages = [_Page(one) for one in proposed]
     fresh = [page for page in pages if not page.proposed.known]
     if fresh:
+        index.reserve_ahead(len(pages))
         await _read(index, fresh, note_scanned)
     for _ in range(_TURNS):
         waiting = [page for page in pages if page.result is None]
@@ -131,7 +121,7 @@ async def _read(
     index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
     """Give their candidates to pages that have any."""
-    await _visit(index, pages, None, _FIRST)
+    await _visit(index, pages, None, FIRST)
     met = [page for page in pages if len(page.near)]
     if not met:
         return
@@ -180,7 +170,7 @@ def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
 async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
     """Read the buckets that the first read has left out."""
     if pages:
-        await _visit(index, pages, None, _REST)
+        await _visit(index, pages, None, REST)
 
 
 def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
@@ -287,11 +277,11 @@ async def _visit(
     index: ClusterHomes,
     pages: list[_Page],
     announced: list[Announced] | None,
-    tables: Sequence[int] | None = None,
+    group: int | None = None,
 ) -> list[bool | int]:
     """One exchange: read the buckets of pages, and announce them if they are to be.
 
-    :param tables: those that are read; None: all
+    :param group: tables that are read; None: all
     """
     distance = pages[0].proposed.distance
     moment = index.moment()
@@ -304,7 +294,7 @@ async def _visit(
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]
-    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, tables=tables)
+    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, group=group)
     parts: list[list[int]] = []
     creating: list[Call] = []
     checked: list[tuple[_Page, Known]] = []

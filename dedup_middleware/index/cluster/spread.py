@@ -1,4 +1,8 @@
-"""Where the parts of an index are: the shards of buckets and pages, and the names of keys."""
+"""Where the parts of an index are: the shards of buckets and pages, and the names of keys.
+
+The buckets of a shard are fields of two hashes: those of the tables that are read before a page is
+announced, and the others. A command for each table would cost more than what it reads.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,21 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.redis.expiry import hash_of
+from dedup_middleware.model.buckets import ANCHOR_TABLES, EXACT_TABLE, FIRST_BAND_TABLE, KEY_TABLE
 from dedup_middleware.model.records import PAGE_ID_MASK
 
-SHARDS = "shards"  # name of the parameter
+SHARDS = "parts"  # name of the parameter
+#: tables that are read before a page is announced: enough to find nearly all copies. What they miss
+#: is found by the announcement, which reads all
+FIRST_TABLES = (
+    KEY_TABLE,
+    EXACT_TABLE,
+    *ANCHOR_TABLES[:2],
+    *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
+)
+FIRST, REST = GROUPS = range(2)
+FIELD = 3  # bytes of the name of a field: table and prefix of the bucket
 _MIX = np.uint64(0x9E37_79B1)  # odd: tables with equal prefixes go to different shards
 
 
@@ -74,6 +90,28 @@ class Spread:
         for at, page_id in enumerate(page_ids):
             found.setdefault(self.home_of(page_id), []).append(at)
         return found
+
+
+def groups_of(tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The group of each table: FIRST or REST."""
+    return np.where(np.isin(tables, FIRST_TABLES), FIRST, REST)
+
+
+def group_hash(group: int, end: bytes = b"") -> bytes:
+    """Name of the hash of a group of tables, without the prefix of a shard.
+
+    :param end: see :func:`~dedup_middleware.index.redis.expiry.end_of`; empty without window
+    """
+    return hash_of(b"", group, end)
+
+
+def field_of(bucket: int) -> bytes:
+    """The field of a bucket in the hash of its group.
+
+    >>> field_of(0x0A_0041)
+    b'\\n\\x00A'
+    """
+    return bucket.to_bytes(FIELD, "big")
 
 
 def chunk_keys(chunks: Iterable[int]) -> list[bytes]:

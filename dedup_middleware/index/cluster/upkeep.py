@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -11,19 +12,16 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.cluster.homes import ClusterHomes, ids
-from dedup_middleware.index.cluster.spread import chunk_keys
+from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.maintenance import Living
-from dedup_middleware.index.redis.expiry import end_of, hash_of
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import compact_some, pages_of
 from dedup_middleware.index.redis.walk import in_order
 from dedup_middleware.index.verification import Progress
-from dedup_middleware.model.buckets import FIRST_BAND_TABLE, MOST_BANDS
 from dedup_middleware.model.records import PageRecords, State, joined
 
-TABLES = range(FIRST_BAND_TABLE + MOST_BANDS)
-_PREFIXES = 1 << 16
 _READ = 512  # buckets read by one call
 _CHUNKS = 16  # chunks removed by one call
 _SAMPLED = 200  # keys of texts of which the bytes are looked up
@@ -112,9 +110,9 @@ async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[Shar
 
 
 def bucket_hashes(index: ClusterHomes, generations: Iterable[int]) -> list[bytes]:
-    """Names of the hashes of all tables, without the prefix of a shard."""
+    """Names of the hashes of all buckets, without the prefix of a shard."""
     ends = [end_of(one) for one in generations] if index.window else [b""]
-    return [hash_of(b"", table, end) for table in TABLES for end in ends]
+    return [group_hash(group, end) for group in GROUPS for end in ends]
 
 
 async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
@@ -177,26 +175,20 @@ async def buckets(index: ClusterHomes, read: Read) -> AsyncIterator[tuple[int, b
 
     :param read: reads some buckets
     """
-    for table in TABLES:
-        prefixes: set[int] = set()
-        names = [hash_of(b"", table, end) for end in _ends(index)]
-        for name in names:
-            calls = [
-                index.script_call("command", i, (name,), b"HKEYS", index.spread.prefix(i) + name)
-                for i in range(index.spread.shards)
-            ]
-            for fields in (await index.together(calls, ()))[0]:
-                prefixes.update(int.from_bytes(one, "big") for one in fields if len(one) == 2)
-        ordered = sorted(prefixes)
-        for start in range(0, len(ordered), _READ):
-            part = [table << 16 | prefix for prefix in ordered[start : start + _READ]]
-            for bucket, raw in zip(part, await read(part), strict=True):
-                if raw:
-                    yield bucket, raw
-
-
-def _ends(index: ClusterHomes) -> list[bytes]:
-    return [end_of(one) for one in index.moment().live] if index.window else [b""]
+    every: set[int] = set()
+    for name in bucket_hashes(index, index.moment().live):
+        calls = [
+            index.script_call("command", i, (name,), b"HKEYS", index.spread.prefix(i) + name)
+            for i in range(index.spread.shards)
+        ]
+        for fields in (await index.together(calls, ()))[0]:
+            every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
+    ordered = sorted(every)
+    for start in range(0, len(ordered), _READ):
+        part = ordered[start : start + _READ]
+        for bucket, raw in zip(part, await read(part), strict=True):
+            if raw:
+                yield bucket, raw
 
 
 class _Kept(Living):
@@ -255,10 +247,8 @@ async def _erase(index: ClusterHomes, chunk: int, page_ids: Sequence[int]) -> No
 
 
 async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) -> int:
-    generations = index.moment().live
-    names = bucket_hashes(index, generations)
+    names = bucket_hashes(index, index.moment().live)
     found = await states(index, names)
-    ends = len(generations) if index.window else 1
     seen = removed = 0
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
@@ -268,11 +258,11 @@ async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) 
                 if not size:
                     continue
                 name = shard.prefix + names[at]
-                fields = await shard.ask(b"HKEYS", name)
-                prefixes = sorted(int.from_bytes(field, "big") for field in fields)
-                for start in range(0, len(prefixes), _READ):
-                    part = prefixes[start : start + _READ]
-                    yield compact_some(shard, kept, name, at // ends, part)
+                fields = sorted(one for one in await shard.ask(b"HKEYS", name) if len(one) == FIELD)
+                for table, some in groupby(fields, lambda field: field[0]):
+                    held = list(some)
+                    for start in range(0, len(held), _READ):
+                        yield compact_some(shard, kept, name, table, held[start : start + _READ])
 
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.cluster.shards import ClusterNamespace
-from dedup_middleware.index.redis.expiry import end_of, hash_of
+from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -20,30 +21,37 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
 )
-from dedup_middleware.model.records import BAND_SUFFIX_BITS, SIMHASH_SUFFIX_BITS
+from dedup_middleware.model.records import (
+    BAND_SUFFIX_BITS,
+    PAGE_ID_BITS,
+    SIMHASH_RECORD,
+    SIMHASH_SUFFIX_BITS,
+)
 
-_WIDE, _ANCHOR = 1, 2
-_GROUP = np.dtype([("kind", "u1"), ("items", "<u2"), ("fields", "<u2")])
-_BYTES = np.arange(8)
+_GROUP = np.dtype([(name, "<u2") for name in ("items", "fields", "wide", "first", "last")])
+_ONLY_READ = np.uint16(1 << 15)  # more, at the place of an item: nothing is added
+_PAGE_ID = PAGE_ID_BITS // 8
+_BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8
+_COLUMNS = np.arange(SIMHASH_RECORD)
 
 
 @attrs.frozen(eq=False)
 class _Columns:
-    """Items in the order in which ``visit.lua`` takes them: by shard, table and bucket.
+    """Items in the order in which ``visit.lua`` takes them: by shard, group of tables, and bucket.
 
-    ``groups``: first item of each table of each shard, and behind the last one; ``fields``: the
-    same for different fields; ``sizes``: bytes of the suffixes before each item.
+    ``groups``: first item of each group of each shard, and behind the last one; ``fields``: the
+    same for different fields; ``sizes``: bytes of the records before each item.
     """
 
     shards: NDArray[np.int64]
-    tables: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     groups: NDArray[np.int64]
     fields: NDArray[np.int64]
     heads: NDArray[np.void]
-    names: NDArray[np.uint16]
+    names: NDArray[np.uint8]
     places: NDArray[np.uint16]
-    ids: NDArray[np.uint8]
-    suffixes: bytes
+    writes: bool
+    records: bytes
     sizes: NDArray[np.int64]
 
     @classmethod
@@ -54,42 +62,50 @@ class _Columns:
         page_ids: NDArray[np.uint64],
         shards: NDArray[np.int64],
     ) -> _Columns:
-        """Columns of items that are in this order already."""
+        """Columns of items that are in this order already.
+
+        :param page_ids: 0 for items that are only read
+        """
         tables = (buckets >> np.uint64(16)).astype(np.int64)
-        is_first = np.diff(shards * 256 + tables, prepend=-1) != 0
+        numbers = groups_of(tables)
+        is_first = np.diff(shards * len(GROUPS) + numbers, prepend=-1) != 0
         is_new = is_first | (np.diff(buckets, prepend=~buckets[:1]) != 0)
         starts = np.flatnonzero(is_first)
         groups = np.append(starts, len(buckets))
+        counts = np.diff(groups)
         number = np.cumsum(is_new)  # of different fields, up to each item
         firsts = number[starts] - 1
         fields = np.append(firsts, number[-1])
-        heads = np.zeros(len(starts), _GROUP)
         wide = np.isin(tables, SIMHASH_TABLES)
-        kinds = _WIDE * wide + _ANCHOR * np.isin(tables, ANCHOR_TABLES)
-        heads["kind"], heads["items"], heads["fields"] = (
-            kinds[starts],
-            np.diff(groups),
-            np.diff(fields),
-        )
-        widths = np.where(wide, SIMHASH_SUFFIX_BITS // 8, BAND_SUFFIX_BITS // 8)
+        heads = np.zeros(len(starts), _GROUP)
+        heads["items"], heads["fields"] = counts, np.diff(fields)
+        heads["wide"] = np.add.reduceat(wide, starts, dtype=np.int64)
+        # Tables ascend within a group: anchors lie between those of lower and of higher tables.
+        heads["first"] = np.add.reduceat(tables < ANCHOR_TABLES[0], starts, dtype=np.int64) + 1
+        heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
+        places = (number - np.repeat(firsts, counts)).astype("<u2")
+        widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
+        raw = _bytes(suffixes)[:, :_SIMHASH_SUFFIX]
+        writes = bool(page_ids.any())
+        if writes:
+            places[page_ids == 0] += _ONLY_READ
+            raw = np.hstack((_bytes(page_ids)[:, :_PAGE_ID], raw))
+            widths = widths + _PAGE_ID
         return cls(
             shards[starts],
-            tables[starts],
+            numbers[starts],
             groups,
             fields,
             heads,
-            buckets[is_new].astype(">u2"),
-            (number - np.repeat(firsts, np.diff(groups))).astype("<u2"),
-            _bytes(page_ids)[:, :5],
-            _bytes(suffixes)[widths[:, None] > _BYTES].tobytes(),
+            buckets[is_new].astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:],
+            places,
+            writes,
+            raw[_COLUMNS[: raw.shape[1]] < widths[:, None]].tobytes(),
             np.append(0, np.cumsum(widths)),
         )
 
-    def calls(self, *, writes: bool) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
-        """Of each shard its items, the arguments of its call, and its tables.
-
-        :param writes: whether any item is written
-        """
+    def calls(self) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
+        """Of each shard its items, the arguments of its call, and its groups of tables."""
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
@@ -98,10 +114,10 @@ class _Columns:
                 self.heads[start:stop].tobytes(),
                 self.names[fields].tobytes(),
                 self.places[items].tobytes(),
-                self.ids[items].tobytes() if writes else b"",
-                self.suffixes[int(self.sizes[items.start]) : int(self.sizes[items.stop])],
+                self.records[int(self.sizes[items.start]) : int(self.sizes[items.stop])],
+                b"01"[self.writes : self.writes + 1],
             ]
-            yield int(self.shards[start]), items, arguments, self.tables[start:stop].tolist()
+            yield int(self.shards[start]), items, arguments, self.numbers[start:stop].tolist()
 
 
 @attrs.frozen(eq=False)
@@ -138,14 +154,14 @@ def visit(
     generations: Sequence[int],
     newest: int,
     *,
-    tables: Sequence[int] | None = None,
+    group: int | None = None,
     returns: bool = True,
 ) -> Visit:
     """Calls that visit all buckets of some pages, the pages in the same order on every shard.
 
     :param generations: generations to read, the oldest first
     :param newest: the one that is written
-    :param tables: tables to visit; None: all
+    :param group: the group of tables to visit; None: all
     :param returns: whether the calls return what they find
     """
     every = [BucketKeys.of(keys).words for keys in pages.keys]
@@ -156,21 +172,20 @@ def visit(
     written = positions < np.array(pages.written, np.int64)[owners]
     page_ids = np.where(written, np.array(pages.page_ids, np.uint64)[owners], np.uint64(0))
     shards = index.spread.of_buckets(words[::2])
-    order = np.lexsort((words[::2], shards))  # stable: pages stay in their order
-    if tables is not None:
-        order = order[np.isin((words[::2] >> np.uint64(16))[order], tables)]
+    groups = groups_of((words[::2] >> np.uint64(16)).astype(np.int64))
+    order = np.lexsort((words[::2], groups, shards))  # stable: pages stay in their order
+    if group is not None:
+        order = order[groups[order] == group]
     if not len(order):
         return Visit(pages.keys, owners, positions, [], [])
     columns = _Columns.of(words[::2][order], words[1::2][order], page_ids[order], shards[order])
     ends = [end_of(one) for one in generations] if index.window else [b""]
     place = generations.index(newest) + 1 if index.window else 1
     parts, calls = [], []
-    for shard, items, arguments, held in columns.calls(writes=any(pages.written)):
-        names = [hash_of(b"", table, end) for table in held for end in ends]
-        keys = (b"counters", *names)
-        calls.append(
-            index.script_call("visit", shard, keys, len(ends), place, int(returns), *arguments)
-        )
+    for shard, items, arguments, held in columns.calls():
+        keys = (b"counters", *(group_hash(one, end) for one in held for end in ends))
+        how = len(ends), place, int(returns)
+        calls.append(index.script_call("visit", shard, keys, *how, *arguments))
         parts.append(order[items])
     return Visit(pages.keys, owners, positions, parts, calls)
 

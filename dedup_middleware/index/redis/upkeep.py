@@ -183,7 +183,8 @@ async def _compact_buckets(
         for name, table in sorted(hashes.items()):
             fields = await fields_of(server, name)
             for start in range(0, len(fields), _READ):
-                yield compact_some(server, living, name, table, fields[start : start + _READ])
+                part = list(map(field_of, fields[start : start + _READ]))
+                yield compact_some(server, living, name, table, part)
 
     async for looked, gone in in_order(calls(), _AHEAD):
         seen, removed = seen + looked, removed + gone
@@ -204,22 +205,22 @@ async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
 
 
 async def compact_some(
-    server: Server, living: Living, name: bytes, table: int, prefixes: Sequence[int]
+    server: Server, living: Living, name: bytes, table: int, fields: Sequence[bytes]
 ) -> tuple[int, int]:
     """Number of buckets that were looked at, and of records taken out of them."""
-    reply = await held_in(server, name, prefixes)
-    held = [(field_of(prefix), raw) for prefix, raw in zip(prefixes, reply, strict=True) if raw]
+    reply = await held_in(server, name, fields)
+    held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
     changed = compacted([raw for _, raw in held], living, of_simhashes=table in SIMHASH_TABLES)
     before = [held[position] for position in changed.positions]
     for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
         part = before[start:stop]
-        fields = b"".join(field for field, _ in part)
+        named = b"".join(field for field, _ in part)
         lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
         words = [b""] * (2 * len(part))
         words[::2] = [raw[-GUARD:] for _, raw in part]
         words[1::2] = changed.data[start:stop]
-        flags = await server.run("compact", fields, lengths, *words, more_keys=[name])
+        flags = await server.run("compact", named, lengths, *words, more_keys=[name])
         done = np.frombuffer(flags, np.uint8) == ord("1")
         removed += int(np.array(changed.removed[start:stop])[done].sum())
     return len(held), removed

@@ -106,9 +106,8 @@ async def fields_of(server: Server, name: bytes) -> Sequence[int]:
     return sorted(int.from_bytes(one, "big") for one in names if len(one) == 2)
 
 
-async def held_in(server: Server, name: bytes, buckets: Sequence[int]) -> list[bytes | None]:
-    """Some buckets of a hash."""
-    fields = list(map(field_of, buckets))
+async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
+    """Some fields of a hash."""
     values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
     large = [i for i, value in enumerate(values) if value == b""]
     if large:
@@ -120,6 +119,7 @@ async def held_in(server: Server, name: bytes, buckets: Sequence[int]) -> list[b
 
 
 async def _read(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
-    generations = [await held_in(server, name, buckets) for name in hashes]
+    fields = list(map(field_of, buckets))
+    generations = [await held_in(server, name, fields) for name in hashes]
     data = [b"".join(raw or b"" for raw in one) for one in zip(*generations, strict=True)]
     return list(buckets), data

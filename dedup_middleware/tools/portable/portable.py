@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]  # pages done, pages in all
 
 # How long pages are remembered, and over how many shards they are spread, does not decide whether
 # they can be compared.
-_OF_THE_INDEX = ("window", "shards")
+_OF_THE_INDEX = ("window", "parts")
 _LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
 _PART = 10_000  # pages whose texts are fetched at once
 

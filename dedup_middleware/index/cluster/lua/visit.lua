@@ -1,40 +1,40 @@
 -- Reads buckets of one shard, and adds records to them.
--- KEYS: leases, counters, then of each table the hashes of all generations, the oldest first.
+-- KEYS: leases, counters, then of each group of tables its hashes of all generations, the oldest first.
 -- ARGV: prefix, number of generations, place of the one that is written, '1': return what was found, '0':
--- not; of each table its kind (1 byte: 0, WIDE or ANCHOR), number of items and of different fields (2
--- bytes each); the fields (2 bytes each), table by table; then of the items, table by table, the place of
--- their field among those of the table (2 bytes), page ids (5 bytes, zeros: only read; none at all: all
--- are), suffixes.
+-- not; of each group (2 bytes each) the number of items, of different fields, of items of SimHash
+-- tables, which come first, the first item of a table of anchors, the last one; the fields (3 bytes each),
+-- group by group; then of the items, group by group, the place of their field among those of the group (2
+-- bytes; READ more: the item is only read), and their records, of a call that writes nothing suffixes alone.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
 -- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
 -- the same suffix.
-local WIDE, ANCHOR = 1, 2
 local FIRST = 2 -- keys before those of the buckets
 local MOST = 2048 -- records that an item returns of a table other than those of SimHashes: of more the
 -- first ones, and those among the last MOST of the bucket, where those are that have come since it was read
 local NEWEST = 16 -- records among which that of an earlier try of this call may be
-local NONE = '\0\0\0\0\0'
 local SHORT = 1024 -- bytes up to which a bucket is copied for each record that is added
+local READ = 32768
+local STACK = 4000 -- arguments of a command
+local HEAD = 10 -- bytes of a group
 local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local TABLES, FIELDS, PLACES, IDS, SUFFIXES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local find, sub, char, call, rep = string.find, string.sub, string.char, redis.call, string.rep
-local read, pack, unpack = struct.unpack, struct.pack, unpack
+local GROUPS, FIELDS, PLACES, RECORDS, WRITES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
+local find, sub, call, rep = string.find, string.sub, redis.call, string.rep
+local read, pack, unpack, min, max = struct.unpack, struct.pack, unpack, math.min, math.max
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
-local WRITES = #IDS > 0
 local overflow = 0
 local found, count = {}, 0
 
--- Records with a suffix, one after the other, but for those of the page itself, and their number.
+-- Records with a suffix, one after the other, but for that of the page itself, and their number.
 local function matching(value, suffix, own, place)
   local records, pages, is_cut = {}, 0, false
   while place do
     if place % 8 == 6 then
       local record = sub(value, place - 5, place + 2)
-      if sub(record, 1, 5) ~= own then
+      if record ~= own then
         pages = pages + 1
         records[pages] = record
       end
@@ -42,23 +42,21 @@ local function matching(value, suffix, own, place)
     local from = place + 1
     if pages >= MOST and not is_cut then
       is_cut = true
-      from = math.max(from, #value - 8 * MOST + 1)
+      from = max(from, #value - 8 * MOST + 1)
     end
     place = find(value, suffix, from, true)
   end
   return table.concat(records), pages
 end
 
-local field_at, suffix_at, item = 1, 1, 0
-for group = 1, #TABLES / 5 do
-  local kind, items, size = read('<BI2I2', TABLES, 5 * group - 4)
-  local wide, anchor = kind == WIDE, kind == ANCHOR
-  local width = wide and 11 or 8
-  local fields = { read(rep('c2', size), FIELDS, field_at) }
+local field_at, record_at, item = 1, 1, 0
+local NARROW, WIDE = WRITES and 'c8' or 'c3', WRITES and 'c11' or 'c6'
+for group = 1, #GROUPS / HEAD do
+  local items, size, wides, first_anchor, last_anchor = read('<I2I2I2I2I2', GROUPS, HEAD * (group - 1) + 1)
+  local fields = { read(rep('c3', size), FIELDS, field_at) }
   local places = { read('<' .. rep('I2', items), PLACES, 2 * item + 1) }
-  local ids = WRITES and { read(rep('c5', items), IDS, 5 * item + 1) } or {}
-  local suffixes = { read(rep(wide and 'c6' or 'c3', items), SUFFIXES, suffix_at) }
-  field_at, suffix_at = field_at + 2 * size, suffix_at + (width - 5) * items
+  local sent = { read(rep(WIDE, wides) .. rep(NARROW, items - wides), RECORDS, record_at) }
+  field_at, record_at = field_at + 3 * size, sent[items + 1]
   local held, hash = {}, FIRST + (group - 1) * GENERATIONS
   for generation = 1, GENERATIONS do
     held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, 1, size))
@@ -71,7 +69,11 @@ for group = 1, #TABLES / 5 do
     added[place] = nil
   end
   for i = 1, items do
-    local place, own, suffix = places[i], ids[i], suffixes[i]
+    local place, record = places[i], sent[i]
+    local wide, anchor, writes = i <= wides, i >= first_anchor and i <= last_anchor, WRITES
+    if place >= READ then
+      place, writes = place - READ, false
+    end
     if added[place] and (ANSWERS or anchor) then
       join(place)
     end
@@ -80,7 +82,7 @@ for group = 1, #TABLES / 5 do
       local value = held[generation][place]
       if value then
         local length = #value
-        local left = length % width
+        local left = length % (wide and 11 or 8)
         odd = odd + left
         if length > FULL_BUCKET then
           full = full + 1
@@ -93,9 +95,10 @@ for group = 1, #TABLES / 5 do
             data = data and data .. value or value
           end
         elseif ANSWERS or anchor then
+          local suffix = WRITES and sub(record, 6) or record
           local at = find(value, suffix, 6, true)
           if at then
-            local records, pages = matching(value, suffix, own, at)
+            local records, pages = matching(value, suffix, record, at)
             if anchor and pages >= COMMON_ANCHOR then
               is_common = is_common or generation == WRITTEN
             elseif pages > 0 then
@@ -105,13 +108,13 @@ for group = 1, #TABLES / 5 do
         end
       end
     end
-    if WRITES and own ~= NONE and not is_common then
-      local record, value, some = own .. suffix, newest[place], added[place]
-      local length = value and #value or 0
+    if writes and not is_common then
+      local value, some = newest[place], added[place]
+      local length, width = value and #value or 0, #record
       if length == 0 and not some then
         newest[place], changed[place], changes = record, true, true
       elseif length < SHORT and length % width == 0 and not some then
-        if not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+        if not find(value, record, max(1, length - NEWEST * width + 1), true) then
           newest[place], changed[place], changes = value .. record, true, true
         end
       else
@@ -123,7 +126,7 @@ for group = 1, #TABLES / 5 do
         end
         if size + width > BUCKET_LIMIT then
           overflow = overflow + 1
-        elseif length == 0 or not find(value, record, math.max(1, length - NEWEST * width + 1), true) then
+        elseif length == 0 or not find(value, record, max(1, length - NEWEST * width + 1), true) then
           if not some then
             some = { value }
             added[place] = some
@@ -135,7 +138,7 @@ for group = 1, #TABLES / 5 do
       end
     end
     if ANSWERS and (data or odd > 0 or full > 0) then
-      found[count + 1] = pack('<I2', item + i - 1) .. char(odd < 255 and odd or 255, full)
+      found[count + 1] = pack('<I2BB', item + i - 1, min(odd, 255), full)
       found[count + 2] = data or ''
       count = count + 2
     end
@@ -150,7 +153,9 @@ for group = 1, #TABLES / 5 do
       writes[n + 1], writes[n + 2] = fields[place], newest[place]
       n = n + 2
     end
-    call('HSET', KEYS[hash + WRITTEN], unpack(writes, 1, n))
+    for from = 1, n, STACK do
+      call('HSET', KEYS[hash + WRITTEN], unpack(writes, from, min(n, from + STACK - 1)))
+    end
   end
 end
 if overflow > 0 then
