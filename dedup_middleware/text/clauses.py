@@ -43,6 +43,8 @@ Hashes = NDArray[np.uint64]
 #: written as a word
 STOP: Final = 1
 NUMBER: Final = 512
+#: added to the kind of a token that is in no list: `ends_turn` holds for it
+TURNING: Final = 1024
 _SPACE: Final = ord(" ")
 _HYPHEN: Final = ord("-")
 

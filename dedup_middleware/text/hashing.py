@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import U32, U64, Tuple, int64
 from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
-from dedup_middleware.text.polarity import polarity_of
+from dedup_middleware.text.polarity import has_polarity
 
 Hashes = NDArray[np.uint64]
 
@@ -99,7 +99,7 @@ def hash_prefixes(
         text = text * (text_base if counts else _ONE) + (code if counts else _ZERO)
         prefixes[i] = value
         value = value * base + code
-        polar[i] = polarity_of(codes[i]) != _ZERO
+        polar[i] = has_polarity(codes[i])
     prefixes[np.uint64(codes.size)] = value
     for i in range(np.uint64(powers.size)):
         powers[i] = power
@@ -117,11 +117,17 @@ def hash_slice(
 
 
 @subkernel
+def bucket_of(table: Hashes, value: np.uint64) -> np.uint64:
+    """The first place of the bucket of `value` in a table of `make_table`."""
+    return (value >> _KIND_BITS) * _BUCKET & np.uint64(table.size - 1)
+
+
+@subkernel
 def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
     """The kind of `value` in a table of `make_table`; 0 if it is not there."""
     mask = np.uint64(table.size - 1)
+    place = bucket_of(table, value)
     value &= ~_KIND
-    place = (value >> _KIND_BITS) * _BUCKET & mask
     while True:
         # A whole bucket at once: leaving the search early is a branch that is mispredicted.
         found = _ZERO

@@ -83,7 +83,6 @@ def locate_values(
         found += np.uint64(1)
     for word in range(np.uint64(count)):
         last = word + np.uint64(1) == np.uint64(count)
-        spelt = bool(numbers[word])
         while figure < np.uint64(figures.size) and (
             last or spans[figure, 0] < starts[word + np.uint64(1)]
         ):
@@ -92,7 +91,10 @@ def locate_values(
             end = max(end, spans[figure, 1])
             found += np.uint64(1)
             figure += np.uint64(1)
-        spelt = spelt and starts[word] >= end  # a month, a million and a day are parts of figures
+        if not (short or numbers[word]):
+            continue
+        # A month, a million and a day are parts of figures.
+        spelt = numbers[word] != 0 and starts[word] >= end
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]

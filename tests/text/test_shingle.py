@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.base import kernels
 from dedup_middleware.text import hashing
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler, Shingles
@@ -32,7 +32,7 @@ CHINESE = "研究生命起源的中国科学家在南京市长江大桥发现了
 made = functools.cache(Shingler)
 
 
-@numba.njit
+@kernels.kernel
 def _kind(table: Any, value: Any) -> Any:
     return hashing.kind_of(table, value)
 
