@@ -31,6 +31,7 @@ ROWS, PAD = 3, 4
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
 _EIGHT, _TWENTY, _BYTE = np.uint64(8), np.uint64(20), np.uint64(0xFF)
 _BLOCK_SHIFT: Final = np.uint64(BLOCK.bit_length() - 1)
+_FLOORS: Final = np.array([0.0, -np.inf])  # of the scores of what is in no word, and of all else
 _BASES: Final = np.uint64((1 << BASE_BITS) - 1)
 _LABEL: Final = np.uint64(LABEL_SHIFT)
 _LABELS: Final = np.uint64(NO_LABEL)
@@ -149,9 +150,11 @@ def best_path(
         alone = values[found[i] >> _VALUE]
         nothing = (alone == -np.inf) & (longer == -np.inf)
         best = (unknown if nothing else alone) + one
+        # What is in no word ends a path: its score is 0, which no other one exceeds.
+        floor = _FLOORS[np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE]
+        longer = longer if longer > floor else floor
         wins = np.uint64(longer >= best)
         best = longer if longer > best else best
-        best = best if flags[begin + i] & BLOCK else 0.0
         score[i] = best
         path[begin + i] = begin + i + _ONE + wins * (length - _ONE)
         one, two, three = best, one, two

@@ -145,7 +145,6 @@ def _hash_tokens(
     sorts: NDArray[np.uint8],
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
-    polar: NDArray[np.uint8],
     hashes: NDArray[np.uint64],
     kinds: NDArray[np.uint16],
 ) -> None:
@@ -161,7 +160,7 @@ def _hash_tokens(
         prefetch(stops, bucket_of(stops, hashes[token]))
     for token in range(np.uint64(kinds.size)):
         kind = kind_or_place(stops, hashes[token], sorts[token])
-        turns = ends_turn(polar, np.uint64(starts[token]), np.uint64(ends[token]))
+        turns = ends_turn(codes, np.uint64(starts[token]), np.uint64(ends[token]))
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
 
@@ -195,11 +194,10 @@ def _keep(
     """
     kept = np.uint64(0)
     prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
-    polar = np.empty(codes.size, np.uint8)
-    exact = hash_prefixes(codes, flags, keys, prefixes, powers, polar)
+    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
     kinds = np.empty(count, np.uint16)
-    _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, polar, hashes, kinds)
+    _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, hashes, kinds)
     earliest = hashes[0] if count else np.uint64(0)
     written = np.uint64(0)
     for every in (False, True):

@@ -73,7 +73,9 @@ def locate_values(
         whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
-    capacity = np.uint64(figures.size) + np.uint64(count) + np.uint64(1)
+    capacity = np.uint64(figures.size) + np.uint64(1)
+    for word in range(np.uint64(count)):
+        capacity += np.uint64(short or numbers[word] != 0)
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
@@ -106,7 +108,7 @@ def locate_values(
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)
-    return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
+    return values[:found], positions[:found], sorts[:found]
 
 
 @allocating_subkernel
@@ -129,7 +131,7 @@ def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Ha
     if words >= (_LEAST if number else 1):
         clauses[number] = mix(value)
         number += 1
-    return clauses[:number].copy()
+    return clauses[:number]
 
 
 @allocating_subkernel
