@@ -75,13 +75,15 @@ def _look_up(
     """
     size, begin = np.uint64(last - first), np.uint64(first)
     row = size + _PAD
+    base = _ZERO
     for i in range(size):
         accepted = _ZERO - (np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE)
-        found[i] = roots[np.uint64(codes[begin + i]) & accepted]
+        node = roots[np.uint64(codes[begin + i]) & accepted]
+        prefetch(hints, base + (node >> _LABEL & _LABELS))
+        found[i] = node
+        base = node & _BASES
     for i in range(size, row):
         found[i] = _ZERO
-    for i in range(size):
-        prefetch(hints, (found[i] & _BASES) + (found[i + _ONE] >> _LABEL & _LABELS))
     for length in range(_ONE, _THREE):
         before, after = (length - _ONE) * row, length * row
         # Places first, so that the processor can ask for many at once.
