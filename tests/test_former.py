@@ -3,96 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
+from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.versions import KEEP
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.documents import DUPLICATE, NEW, REVISIT, UNCHECKED
-from dedup_middleware.model.records import PageRecords
-from tests.index.harness import ClusterHarness, Harness
-from tests.index.windows import REDIS, Windows, in_time
-from tests.servers import RedisServer, running_cluster, running_redis
+from tests.moving import Move, outcome, page, stored
 from tests.texts import article, english
 
 OPTIONS = Options(pending_wait=5.0)
-_names = itertools.count()
-
-
-class Counts:
-    """Collects what the deduplicator counts."""
-
-    def __init__(self) -> None:
-        self.of: Counter[str] = Counter()
-
-    def __call__(self, name: str, n: float) -> None:
-        self.of[name] += n  # type: ignore[assignment]
-
-
-class Unsteady(MemoryIndex):
-    """An index that can be cut off."""
-
-    down = False
-
-    def _check(self) -> None:
-        if self.down:
-            raise IndexUnavailableError("cut off by the test")
-
-    async def attach(self) -> dict[str, str]:
-        self._check()
-        return await super().attach()
-
-    async def read_buckets(self, bucket_keys: Any) -> list[bytes]:
-        self._check()
-        return await super().read_buckets(bucket_keys)
-
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        self._check()
-        return await super().fetch(page_ids)
-
-    async def forget(self, page_ids: Any) -> int:
-        self._check()
-        return await super().forget(page_ids)
-
-
-class Move:
-    """Two indexes in memory, and deduplicators of a crawl that moves from one to the other."""
-
-    def __init__(self, **options: Any) -> None:
-        self.options = Options(pending_wait=5.0, **options)
-        self.former, self.now = Unsteady(), MemoryIndex()
-        self.counts = Counts()
-        self.open: list[Deduplicator] = []
-
-    async def before(self) -> Deduplicator:
-        """With the settings of before."""
-        return await self._opened(Deduplicator(self.options, index=self.former))
-
-    async def moving(self) -> Deduplicator:
-        """With the index of now and the former one."""
-        return await self._opened(
-            Deduplicator(self.options, index=self.now, former=self.former, count=self.counts)
-        )
-
-    async def after(self) -> Deduplicator:
-        """With the index of now alone."""
-        return await self._opened(Deduplicator(self.options, index=self.now))
-
-    async def _opened(self, dedup: Deduplicator) -> Deduplicator:
-        self.open.append(dedup)
-        await dedup.open()
-        return dedup
 
 
 @pytest.fixture
@@ -102,26 +28,6 @@ async def move() -> AsyncIterator[Move]:
     yield made
     for dedup in made.open:
         await dedup.close()
-
-
-def page(key: str, text: str) -> Document:
-    """A document with a text."""
-    return Document(key=f"https://{key}", text=text)
-
-
-async def stored(dedup: Deduplicator, document: Document) -> None:
-    """Decide a new page and commit it."""
-    verdict = await dedup.decide(document)
-    assert verdict.outcome == NEW
-    assert await dedup.commit(verdict)
-
-
-async def outcome(dedup: Deduplicator, document: Document) -> str:
-    """What is decided of a page; a new one is stored."""
-    verdict = await dedup.decide(document)
-    if verdict.claim is not None:
-        await dedup.commit(verdict)
-    return verdict.outcome
 
 
 async def test_copy_of_a_page_of_the_former_index_is_a_duplicate(move: Move) -> None:
@@ -411,112 +317,6 @@ async def test_former_index_that_was_left_empty(move: Move) -> None:
     """Every page passes on."""
     await move.before()
     assert await outcome(await move.moving(), page("a/1", english(1))) == NEW
-
-
-@pytest.fixture(scope="module")
-def redis_of_before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server with one master."""
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def masters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
-    """Three masters that share all slots."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), 3) as servers:
-        yield servers
-
-
-Places = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def places(tmp_path: Path, redis_of_before: RedisServer, masters: list[RedisServer]) -> Places:
-    """An index of each kind that stays, as options."""
-    hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
-    return {
-        "memory": {"index_url": "memory:"},
-        "sqlite": {"index_url": f"sqlite:{tmp_path / 'index.db'}"},
-        "redis": {"index_url": redis_of_before.url, "namespace": f"former-{next(_names)}"},
-        "cluster": {
-            "index_url": f"redis+cluster://{hosts}",
-            "namespace": f"former-{next(_names)}",
-            "shards": 8,
-        },
-        "other shards": {
-            "index_url": f"redis+cluster://{hosts}",
-            "namespace": f"former-{next(_names)}",
-            "shards": 4,
-        },
-    }
-
-
-KINDS = ("memory", "sqlite", "redis", "cluster", "other shards")
-MOVES = [(one, other) for one in KINDS[1:4] for other in KINDS if one != other]
-
-
-@pytest.mark.services
-@pytest.mark.parametrize(("former", "now"), MOVES)
-async def test_every_kind_of_index_follows_every_other(
-    places: Places, former: str, now: str
-) -> None:
-    """Old pages are found, changed ones replaced, new ones stored once; then the former index is
-    left out, and what was seen again is known."""
-    old = Options(**places[former], pending_wait=5.0)
-    moving = Options(
-        **places[now],
-        former_index_url=old.index_url,
-        former_namespace="" if former == "sqlite" else old.namespace,
-        pending_wait=5.0,
-    )
-    async with Deduplicator(old) as dedup:
-        for n in range(6):
-            await stored(dedup, page(f"a/{n}", article(n)))
-    index = open_index(moving)
-    async with Deduplicator(moving, index=index) as dedup:
-        copies = [page(f"b/{n}", "本报讯 " + article(n)) for n in range(4)]
-        assert await asyncio.gather(*(outcome(dedup, one) for one in copies)) == [DUPLICATE] * 4
-        assert await outcome(dedup, page("a/4", article(44))) == NEW
-        assert await outcome(dedup, page("b/4", article(4))) == NEW
-        new = [page(f"c/{n % 3}-{n}", article(100 + n % 3)) for n in range(12)]
-        found = await asyncio.gather(*(outcome(dedup, one) for one in new))
-        assert Counter(found) == {NEW: 3, DUPLICATE: 9}
-        assert await index.count() == 4 + 2 + 3
-        if now == "memory":
-            return
-    async with Deduplicator(Options(**places[now], pending_wait=5.0)) as dedup:
-        copies = [page(f"d/{n}", article(n)) for n in range(4)]
-        assert [await outcome(dedup, one) for one in copies] == [DUPLICATE] * 4
-        assert await outcome(dedup, page("d/5", article(5))) == NEW
-    async with Deduplicator(old) as dedup:
-        assert await outcome(dedup, page("a/5", article(5))) == REVISIT
-        assert await outcome(dedup, page("a/4", article(4))) == NEW  # was forgotten there
-
-
-@pytest.mark.services
-async def test_window_passes(
-    tmp_path: Path, redis_of_before: RedisServer, masters: list[RedisServer]
-) -> None:
-    """Pages of one master expire there while the crawl moves to a cluster; what was seen again
-    lives on in that."""
-
-    async def scenario(before: Harness) -> None:
-        cluster = ClusterHarness(masters, before.window)
-        former, now = before.connect(), cluster.connect()
-        async with Deduplicator(OPTIONS, index=former) as dedup:
-            await stored(dedup, page("a/1", article(1)))
-            await stored(dedup, page("a/2", article(2)))
-        try:
-            async with Deduplicator(OPTIONS, index=now, former=before.connect()) as dedup:
-                await before.pass_time(before.window / 2)
-                assert await outcome(dedup, page("b/1", article(1))) == DUPLICATE
-                await before.pass_time(before.window)
-                assert await outcome(dedup, page("c/1", article(1))) == DUPLICATE
-                assert await outcome(dedup, page("c/2", article(2))) == NEW
-        finally:
-            await cluster.close()
-
-    await in_time(scenario)(Windows(REDIS, tmp_path, [redis_of_before]))
 
 
 @pytest.mark.parametrize(
