@@ -27,7 +27,7 @@ EMPTY = "empty"
 UNCHECKED = "unchecked"
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # with slots it takes longer to make
 class Document:
     """A page as it comes in: its name, and its text or its HTML.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 _WORDS = 4  # the lowest sort of a value that is a word
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
 class Wording:
     """The words of a page in order, as hashes, by which it is compared with evidence.
 

@@ -15,7 +15,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature import _inputs
-from dedup_middleware.signature._vector import MINIMA, add_weights
+from dedup_middleware.signature._vector import MINIMA
 from dedup_middleware.signature.bands import fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
 from dedup_middleware.signature.evidence import MOST, fill_evidence
@@ -92,7 +92,7 @@ class TextSigner:
     :raises ValueError: a number out of bounds, or fewer minima than B*R
     """
 
-    __slots__ = ("_bands", "_num_perm", "_padded", "_rest", "_shingler")
+    __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler")
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class TextSigner:
             padded, bits = np.ascontiguousarray(padded[:, :needed]), NO_SKETCH
             num_perm = needed
         self._shingler = shingler
+        self._no_sketch = None if whole else np.zeros(WORDS, np.uint64)
         self._num_perm = num_perm
         self._bands = bands
         self._padded = padded.shape[1]
@@ -118,7 +119,8 @@ class TextSigner:
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
         sums, minhash = np.empty(BITS, np.int64), np.empty(self._padded, np.uint32)
-        sketch, bands = np.empty(WORDS, np.uint64), np.empty(self._bands, np.uint64)
+        sketch = np.empty(WORDS, np.uint64) if self._no_sketch is None else self._no_sketch
+        bands = np.empty(self._bands, np.uint64)
         figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
         made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
         raw = self._shingler.code_points(text)
@@ -159,17 +161,13 @@ def _sign(
     fill_clauses(clauses, turns)
     sum_bits(features, np.empty(BITS, np.uint8), sums)
     # Nearly all shingles occur once, and counting bits is much faster than adding weights.
-    total, repeated = np.int64(features.size), np.uint64(0)
-    again, weights = np.empty(features.size, np.uint64), np.empty(features.size, np.uint32)
+    total = np.int64(features.size)
     for i in range(np.uint64(features.size)):
-        again[repeated], weights[repeated] = features[i], counts[i] - np.uint32(1)
-        total += np.int64(counts[i]) - 1
-        repeated += np.uint64(counts[i] > 1)
-    if repeated:
-        more = np.empty(BITS, np.int64)
-        add_weights(again[:repeated], weights[:repeated], more)
-        for p in range(np.uint64(BITS)):
-            sums[p] += more[p]
+        more = np.int64(counts[i]) - 1
+        total += more
+        if more:
+            for p in range(np.uint64(BITS)):
+                sums[p] += more * np.int64(features[i] >> p & np.uint64(1))
     return centred(sums, total)
 
 

@@ -35,7 +35,15 @@ from dedup_middleware.text.characters import SEPARATES, SYMBOL
 from dedup_middleware.text.hashing import hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
 from dedup_middleware.text.numerals import Codes, among, is_wrap
-from dedup_middleware.text.polarity import ALTERNATIVES, MOST, NAME, NOT, polarity, polarity_of
+from dedup_middleware.text.polarity import (
+    ALTERNATIVES,
+    MOST,
+    NAME,
+    NOT,
+    has_polarity,
+    polarity,
+    polarity_of,
+)
 
 Hashes = NDArray[np.uint64]
 
@@ -43,6 +51,8 @@ Hashes = NDArray[np.uint64]
 #: written as a word
 STOP: Final = 1
 NUMBER: Final = 512
+#: added to the kind of a token that is in no list: `ends_turn` holds for it
+TURNING: Final = 1024
 _SPACE: Final = ord(" ")
 _HYPHEN: Final = ord("-")
 
@@ -77,10 +87,10 @@ def divides(codes: Codes, flags: NDArray[np.uint8], first: np.uint64, last: np.u
 
 
 @subkernel
-def ends_turn(polar: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bool:
+def ends_turn(codes: Codes, first: np.uint64, last: np.uint64) -> bool:
     """Whether a word from `first` to `last` begins or ends with an ideograph that has a polarity,
     and has others."""
-    ends = (polar[first] | polar[last - np.uint64(1)]) != np.uint8(0)
+    ends = has_polarity(codes[first]) | has_polarity(codes[last - np.uint64(1)]) != np.uint8(0)
     return ends & (last - first - np.uint64(2) <= np.uint64(_LONGEST - 2))
 
 

@@ -39,7 +39,6 @@ CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
 # So many characters are looked up together: few enough that the rows of `found` stay in the
 # fastest memory, and that a Chinese word in an English page costs little.
 _CHUNK: Final = 256
-_ROOM: Final = 2 * _CHUNK
 _STEP: Final = 64
 
 
@@ -116,9 +115,42 @@ def tokenize(
         return words(flags, 0, size, starts, ends, 0)
     if mode == FMM:
         return _by_longest_match(codes, flags, roots, hints, nodes, starts, ends)
-    count, i, chunk, done = 0, 0, 0, 0
+    room = _longest_chunk(flags) + PAD
+    score, found = np.empty(room, np.float64), np.empty(ROWS * room, np.uint64)
     path = np.empty(size, np.int32)
-    score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
+    return _by_best_path(
+        codes, flags, roots, hints, nodes, values, found, score, path, starts, ends, named
+    )
+
+
+@subkernel
+def _longest_chunk(flags: Flags) -> int:
+    """Characters of a chunk, wherever in the text it begins, at the most."""
+    longest, run = 0, 0
+    for i in range(flags.size):
+        run = run + 1 if flags[i] & BLOCK else 0
+        longest = max(longest, run)
+    return min(flags.size, _CHUNK + longest)
+
+
+@subkernel
+def _by_best_path(
+    codes: Codes,
+    flags: Flags,
+    roots: Nodes,
+    hints: Hints,
+    nodes: Nodes,
+    values: Weights,
+    found: Nodes,
+    score: Weights,
+    path: Places,
+    starts: Places,
+    ends: Places,
+    named: Kinds,
+) -> int:
+    """JIEBA for `tokenize`, which makes the arrays: where arrays are made, numba counts references
+    to them at each turn of the loop."""
+    size, count, i, chunk, done = flags.size, 0, 0, 0, 0
     while True:
         if i < size and flags[i] & HAN != HAN:
             first = _next_block(flags, i)
@@ -128,9 +160,6 @@ def tokenize(
             return count
         if i >= done:
             chunk, done = i, _chunk_end(flags, i)
-            if score.size < done - i + PAD:
-                score = np.empty(done - i + PAD, np.float64)
-                found = np.empty(ROWS * (done - i + PAD), np.uint64)
             best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
         i, count = walk_blocks(flags, chunk, i, done, path, found, starts, ends, named, count)
 
@@ -171,16 +200,14 @@ def lossless(
     """Cut a whole text by the dictionary alone (FMM or JIEBA); the tokens add up to the text."""
     size = flags.size
     count, i, chunk, done = 0, 0, 0, 0
+    room = _longest_chunk(flags) + PAD
+    score, found = np.empty(room, np.float64), np.empty(ROWS * room, np.uint64)
     path = np.empty(size, np.int32)
-    score, found = np.empty(_ROOM, np.float64), np.empty(ROWS * _ROOM, np.uint64)
     while i < size:
         last = i
         if mode == JIEBA:
             if i >= done:
                 chunk, done = i, _chunk_end(flags, i)
-                if score.size < done - i + PAD:
-                    score = np.empty(done - i + PAD, np.float64)
-                    found = np.empty(ROWS * (done - i + PAD), np.uint64)
                 best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
             last, count = walk_path(flags, chunk, i, done, path, found, starts, ends, named, count)
         else:

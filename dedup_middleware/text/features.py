@@ -70,6 +70,7 @@ def shingle_features(
     features, counts = distinct(shingles, number)
     while features.size < _DISTINCT * number and 2 * width <= MAX_WIDTH:
         width, drop = 2 * width, drop * drop
+        shingles = np.empty(count, np.uint64)  # what is found so far lies in the other one
         number = _roll(hashes, count, width, drop, keys, shingles)
         wider_order = shingles[:number].copy()
         wider, again = distinct(shingles, number)

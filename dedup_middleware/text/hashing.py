@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import U32, U64, Tuple, int64
 from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
-from dedup_middleware.text.polarity import polarity_of
 
 Hashes = NDArray[np.uint64]
 
@@ -83,10 +82,8 @@ def hash_prefixes(
     keys: Hashes,
     prefixes: Hashes,
     powers: Hashes,
-    polar: NDArray[np.uint8],
 ) -> np.uint64:
-    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop, and
-    `polar` with whether a character is an ideograph with a polarity.
+    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop.
 
     Returns the hash of all that is neither white space nor punctuation, symbols included. Each of
     the two hashes waits for its last step, so one loop for both takes the time of one.
@@ -99,7 +96,6 @@ def hash_prefixes(
         text = text * (text_base if counts else _ONE) + (code if counts else _ZERO)
         prefixes[i] = value
         value = value * base + code
-        polar[i] = polarity_of(codes[i]) != _ZERO
     prefixes[np.uint64(codes.size)] = value
     for i in range(np.uint64(powers.size)):
         powers[i] = power
@@ -117,11 +113,17 @@ def hash_slice(
 
 
 @subkernel
+def bucket_of(table: Hashes, value: np.uint64) -> np.uint64:
+    """The first place of the bucket of `value` in a table of `make_table`."""
+    return (value >> _KIND_BITS) * _BUCKET & np.uint64(table.size - 1)
+
+
+@subkernel
 def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
     """The kind of `value` in a table of `make_table`; 0 if it is not there."""
     mask = np.uint64(table.size - 1)
+    place = bucket_of(table, value)
     value &= ~_KIND
-    place = (value >> _KIND_BITS) * _BUCKET & mask
     while True:
         # A whole bucket at once: leaving the search early is a branch that is mispredicted.
         found = _ZERO
@@ -169,7 +171,7 @@ def make_table(kinds: Mapping[int, int]) -> Hashes:
 def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
     """Distinct values of values[:number] in order of first occurrence, and how often each occurs.
 
-    `values` is overwritten.
+    `values` is overwritten, and its first part returned.
     """
     size = 8
     while size < 3 * number:
@@ -190,4 +192,4 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
             places[place] = found
         else:
             counts[np.uint64(places[place]) - _ONE] += np.uint32(1)
-    return values[:found].copy(), counts[:found].copy()
+    return values[:found], counts[:found]

@@ -29,6 +29,9 @@ Kinds = NDArray[np.uint8]
 
 ROWS, PAD = 3, 4
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
+_EIGHT, _TWENTY, _BYTE = np.uint64(8), np.uint64(20), np.uint64(0xFF)
+_BLOCK_SHIFT: Final = np.uint64(BLOCK.bit_length() - 1)
+_FLOORS: Final = np.array([0.0, -np.inf])  # of the scores of what is in no word, and of all else
 _BASES: Final = np.uint64((1 << BASE_BITS) - 1)
 _LABEL: Final = np.uint64(LABEL_SHIFT)
 _LABELS: Final = np.uint64(NO_LABEL)
@@ -45,6 +48,13 @@ def _child(hints: Hints, nodes: Nodes, node: np.uint64, root: np.uint64) -> np.u
     # Most look-ups fail. The hints are an eighth of the nodes, so that these touch less memory.
     child = nodes[slot if hints[slot] == np.uint8(label) else _ZERO]
     return child if (child >> _LABEL) & _LABELS == label else _ZERO
+
+
+@subkernel
+def _if_hinted(slot: np.uint64, hint: np.uint8, label: np.uint64) -> np.uint64:
+    """`slot` if its hint is that of the label, else 0; a comparison would become a branch, which
+    can't be predicted."""
+    return slot & ((np.uint64(hint) ^ (label & _BYTE)) - _ONE) >> _EIGHT
 
 
 @subkernel
@@ -65,26 +75,31 @@ def _look_up(
     """
     size, begin = np.uint64(last - first), np.uint64(first)
     row = size + _PAD
+    base = _ZERO
     for i in range(size):
-        code = codes[begin + i]
-        found[i] = roots[code if flags[begin + i] & BLOCK else _ZERO]
+        accepted = _ZERO - (np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE)
+        node = roots[np.uint64(codes[begin + i]) & accepted]
+        prefetch(hints, base + (node >> _LABEL & _LABELS))
+        found[i] = node
+        base = node & _BASES
     for i in range(size, row):
         found[i] = _ZERO
     for length in range(_ONE, _THREE):
         before, after = (length - _ONE) * row, length * row
         # Places first, so that the processor can ask for many at once.
         for i in range(size):
-            slot = (found[before + i] & _BASES) + (found[i + length] >> _LABEL & _LABELS)
-            prefetch(hints, slot)
-            found[after + i] = slot
-        for i in range(size):
-            slot, label = found[after + i], found[i + length] >> _LABEL
-            slot = slot if hints[slot] == np.uint8(label) else _ZERO
+            label = found[i + length] >> _LABEL
+            slot = (found[before + i] & _BASES) + (label & _LABELS)
+            slot = _if_hinted(slot, hints[slot], label)
             prefetch(nodes, slot)
             found[after + i] = slot
         for i in range(size):
-            child, label = nodes[found[after + i]], found[i + length] >> _LABEL & _LABELS
-            found[after + i] = child if child >> _LABEL & _LABELS == label else _ZERO
+            child, label = nodes[found[after + i]], found[i + length] >> _LABEL
+            differing = (child >> _LABEL ^ label) & _LABELS
+            equal = (differing - _ONE) >> _TWENTY
+            child &= equal | equal << _TWENTY
+            found[after + i] = child
+            prefetch(hints, (child & _BASES) + (found[i + length + _ONE] >> _LABEL & _LABELS))
 
 
 @subkernel
@@ -137,9 +152,11 @@ def best_path(
         alone = values[found[i] >> _VALUE]
         nothing = (alone == -np.inf) & (longer == -np.inf)
         best = (unknown if nothing else alone) + one
+        # What is in no word ends a path: its score is 0, which no other one exceeds.
+        floor = _FLOORS[np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE]
+        longer = longer if longer > floor else floor
         wins = np.uint64(longer >= best)
         best = longer if longer > best else best
-        best = best if flags[begin + i] & BLOCK else 0.0
         score[i] = best
         path[begin + i] = begin + i + _ONE + wins * (length - _ONE)
         one, two, three = best, one, two

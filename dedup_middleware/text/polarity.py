@@ -17,7 +17,7 @@ What the numbers are for is said in :mod:`dedup_middleware.text.clauses`.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
@@ -25,12 +25,14 @@ from typing import Final
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.numerals import look_up, perfect_hash
 
 NOT, SO, NAME, ALTERNATIVES = 1, 2, 3, 4
 MOST: Final = 256  # no polarity is as large
+_WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
 _KEPT: Final = "kept"
 _SINGLE: Final = {"not": NOT, "so": SO, "name": NAME, _KEPT: 0}
 
@@ -88,6 +90,24 @@ def _ideographs() -> dict[int, int]:
 
 
 _MULTIPLIER, _CODES, _VALUES = perfect_hash(_ideographs())
+
+
+def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
+    """A bit for each code point below 2**16 that is one of `codes`, and a word of zeros."""
+    bits = np.zeros(_WORDS + 1, np.uint64)
+    for code in codes:
+        bits[code >> 6] |= np.uint64(1 << (code & 63))
+    return bits
+
+
+_BITS: Final = _bitmap(_ideographs())
+
+
+@subkernel
+def has_polarity(code: np.uint32) -> np.uint8:
+    """1 for an ideograph that has a polarity, else 0; the bits take less memory than the table."""
+    word = _BITS[min(np.uint64(code) >> np.uint64(6), np.uint64(_WORDS))]
+    return np.uint8(word >> (np.uint64(code) & np.uint64(63)) & np.uint64(1))
 
 
 @subkernel

@@ -31,12 +31,14 @@ from dedup_middleware.base.kerneltypes import (
     int64,
     uint64,
 )
+from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.text import cutting, normalize
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.clauses import (
     NUMBER,
     STOP,
+    TURNING,
     TURNS,
     WORDS,
     divides,
@@ -51,6 +53,7 @@ from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, l
 from dedup_middleware.text.hashing import (
     TEXT_BASE,
     TOKEN_START,
+    bucket_of,
     constants,
     hash_prefixes,
     hash_slice,
@@ -145,16 +148,21 @@ def _hash_tokens(
     hashes: NDArray[np.uint64],
     kinds: NDArray[np.uint16],
 ) -> None:
-    """Write the hash and the kind of as many tokens as `kinds` holds; apart from what depends on a
-    kind, because a mispredicted branch would wait for each look-up."""
+    """Write the hash and the kind of as many tokens as `kinds` holds, and whether their ends turn
+    a clause round; apart from what depends on it, because a mispredicted branch would wait for each
+    look-up."""
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(starts[token]), np.uint64(ends[token])
         if last - first < np.uint64(_LONG):
             hashes[token] = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
         else:
             hashes[token] = hash_token(codes, first, last, keys)
+        prefetch(stops, bucket_of(stops, hashes[token]))
     for token in range(np.uint64(kinds.size)):
-        kinds[token] = kind_or_place(stops, hashes[token], sorts[token])
+        kind = kind_or_place(stops, hashes[token], sorts[token])
+        turns = ends_turn(codes, np.uint64(starts[token]), np.uint64(ends[token]))
+        turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
+        kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
 
 
 @kernel(
@@ -186,8 +194,7 @@ def _keep(
     """
     kept = np.uint64(0)
     prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
-    polar = np.empty(codes.size, np.uint8)
-    exact = hash_prefixes(codes, flags, keys, prefixes, powers, polar)
+    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
     kinds = np.empty(count, np.uint16)
     _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, hashes, kinds)
@@ -207,7 +214,8 @@ def _keep(
             starts[kept] = starts[token]
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
-            numbers[kept] = np.uint8(kind >> np.uint64(9))
+            numbers[kept] = np.uint8(kind & np.uint64(NUMBER) != 0)
+            turning = kind & np.uint64(TURNING) != 0
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
             cut |= np.uint8(ends_clause)
@@ -221,7 +229,7 @@ def _keep(
                 words = turn = np.uint64(0)
             before = last if says else before
             plain = says & (flags[first] & NUMERAL == 0)
-            if plain & (kind == 0) & ends_turn(polar, first, last):
+            if turning and plain:
                 more, turned = weigh_parts(
                     codes, prefixes, powers, stops, keys[TOKEN_START], first, last
                 )

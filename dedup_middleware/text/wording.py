@@ -73,7 +73,9 @@ def locate_values(
         whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
-    capacity = np.uint64(figures.size) + np.uint64(count) + np.uint64(1)
+    capacity = np.uint64(figures.size) + np.uint64(1)
+    for word in range(np.uint64(count)):
+        capacity += np.uint64(short or numbers[word] != 0)
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
@@ -83,7 +85,6 @@ def locate_values(
         found += np.uint64(1)
     for word in range(np.uint64(count)):
         last = word + np.uint64(1) == np.uint64(count)
-        spelt = bool(numbers[word])
         while figure < np.uint64(figures.size) and (
             last or spans[figure, 0] < starts[word + np.uint64(1)]
         ):
@@ -92,7 +93,10 @@ def locate_values(
             end = max(end, spans[figure, 1])
             found += np.uint64(1)
             figure += np.uint64(1)
-        spelt = spelt and starts[word] >= end  # a month, a million and a day are parts of figures
+        if not (short or numbers[word]):
+            continue
+        # A month, a million and a day are parts of figures.
+        spelt = numbers[word] != 0 and starts[word] >= end
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
@@ -104,7 +108,7 @@ def locate_values(
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)
-    return values[:found].copy(), positions[:found].copy(), sorts[:found].copy()
+    return values[:found], positions[:found], sorts[:found]
 
 
 @allocating_subkernel
@@ -127,7 +131,7 @@ def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Ha
     if words >= (_LEAST if number else 1):
         clauses[number] = mix(value)
         number += 1
-    return clauses[:number].copy()
+    return clauses[:number]
 
 
 @allocating_subkernel

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware import Fingerprinter, Options
+from dedup_middleware.base import kernels
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.text import hashing
 from dedup_middleware.text.normalize import normalize
@@ -34,7 +34,7 @@ CHINESE = "研究生命起源的中国科学家在南京市长江大桥发现了
 made = functools.cache(Shingler)
 
 
-@numba.njit
+@kernels.kernel
 def _kind(table: Any, value: Any) -> Any:
     return hashing.kind_of(table, value)
 
