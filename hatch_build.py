@@ -2,14 +2,15 @@
 
 For an editable installation they are put into the package's folder. ``DEDUP_SHIP_KERNELS=1``
 demands it and ends with an error where it is not possible, for a release; ``0`` makes a wheel of
-Python alone, which fits every machine. Without it kernels are compiled if that works here, else one
-line says why not.
+Python alone, which fits every machine. Without it kernels that an editable installation of the same
+sources has are taken, else they are compiled if that works here; one line says why not.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -55,6 +56,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             self._compile(Path(self.root, "dedup_middleware"))
             return
         self._folder = tempfile.TemporaryDirectory()
+        if not self._wanted():
+            own = sysconfig.get_config_var("EXT_SUFFIX")
+            for module in Path(self.root, "dedup_middleware").glob(f"_kernels_*{own}"):
+                shutil.copy(module, self._folder.name)  # those of other sources are removed below
         if not self._compile(Path(self._folder.name)):
             self._folder.cleanup()
             return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.test_warm import Probes, check
 
 SPIDER = """
 import scrapy
@@ -62,42 +66,62 @@ def test_without_items_nothing_is_compiled(tmp_path: Path) -> None:
     assert compiled(tmp_path) == set()
 
 
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the spider and a cache that `scrapy dedup warmup` has filled."""
-    folder = tmp_path_factory.mktemp("warm")
-    (folder / "pages.py").write_text(SPIDER)
-    scrapy(folder, "dedup", "warmup", "-s", "DEDUP_INDEX_URL=memory:")
-    return folder
-
-
-@pytest.mark.empty_cache
-def test_warmup_fills_the_cache(warm: Path) -> None:
-    """A crawl after `scrapy dedup warmup` compiles nothing; the command opens no index."""
-    kept = compiled(warm)
-    assert len(kept) > 10
-    log = scrapy(warm, "runspider", "pages.py", "-a", "items=2")
-    assert "are compiled for this processor" not in log
-    assert compiled(warm) == kept
-
-
-@pytest.mark.empty_cache
-def test_the_first_item_compiles_and_one_line_says_so(warm: Path, tmp_path: Path) -> None:
-    """The line names the cache; the next crawl finds it filled and does not repeat the line.
-
-    All kernels but the two smallest are there:
-    tests/operation/test_containers.py begins without any.
-    """
-    folder = tmp_path / "less"
-    shutil.copytree(warm, folder)
+def without_smallest(folder: Path) -> None:
+    """Take the two smallest kernels out of a cache."""
     for code in sorted((folder / "cache").rglob("*.nbc"), key=lambda one: one.stat().st_size)[:2]:
         code.unlink()
         code.with_suffix("").with_suffix(".nbi").unlink()
-    assert len(compiled(folder)) == len(compiled(warm)) - 2
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A folder with the spider and a cache that a process has filled, and what the process says."""
+    folder = tmp_path_factory.mktemp("opened")
+    (folder / "pages.py").write_text(SPIDER)
+    with contextlib.closing(Probes(DEDUP_CACHE_DIR=str(folder / "cache"))) as probe:
+        return folder, probe({"index_url": "memory:"})
+
+
+@pytest.mark.empty_cache
+def test_opening_compiles_all_kernels(opened: tuple[Path, dict[str, Any]]) -> None:
+    """With an empty cache ``open`` compiles all that decisions of texts and of HTML need."""
+    folder, found = opened
+    check(found)
+    assert found["before"] > 10
+    assert len(compiled(folder)) > 10
+
+
+@pytest.mark.empty_cache
+def test_warmup_fills_the_cache(opened: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """A crawl after `scrapy dedup warmup` compiles nothing; the command opens no index.
+
+    tests/operation/test_containers.py begins without any kernel.
+    """
+    folder = tmp_path / "warm"
+    shutil.copytree(opened[0], folder)
+    without_smallest(folder)
+    scrapy(folder, "dedup", "warmup", "-s", "DEDUP_INDEX_URL=memory:")
+    kept = compiled(folder)
+    assert kept == compiled(opened[0])
+    log = scrapy(folder, "runspider", "pages.py", "-a", "items=2")
+    assert "are compiled for this processor" not in log
+    assert compiled(folder) == kept
+
+
+@pytest.mark.empty_cache
+def test_the_first_item_compiles_and_one_line_says_so(
+    opened: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """The line names the cache; the next crawl finds it filled and does not repeat the line."""
+    every = compiled(opened[0])
+    folder = tmp_path / "less"
+    shutil.copytree(opened[0], folder)
+    without_smallest(folder)
+    assert len(compiled(folder)) == len(every) - 2
     cold = scrapy(folder, "runspider", "pages.py", "-a", "items=2")
     assert cold.count("are compiled for this processor") == 1
     assert str(folder / "cache") in cold
-    assert compiled(folder) == compiled(warm)
+    assert compiled(folder) == every
     again = scrapy(folder, "runspider", "pages.py", "-a", "items=2")
     assert "are compiled for this processor" not in again
-    assert compiled(folder) == compiled(warm)
+    assert compiled(folder) == every

@@ -98,12 +98,3 @@ def test_methods_of_the_literature(probe: Probes, method: str) -> None:
 def test_extractors(probe: Probes, extractor: str) -> None:
     """Every way to extract the body finds its kernels ready."""
     check(probe({"index_url": "memory:", "extractor": extractor}))
-
-
-@pytest.mark.empty_cache
-def test_empty_cache(tmp_path: Path) -> None:
-    """With an empty cache ``open`` compiles all that decisions of texts and of HTML need."""
-    with contextlib.closing(Probes(DEDUP_CACHE_DIR=str(tmp_path))) as probe:
-        found = probe({"index_url": "memory:"})
-    check(found)
-    assert found["before"] > 0

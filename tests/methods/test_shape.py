@@ -145,12 +145,12 @@ def test_page_without_text_has_no_signature(method: SignatureMethod) -> None:
 
 
 @every
-@pytest.mark.parametrize("text", NASTY)
-def test_hostile_text_is_no_error(method: SignatureMethod, text: str) -> None:
+def test_hostile_text_is_no_error(method: SignatureMethod) -> None:
     """Whatever the text, a page is signed or not, and equals itself if it is."""
-    signature = method.sign(method_input(text, text, text))
-    if signature is not None:
-        assert method.compare(signature, signature) == 1.0
+    for text in NASTY:
+        signature = method.sign(method_input(text, text, text))
+        if signature is not None:
+            assert method.compare(signature, signature) == 1.0, text
 
 
 @every
