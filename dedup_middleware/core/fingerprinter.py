@@ -105,6 +105,7 @@ class Fingerprinter:
         from dedup_middleware.signature.minhash import MinHasher
         from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
+        from dedup_middleware.text.readable import readable
         from dedup_middleware.text.wording import SHORT
 
         if hash_key is None:
@@ -121,6 +122,7 @@ class Fingerprinter:
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch
         self._make_evidence = make_evidence
+        self._readable = readable
         self._short, self._titled = SHORT, TITLED
 
     @property
@@ -139,12 +141,13 @@ class Fingerprinter:
         """Fingerprint of a document; never raises for any text."""
         if document.text is None:
             document = read(document, self.options.extractor)
-        text, key, hash_key = document.text or "", document.key, self.hash_key
+        text, title = self._readable(document.text or ""), self._readable(document.title)
+        key, hash_key = document.key, self.hash_key
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]
-        if size < self.options.min_features and document.title:
+        if size < self.options.min_features and title:
             # So little text is no evidence alone: a toolbar or "photo" is on many pages.
-            exact = self._text_signer(f"{document.title}\n{text}").exact
+            exact = self._text_signer(f"{title}\n{text}").exact
         rest = ""
         if len(text) > self.options.max_chars:
             rest = "".join(text[self.options.max_chars :].split())
@@ -153,7 +156,7 @@ class Fingerprinter:
         simhash = value if size else None
         signature = None
         if self._signer is not None:
-            signature = self._signer(document.title, text, document.description)
+            signature = self._signer(title, text, document.description)
             if signature is not None and self._signer.method.is_simhash:
                 from dedup_middleware.methods.literature.simhashes import simhash_of
 
@@ -161,7 +164,7 @@ class Fingerprinter:
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
         lazy = self._keeps_evidence
         if self._keeps_evidence and size:
-            wording, evidence, anchors = self._evidence(document, signed, exact if rest else 0)
+            wording, evidence, anchors = self._evidence(title, signed, exact if rest else 0)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -174,7 +177,7 @@ class Fingerprinter:
             figures=signed.figures,
             clauses=signed.clauses,
             host=_host_hash(host_of(key), hash_key),
-            title=short_hash(letters_of(document.title), hash_key) if document.title else 0,
+            title=short_hash(letters_of(title), hash_key) if title else 0,
             volatile=self._volatile(value, sums) if size and self.options.probes else (),
             signature=signature,
             wording=wording,
@@ -183,31 +186,31 @@ class Fingerprinter:
         )
 
     def _evidence(
-        self, document: Document, signed: SignedText, whole: int
+        self, title: str, signed: SignedText, whole: int
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
         """Wording, evidence and anchors of a page.
 
         :param whole: hash of the whole text, if only a part of it is compared: then no other text
             holds it; else 0
         """
-        title = _NO_WORDS
-        if document.title and signed.words < self._short:
-            title = np.unique(self._shingler.token_hashes(document.title))
+        words = _NO_WORDS
+        if title and signed.words < self._short:
+            words = np.unique(self._shingler.token_hashes(title))
             # Its other words are not compared, and a title may be long.
             if signed.words >= self._titled:
-                title = title[np.isin(title, signed.values)]
+                words = words[np.isin(words, signed.values)]
         wording = Wording(
             signed.order,
             signed.words,
             signed.values,
             signed.positions,
             signed.sorts,
-            title,
+            words,
             signed.word_hashes,
         )
         if whole:
             wording = _only_equal(wording, whole)
-        elif len(signed.evidence) and (signed.words >= self._titled or not len(title)):
+        elif len(signed.evidence) and (signed.words >= self._titled or not len(words)):
             return wording, signed.evidence.tobytes(), signed.anchors
         return wording, self._make_evidence(wording), signed.anchors
 

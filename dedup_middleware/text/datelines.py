@@ -29,6 +29,11 @@ _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
 _LONGEST_PLACE: Final = 40  # characters before the comma of a date line
 _LONGEST_DAY: Final = 20  # and from there to its dash
+_LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
+_YEAR_DIGITS: Final = 4
+_LONGEST_STAMP: Final = 40  # characters of a date and a time with which the text begins
+_STAMP_ENDS: Final = np.array(sorted(map(ord, ".,;|-–—\n")), np.uint32)
+_MOST_FIGURES: Final = 4  # of a date line: day, year, and a month that two figures may claim
 _COMMA: Final = ord(",")
 _LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
 _DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
@@ -59,7 +64,7 @@ _AGENCIES: Final = _prefixes("риа_новости риа тасс итар-т�
 _MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
 _SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
 _SLASH: Final = ord("/")
-_CLOSED: Final = ord(")")
+_OPEN, _CLOSED = ord("("), ord(")")
 _DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _ORDINAL: Final = ord("第")
@@ -122,6 +127,22 @@ def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
 
 
 @subkernel
+def _mark_first(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark the date and the time with which a text begins: `5 марта 2020, 14:35.`"""
+    if rows.shape[0] == 0 or rows[0, 3] > 0:
+        return
+    year = False
+    for row in range(min(rows.shape[0] - 1, _MOST_FIGURES + 1)):
+        if year and _is_time(codes, rows, row) and rows[row + 1, 4] <= _LONGEST_STAMP:
+            space = rows[row + 1, 4] + 1 if at(codes, rows[row + 1, 4]) == 32 else rows[row + 1, 4]
+            if among(at(codes, space), _STAMP_ENDS):
+                for i in range(row + 2):
+                    kinds[i] = STAMP
+            return
+        year |= kinds[row] == YEAR
+
+
+@subkernel
 def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark time stamps: three figures next to each other, one of them a year, and behind them two
     with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
@@ -148,6 +169,7 @@ def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]
         for i in range(row, last + 1):
             kinds[i] = STAMP
     _mark_lines(codes, rows, kinds)
+    _mark_first(codes, rows, kinds)
     for row in range(rows.shape[0] - 1):
         if not _is_time(codes, rows, row):
             continue
@@ -173,34 +195,64 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def _behind_agency(codes: Codes, i: int, opened: int) -> int:
+    """Where a date line ends whose agency is in brackets, the closing one at i; 0 if it does not
+    end there. Behind it is a dash, or a day before it: `MADRID, 5 (AGENCY) `.
+
+    `opened` is the place of the opening bracket, -1 if no place with a day precedes it.
+    """
+    behind = i + 2 if at(codes, i + 1) in (32, _STOP) else i + 1
+    if among(at(codes, behind), _DASHES):
+        return behind + 1
+    day = opened > 1 and numerals.is_digit(codes, opened - 2) and at(codes, opened - 1) == 32
+    return i + 1 if day and 1 < i - opened <= _LONGEST_AGENCY else 0
+
+
+@subkernel
+def _behind_dash(codes: Codes, end: int) -> int:
+    """Where a date line ends whose dash ends at `end`: there, or behind the name of an agency."""
+    stop = end
+    if _begins_with(codes, end + 1, _AGENCIES):
+        while stop < end + _LONGEST_AGENCY and at(codes, stop) != _STOP:
+            stop += 1
+    return stop + 1 if at(codes, stop) == _STOP else end
+
+
+@subkernel
 def _date_line_end(codes: Codes) -> int:
     """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
-    `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
+    `Berlin (Agency), 3. April -`, `(AGENCY) - ROMA, 03 APR -`, `MADRID, 3 (AGENCY)`,
+    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
     `Москва. 3 апреля. АГЕНТСТВО -`."""
-    slash, comma, digit, reach = -1, -1, False, _LONGEST_DAY
+    slash, comma, opened, digits, reach, end = -1, -1, -1, 0, _LONGEST_DAY, 0
+    digit, year, dated = False, False, numerals.is_digit(codes, 0)
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
+        digits = digits + 1 if numerals.is_digit(codes, i) else 0
+        digit |= digits > 0 and comma >= 0
+        year |= digits == _YEAR_DIGITS
         if code == _COMMA and comma < 0:
             comma = i
         elif code == _STOP and comma < 0 and _is_russian_day(codes, i + 1):
             comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
-        digit |= comma >= 0 and numerals.is_digit(codes, i)
-        if digit and among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32:
-            end = i + 1 if comma <= _LONGEST_PLACE and i - comma <= reach else 0
-            if end and _begins_with(codes, end + 1, _AGENCIES):
-                stop = end
-                while stop < end + _LONGEST_AGENCY and at(codes, stop) != _STOP:
-                    stop += 1
-                end = stop + 1 if at(codes, stop) == _STOP else end
-            return end
+        dash = among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32
+        if dash and dated and year and i <= _LONGEST_DATE:
+            return i + 1
+        if dash and digit:
+            near = comma <= _LONGEST_PLACE and i - comma <= reach
+            return _behind_dash(codes, i + 1) if near else end
         if code == _SLASH:
             if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
                 return i + 1
             slash = -1 if numerals.is_digit(codes, i + 1) else i
-        elif code == _CLOSED:
-            dash = i + 2 if at(codes, i + 1) == 32 else i + 1
-            return dash + 1 if among(at(codes, dash), _DASHES) else 0
-    return 0
+        elif code == _OPEN:
+            opened = i
+        elif code == _CLOSED and end == 0:
+            end = _behind_agency(codes, i, opened if digit and comma <= _LONGEST_PLACE else -1)
+            # The place and the day may stand behind the agency.
+            if at(codes, i + 1) != _COMMA and not (end and opened == 0):
+                return end
+    return end if opened == 0 else 0
 
 
 @subkernel
@@ -267,7 +319,7 @@ def mark_dates(
     line = _date_line_end(codes)
     for row in range(rows.shape[0]):
         day = rows[row, 1] <= 1 and rows[row, 0] * 10 ** rows[row, 1] <= _LAST_DAY
-        if rows[row, 3] < line and not (row < 3 and (day or kinds[row] == YEAR)):
+        if rows[row, 3] < line and not (row < _MOST_FIGURES and (day or kinds[row] == YEAR)):
             line = 0
     for row in range(rows.shape[0]):
         if rows[row, 3] < line:

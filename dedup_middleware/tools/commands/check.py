@@ -12,6 +12,7 @@ from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.text.readable import readable
 from dedup_middleware.tools.commands.asking import Opinion, former_index, reading_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
@@ -54,7 +55,7 @@ class Command(Subcommand):
             if former is not None:
                 opinion = await reader.ask_former(page, opinion, former)
             tokens = make_shingler(options, reader.fingerprinter.hash_key).tokens(
-                document.text or ""
+                readable(document.text or "")
             )
         facts = describe(document, page, list(tokens))
         context.say(

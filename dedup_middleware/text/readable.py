@@ -1,0 +1,96 @@
+"""What of a text is compared: character references are decoded, links to other pages left out.
+
+Texts that another extractor took out of a page often hold both: feeds and JSON-LD escape HTML once
+more, and a list of headlines under "Read also" stays below the article.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+_REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_MOST_ESCAPED: Final = 2  # times that a text may be escaped
+# What stands before links to other pages, in lower case and without a colon.
+_LABELS: Final = frozenset(
+    """
+    read also | also read | read more | read next | see also | related | related articles |
+    related stories | related news | related links | related coverage | related content |
+    related posts | related topics | more on this story | more on this topic | more stories |
+    you may also like | you might also like | recommended reading | recommended for you |
+    don't miss | most read | 相关阅读 | 相关新闻 | 相关报道 | 相关链接 | 相关文章 | 相关推荐 |
+    延伸阅读 | 推荐阅读 | 更多阅读 | 更多新闻 | 热门推荐 | 猜你喜欢 | 相關閱讀 | 相關新聞 |
+    相關報導 | 相關文章 | 延伸閱讀 | 推薦閱讀 | 更多新聞 | 関連記事 | 関連ニュース |
+    あわせて読みたい | おすすめ記事 | 관련기사 | 관련 기사 | 관련 뉴스 | читайте также |
+    читайте ещё | читайте еще | смотрите также | по теме | ещё по теме | еще по теме |
+    материалы по теме | другие новости | читайте також | дивіться також | lesen sie auch |
+    auch interessant | mehr zum thema | weitere artikel | lesen sie mehr |
+    das könnte sie auch interessieren | lire aussi | à lire aussi | à lire également |
+    voir aussi | sur le même sujet | lea también | lee también | le puede interesar |
+    te puede interesar | noticias relacionadas | ver también | leggi anche |
+    articoli correlati | potrebbe interessarti | leia também | leia mais | veja também |
+    notícias relacionadas | czytaj także | czytaj też | czytaj więcej | przeczytaj także |
+    zobacz także | zobacz też | lees ook | lees meer | läs också | läs även | läs mer |
+    les også | læs også | lue myös | čtěte také | citește și | διαβάστε επίσης |
+    ilgili haberler | baca juga | xem thêm | اقرأ أيضا | اقرأ أيضاً | קראו גם
+    """.replace("\n    ", " ")
+    .strip()
+    .split(" | ")
+)
+_LONGEST_LABEL: Final = max(map(len, _LABELS))
+_LONGEST_HEADLINE: Final = 140
+_MOST_HEADLINES: Final = 12
+_MOST_SHARE: Final = 0.5  # of a text that may be links
+_SENTENCE_END: Final = re.compile(r"[.。．][\"'”’»)]?$")
+
+
+def readable(text: str) -> str:
+    """The part of a text that is compared.
+
+    >>> readable("Fares rise by 4&#37; from April on.\\nRead also:\\nFerry is late")
+    'Fares rise by 4% from April on.'
+    """
+    if "&" in text:
+        for _ in range(_MOST_ESCAPED):
+            text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+    return _without_links(text) if "\n" in text else text
+
+
+def _without_links(text: str) -> str:
+    """The text without lines of the form `Read also: headline`, and without the headlines below a
+    label on a line of its own at its end; as it is if that were more than half of it.
+
+    A headline is a short line that is no sentence: it has no full stop at its end.
+    """
+    lines = text.split("\n")
+    kept = [line for line in lines if not _is_link(line)]
+    for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
+        if _is_label(line.strip().rstrip(":：").rstrip()):
+            kept = kept[:-count]
+            break
+        if line and not _is_headline(line.strip()):
+            break
+    if len(kept) == len(lines):
+        return text
+    found = "\n".join(kept).rstrip()
+    return found if len(found) >= _MOST_SHARE * len(text) else text
+
+
+def _is_link(line: str) -> bool:
+    """Whether a line is a label and a headline: `Read also: Ferry is late again`."""
+    if len(line) > _LONGEST_LABEL + _LONGEST_HEADLINE or (":" not in line and "：" not in line):
+        return False
+    line = line.strip()
+    colon = max(line.find(":", 0, _LONGEST_LABEL + 1), line.find("：", 0, _LONGEST_LABEL + 1))
+    return (
+        colon > 0 and _is_label(line[:colon].rstrip()) and _is_headline(line[colon + 1 :].strip())
+    )
+
+
+def _is_label(text: str) -> bool:
+    return len(text) <= _LONGEST_LABEL and text.lower() in _LABELS
+
+
+def _is_headline(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_HEADLINE and _SENTENCE_END.search(text) is None

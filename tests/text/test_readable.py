@@ -1,0 +1,79 @@
+"""Character references are decoded, and links to other pages are not compared."""
+
+from __future__ import annotations
+
+import html
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.text.readable import readable
+
+ARTICLE = (
+    "The ferry sank on Monday in the harbour of the old town, where it was built 40 years ago.\n"
+    "The mayor said: nobody was on board, and the insurance pays for a new one.\n"
+    "Until then the island is reached by the bridge, or by those who can swim so far."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("&quot;Fares&quot; rise&nbsp;by 4&#37; &amp; more", '"Fares" rise\xa0by 4% & more'),
+        ("&amp;quot;Fares&amp;quot;", '"Fares"'),
+        ("fish & chips; R&D; a&b=c&copy=2", "fish & chips; R&D; a&b=c&copy=2"),
+        ("&unknown; &#99999999; &;", "&unknown; &#99999999; &;"),
+        ("&#xD800;&#0;", "\ufffd\ufffd"),
+    ],
+)
+def test_references_are_decoded(text: str, expected: str) -> None:
+    """Those with a semicolon, also if the text was escaped twice; what is none stays."""
+    assert readable(text) == expected
+
+
+@given(st.text(max_size=200))
+def test_escaped_text_reads_like_the_text(text: str) -> None:
+    """What a feed escapes once more is the same text."""
+    assert readable(html.escape(html.escape(text))) == readable(html.unescape(html.escape(text)))
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        "Read also:\nFerry is late\n\nWho built the bridge?",
+        "RELATED STORIES\r\nMr. Potter on the ferry\r\n",
+        "相关阅读：\n渡轮晚点三小时\n新桥通车",
+        "Читайте также\nПаром опоздал",
+        "Read also: Ferry is late",
+        "相关新闻：渡轮晚点三小时",
+        "\n".join(["See also", *["Ferry is late"] * 12]),
+    ],
+)
+def test_links_are_left_out(links: str) -> None:
+    """A label at the end with headlines below it, and a label with a headline on one line."""
+    assert readable(f"{ARTICLE}\n{links}") == ARTICLE
+
+
+def test_a_link_inside_is_left_out() -> None:
+    """Sites put such a line between paragraphs."""
+    first, rest = ARTICLE.split("\n", 1)
+    assert readable(f"{first}\nLesen Sie auch: Fähre kam zu spät\n{rest}") == ARTICLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ARTICLE}\nRead also what the mayor said.",
+        f"{ARTICLE}\nRead also: the mayor said that nobody was on board.",
+        f"{ARTICLE}\nSee also\nThe mayor said that nobody was on board.",
+        f"See also\nFerry is late\n{ARTICLE}",
+        "\n".join([ARTICLE, "See also", *["Ferry is late"] * 13]),
+        "Read also:\nFerry is late\nWho built the bridge?",
+        "相关阅读",
+        "",
+    ],
+)
+def test_sentences_are_no_links(text: str) -> None:
+    """Sentences, long lists and what is before the article stay, and so does a page of links."""
+    assert readable(text) == text
