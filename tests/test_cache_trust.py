@@ -369,12 +369,15 @@ import logging, os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
 import numba
 import numpy as np
+from numba.core.registry import cpu_target
 from dedup_middleware.base import cachefolder, kernels
 from dedup_middleware.text import store
 from tests.test_cache_trust import run_kernel
 cachefolder.cache_directory.cache_clear()
 logging.basicConfig(level=logging.INFO)
-run_kernel()  # loads the parts of numba that are read on first use, before the rights to them go
+run_kernel()
+# Loads the parts of numba that are read on first use, before the rights to them go.
+cpu_target.target_context.refresh()
 cachefolder.cache_directory.cache_clear()
 if os.getuid() == 0:
     os.setgroups([])

@@ -57,6 +57,13 @@ def test_unusable_value_names_setting_value_and_fix(field: str, value: object) -
     assert len(caught.value.fix) > 8
 
 
+@pytest.mark.parametrize("number", [100, 300, 2048])
+def test_numbers_of_permutations_are_listed(number: int) -> None:
+    """Below, between and above those that there are."""
+    with pytest.raises(OptionsError, match="use 128, 256, 512 or 1024"):
+        Options(num_perm=number)
+
+
 def test_more_minima_than_permutations() -> None:
     """Bands that need more minima than there are permutations are refused."""
     with pytest.raises(OptionsError, match="need 160 permutations"):
@@ -116,8 +123,9 @@ def test_unusable_user_dictionary_is_named(content: bytes | None, tmp_path: Path
     path = tmp_path / "words.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(OptionsError, match="DEDUP_USER_DICTIONARY"):
+    with pytest.raises(OptionsError, match="DEDUP_USER_DICTIONARY") as caught:
         Fingerprinter(Options(user_dictionary=str(path)))
+    assert "user_dictionary=" not in str(caught.value)
 
 
 def test_words_of_the_user_are_known(tmp_path: Path) -> None:

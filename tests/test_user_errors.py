@@ -61,13 +61,14 @@ def run_spider(folder: Path, *arguments: str) -> tuple[int, str]:
         (["-s", "DEDUP_THRESHOLD=7"], "DEDUP_THRESHOLD=7.0 can't be used: use a number from"),
         (["-s", "DEDUP_TRESHOLD=0.9"], "do you mean DEDUP_THRESHOLD?"),
         (["-s", "DEDUP_INDEX_URL=sqlite:/nonexistent/b/c.db"], "no folder /nonexistent;"),
+        (["-s", "DEDUP_JOURNAL=/nonexistent/b/c.db"], "no folder /nonexistent;"),
         (
             ["-s", "DEDUP_NAMESPACE=b", "-s", "DEDUP_INDEX_URL=sqlite:x.db"],
             "only an index in Redis",
         ),
         (
             ["-s", "DEDUP_ON_ERROR=close", "-s", "DEDUP_INDEX_URL=redis://127.0.0.1:1"],
-            "127.0.0.1:1 can't be used",
+            "Start the server, or correct DEDUP_INDEX_URL",
         ),
     ],
 )
@@ -303,6 +304,21 @@ def test_long_values_of_a_table_are_folded() -> None:
     assert isinstance(narrow.file, io.StringIO)
     cells = [line.split("│")[2] for line in narrow.file.getvalue().splitlines() if "│" in line]
     assert "".join(cell.strip() for cell in cells) == path
+
+
+def test_names_in_stats_are_not_folded(tmp_path: Path) -> None:
+    """However long the path of the index is: what the tutorial shows is found in it."""
+    folder = tmp_path / ("long" * 50)
+    folder.mkdir()
+    settings = settings_for(folder)
+    crawl_items(settings, item("a.example", 1))
+    printed = dedup("stats", **settings).out
+    assert max(map(len, printed.splitlines())) == 200
+    for name in (
+        "entries in the journal: drops, near pages",
+        "found at Jaccard 0.5: bands / and SimHash",
+    ):
+        assert f"│ {name} │" in printed
 
 
 def test_compare_prints_the_usual_methods(tmp_path: Path) -> None:

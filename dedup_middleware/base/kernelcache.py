@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import caching
+from numba.core.runtime import rtsys
 
 from dedup_middleware.base.trustedfolder import TrustedFolder
 
@@ -156,7 +157,10 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
     def _load(self, sig: object, target_context: object) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            # numba would load all that it compiles with, a quarter of a second; this is enough.
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except OSError as error:
             _report(Path(self._cache_path), error)
         except Exception as error:  # a damaged pickle may raise anything

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -14,7 +12,6 @@ from typing import Any, Final, TypeVar, cast
 import llvmlite
 import numba
 import numpy as np
-from numba.np import linalg
 
 from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
@@ -46,31 +43,6 @@ if PARTS_ARE_KNOWN:
 _NAMED_BY_CONTENT: Final = 0  # the version of a source whose content is in the folder's name
 #: folders whose functions and constants are compiled into kernels of others
 SOURCES: Final = ("base", "index", "model", "signature", "text")
-
-
-def _without_blas() -> None:
-    """Import the part of numba that would import scipy.linalg to learn whether it is there.
-
-    Looking for it takes no time, importing it a third of a warm start. Where there is work for
-    BLAS numba asks once more, and imports it then.
-    """
-
-    def is_there() -> None:
-        if importlib.util.find_spec("scipy") is None:
-            raise ImportError("scipy is required for linear algebra")
-
-    module = cast("Any", linalg)
-    asked = getattr(module, "ensure_blas", None)
-    if asked is None or "numba.np.arraymath" in sys.modules:
-        return
-    module.ensure_blas = is_there
-    try:
-        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
-    finally:
-        module.ensure_blas = asked
-
-
-_without_blas()
 
 
 @functools.cache

@@ -216,9 +216,7 @@ class Options:
         "Characters of a page that are compared; of a longer page only an equal text is a copy.",
         between(100, 100_000_000, " characters"),
     )
-    num_perm: int = option(
-        512, "int", "MinHash permutations: 128, 256, 512 or 1024.", between(128, 1024)
-    )
+    num_perm: int = option(512, "int", "MinHash permutations: 128, 256, 512 or 1024.")
     probes: int = option(
         0,
         "int",

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import importlib.util
+import sys
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
+from llvmlite import binding as llvm
 from numba import _dynfunc, types
 from numba.core import cgutils, codegen, targetconfig, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -90,6 +94,14 @@ class _Whole:
 
 class _KernelLibrary(_Whole, codegen.JITCodeLibrary):  # type: ignore[misc]
     """Code of one kernel."""
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """For the cache: of the LLVM code, which nothing links and which takes time to load, only
+        the names of entry points are kept, by which numba knows what is there."""
+        name, kind, (code, _) = super().serialize_using_object_code()
+        entries = [one.name for one in self._final_module.functions if not one.is_declaration]
+        names = "".join(f'define void @"{entry}"() {{ ret void }}\n' for entry in entries)
+        return name, kind, (code, bytes(llvm.parse_assembly(names).as_bitcode()))
 
 
 class ModuleLibrary(_Whole, codegen.AOTCodeLibrary):  # type: ignore[misc]
@@ -282,10 +294,38 @@ class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
             state.typingctx = context
 
 
+def _load_numba_without_blas() -> None:
+    """Import the part of numba that would import scipy.linalg to learn whether it is there.
+
+    Looking for it takes no time, importing it a third of a second. Where there is work for BLAS
+    numba asks once more, and imports it then.
+    """
+
+    def is_there() -> None:
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("scipy is required for linear algebra")
+
+    if "numba.np.arraymath" in sys.modules:
+        return
+    linalg = cast("Any", importlib.import_module("numba.np.linalg"))
+    asked = getattr(linalg, "ensure_blas", None)
+    if asked is None:
+        return
+    linalg.ensure_blas = is_there
+    try:
+        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
+    finally:
+        linalg.ensure_blas = asked
+
+
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler with another last step."""
 
     lowering: ClassVar[type] = _KernelLowering
+
+    def __init__(self, *arguments: Any) -> None:
+        _load_numba_without_blas()  # numba loads all of itself here
+        super().__init__(*arguments)
 
     def define_pipelines(self) -> list[Any]:
         """numba's passes, the lowering replaced."""

@@ -211,7 +211,8 @@ class Former:
             else:
                 index, stored = self._given, await self._given.attach()
         except IndexRefusedError as error:
-            raise IndexRefusedError(f"{_SETTING}: {error}") from None
+            text = str(error).replace(setting_name("index_url"), _SETTING)
+            raise IndexRefusedError(f"{_SETTING}: {text}") from None
         try:
             lines = other_parameters(stored, self._wanted)
             if lines:

@@ -7,14 +7,14 @@ The evidence of a stored page tells which words of the new page it holds (see
   page of more than eight numerals none stands alone among known words, on one of fewer than 60
   words no name is new;
 * its new words are few: at the threshold of 0.8 at most 12 % of the words between lead and tail,
-  and 18 % of all;
+  and 16 % of all;
 * they are scattered: no passage of mostly new words is longer than 4 % of the page, nor than 12
   words (4 words are always allowed), so that no paragraph of its own is lost; a word that the page
   says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
 * of a page with 250 words and eight numerals, all of which the stored page has, these three shares
   are a quarter larger, and 13.5 and 18 words take the place of 12 and 16;
 * at most 16 of them are in the lead and the tail, the first 16 and last 10 words, in which agencies
-  and editors are named; a row that goes on from there between them uses up both limits;
+  and editors are named; where the last word is not new, there is no tail;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
 * 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
   tenth repeat others, each counts once, and a page that says the same words again and again counts

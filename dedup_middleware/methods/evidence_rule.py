@@ -40,7 +40,7 @@ _RECORDS = types.Array(CONTENT, 1, readonly=True)
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
-_BODY, _ALL, _ROW = 0.12, 0.18, 0.04  # shares of new words
+_BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
 # Where the stored page has all numerals of a page with so many words and numerals, both are one
 # report: its shares are a quarter larger, and its passage may be longer.

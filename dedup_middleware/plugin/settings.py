@@ -13,6 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import data_path
 
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
 
@@ -57,6 +58,13 @@ def crawl_id(options: Options, spider: Spider | None) -> str:
 
 
 def make_data_folder(settings: BaseSettings, options: Options) -> None:
-    """Make the project's data directory, if the index is where it is by default."""
+    """Make the project's data directory, if the index is where it is by default.
+
+    :raises OptionsError: the journal's path is absolute and may be misspelt
+    """
+    folder = Path(options.journal).parent
+    if folder.is_absolute() and not folder.exists() and not folder.parent.exists():
+        fix = f"there is no folder {folder.parent}; make it, or correct the path"
+        raise OptionsError("DEDUP_JOURNAL", options.journal, fix)
     if settings.get("DEDUP_INDEX_URL") is None and options.index_url == _default_url():
         Path(options.index_url.removeprefix("sqlite:")).parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,8 @@ with it: each of its shingles is in the stored page or is not, so the words that
 shingle are new, and where they stand is known. How long the stored page is makes no difference.
 
 A filter reports 6 % of the shingles that a page lacks as held (false positives). A shingle
-therefore counts as common only if one near it is common too. Numerals are entered twice, which
+therefore counts as common only if another one is common that continues it: the one next to it, or
+the one of the words just before or behind it. Numerals are entered twice, which
 lowers their rate of false positives to .4 %.
 
 The bytes: one that says how shingles were sampled (a page of more than 8,192 enters one in 2, in 4,
@@ -60,7 +61,6 @@ LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
 TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
-_NEAR: Final = 3  # shingles on each side of which one more must be common
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
@@ -99,10 +99,10 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
     * ``COMMON``: shingles that the other one holds
     * ``NEW``: new words between lead and tail, in halves; a numeral of a date line or time stamp
-      does not count
+      does not count. Where the last word is not new, there is no tail
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
-      that the page also says where the other one holds it counts half, a common shingle with
-      another one near it takes one off; at least three quarters of what it is if each new word
+      that the page also says where the other one holds it counts half, a common shingle that
+      another one continues takes one off; at least three quarters of what it is if each new word
       counts whole
     * ``NEW_FRAME``: new words in lead and tail, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
@@ -243,23 +243,21 @@ def _unmark_unsaid(
 
 
 @subkernel
-def _mark_sure(common: Any, sure: Any) -> None:
-    """Write which common shingles have another one near them, so that they are hardly false
-    positives; of very few shingles all count."""
-    size, near = np.uint64(common.size), np.uint64(_NEAR)
-    if size <= near:
-        for i in range(size):
-            sure[i] = common[i]
-        return
-    others = np.int64(0)  # common ones near the shingle, itself among them
-    for i in range(near):
-        others += np.int64(common[i])
+def _mark_sure(common: Any, width: Any, sure: Any) -> None:
+    """Write which common shingles are hardly false positives: the one next to it is common too, or
+    the one of the words just before or behind it, as where words between were deleted."""
+    size, far = np.uint64(common.size), np.uint64(width)
     for i in range(size):
-        if i + near < size:
-            others += np.int64(common[i + near])
-        if i > near:
-            others -= np.int64(common[i - near - _ONE])
-        sure[i] = common[i] & np.uint8(others >= 2)
+        others = np.uint8(0)
+        if i >= _ONE:
+            others |= common[i - _ONE]
+        if i + _ONE < size:
+            others |= common[i + _ONE]
+        if i >= far:
+            others |= common[i - far]
+        if i + far < size:
+            others |= common[i + far]
+        sure[i] = common[i] & others
 
 
 @subkernel
@@ -379,15 +377,19 @@ def _count_new(
     found: Any,
 ) -> None:  # fmt: skip
     """Count the new words, and those of the longest passage, in halves."""
+    # Editors are named behind the text: where a page ends as the other one does, there is no tail.
+    ends = np.int64(is_new.size)
+    if ends > 0 and is_new[ends - 1]:
+        ends = tail
     frame, inner = 0, 0
     for word in range(np.uint64(is_new.size)):
         halves = np.int64(2) * np.int64(is_new[word] & np.uint8(firsts[word] >= 0))
-        is_inner = (np.int64(word) >= lead) & (np.int64(word) < tail)
+        is_inner = (np.int64(word) >= lead) & (np.int64(word) < ends)
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
     # The largest sum of a stretch, where a common shingle cancels a new word.
     longest, passage, whole = 0, 0, 0
-    for shingle in range(np.uint64(lead), np.uint64(max(lead, min(sure.size, tail - width + 1)))):
+    for shingle in range(np.uint64(lead), np.uint64(max(lead, min(sure.size, ends - width + 1)))):
         if sure[shingle]:
             passage, whole = max(0, passage - off), max(0, whole - 1)
             continue
@@ -443,7 +445,7 @@ def _examine(
                 values, positions, sorts, data, start, size, width, common
             )
         found[row, FALSE_POSITIVES] = _MISTAKEN
-        _mark_sure(common, sure)
+        _mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(

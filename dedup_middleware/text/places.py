@@ -230,6 +230,17 @@ def _locate_symbols(
     return count
 
 
+@subkernel
+def _placed_as(rows: NDArray[np.int64], row: int) -> int:
+    """The row whose place a figure has: a day and the month behind it have that of each other, so
+    that 5 March is March 5."""
+    if row + 1 < rows.shape[0] and rows[row + 1, 3] < rows[row, 3]:
+        return row + 1
+    if row > 0 and rows[row, 3] < rows[row - 1, 3]:
+        return row - 1
+    return row
+
+
 @allocating_subkernel
 def locate(
     codes: Codes,
@@ -270,8 +281,10 @@ def locate(
         else:
             state = _NO_LINE
             dated[row] = np.uint8(0)
-            place = _beside(codes, flags, first - 1, -1, base, start)
-            place = mix(_beside(codes, flags, last, 1, base, place * base + np.uint64(_SIDE)))
+            placed = _placed_as(rows, row)
+            place = _beside(codes, flags, rows[placed, 3] - 1, -1, base, start)
+            place = place * base + np.uint64(_SIDE)
+            place = mix(_beside(codes, flags, rows[placed, 4], 1, base, place))
             value = values[row] >> np.uint64(48)
             lowest = (place >> np.uint64(32)) * np.uint64(SYMBOLS) >> np.uint64(32)
             entries[count] = _entry(lowest, value >> np.uint64(8))

@@ -69,7 +69,7 @@ from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 from dedup_middleware.text.wording import find_anchors, locate_values
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")

@@ -26,7 +26,7 @@ def simplified() -> MappingProxyType[int, int]:
         opencc = import_module("opencc")
     except ImportError as error:
         raise ImportError(
-            "traditional=True needs OpenCC: pip install 'dedup-middleware[traditional]'"
+            "OpenCC is missing: pip install 'dedup-middleware[traditional]'"
         ) from error
     convert = opencc.OpenCC("t2s").convert
     found = {}

@@ -122,7 +122,7 @@ def _read_user(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FileNotFoundError(
-            f"user_dictionary={str(path)!r} can't be read ({error.strerror}): "
+            f"{path} can't be read ({error.strerror}): "
             "give the path of a text file in jieba's format"
         ) from error
 

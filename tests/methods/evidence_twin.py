@@ -43,7 +43,7 @@ def similarity_of(
     used = np.maximum.reduce(
         [
             new / (0.12 * share),
-            (new + frame) / (0.18 * share),
+            (new + frame) / (0.16 * share),
             found[:, evidence.LONGEST] / 2 / row,
             frame / 16,
         ]

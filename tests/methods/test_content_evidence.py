@@ -101,6 +101,14 @@ async def test_scattered_edits_are_found() -> None:
     assert (await verdict(" ".join(ARTICLE), " ".join(moved))).outcome == "duplicate"
 
 
+async def test_a_tail_ends_the_page() -> None:
+    """A line of editors behind the text is no news; as long a row in front of its last words is."""
+    page, line = " ".join(ARTICLE[:15]).split(), "quartz velvet lantern orchid thimble saffron"
+    behind, inside = [*page[:-4], line], [*page[:-10], line, *page[-4:]]
+    assert (await verdict(" ".join(page), " ".join(behind))).reason == "near-duplicate"
+    assert (await verdict(" ".join(page), " ".join(inside))).reason == "too-little-in-common"
+
+
 async def test_thresholds_say_how_many_words_in_a_row() -> None:
     """Ten new words in a row: allowed by `balanced` on a long page, not by `strict`."""
     new = [*ARTICLE[:20], *(" ".join(sentences(3, 2)).split(" ")[:10]), *ARTICLE[20:]]

@@ -135,15 +135,23 @@ def plain_common(page: Wording, stored: PlainFilter) -> list[bool]:
 
 
 def plain_new_words(page: Wording, stored: PlainFilter) -> list[bool]:
-    """Of each word whether no common shingle holds it; one that is common alone does not count."""
+    """Of each word whether no common shingle holds it; one that none continues does not count."""
     common = plain_common(page, stored)
     width = page.words - len(common) + 1
     new = [True] * page.words
-    for i, one in enumerate(common):
-        near = common[max(0, i - 3) : i + 4]
-        if one and (len(common) <= 3 or sum(near) >= 2):
+    for i, one in enumerate(is_sure(common, width)):
+        if one:
             new[i : i + width] = [False] * len(new[i : i + width])
     return new
+
+
+def is_sure(common: list[bool], width: int) -> list[bool]:
+    """Of each shingle whether it is common, and so is one next to it or just before or behind."""
+    places = {i for i, one in enumerate(common) if one}
+    return [
+        i in places and bool(places & {i - width, i - 1, i + 1, i + width})
+        for i in range(len(common))
+    ]
 
 
 def is_replaced(new: list[bool], place: int, numerals: set[int]) -> bool:
@@ -205,9 +213,8 @@ def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) ->
     longest = 0
     for least, cost in ((0, off), (2, 2)):
         weights = []
-        for i, held in enumerate(common):
+        for i, is_held in enumerate(is_sure(common, width)):
             if lead <= i and i + width <= tail:
-                is_held = held and (len(common) <= 3 or sum(common[max(0, i - 3) : i + 4]) >= 2)
                 last = i + width - 1
                 gain = max(counted[last], least * min(1, counted[last])) if new[last] else 2
                 weights.append(-cost if is_held else gain)
@@ -254,10 +261,11 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     new = plain_new_words(page, plain)
     lead, tail = min(16, page.words // 6), page.words - min(10, page.words // 6)
     counted = [2 * (new[i] and not says_nothing(page, i)) for i in range(page.words)]
+    end = tail if new[-1] else page.words
     assert found[COMMON] == sum(plain_common(page, plain))
-    assert found[NEW] == sum(counted[lead:tail])
-    assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:tail])
-    assert found[LONGEST] == longest_passage(page, plain, lead, tail)
+    assert found[NEW] == sum(counted[lead:end])
+    assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:end])
+    assert found[LONGEST] == longest_passage(page, plain, lead, end)
     values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
     stated = [
         (value, sort, place)
@@ -311,6 +319,22 @@ def test_part_of_a_page_of_any_length(size: int) -> None:
     if size <= kernels.MOST:
         found = examine(other, [raw])[0]
         assert found[NEW] + found[NEW_FRAME] > 2 * 0.85 * other.words
+
+
+@pytest.mark.parametrize(("apart", "new"), [(1, 28), (2, 32), (3, 26), (4, 32)])
+def test_a_common_shingle_must_be_continued(apart: int, new: int) -> None:
+    """Of two common shingles words are known if they are next to each other, or the second is that
+    of the words behind the first; any others are false positives."""
+    rng = np.random.default_rng(1)
+    stored = page_of(rng.integers(0, 1 << 64, 300, np.uint64, endpoint=False))
+    raw = [make_evidence(stored)]
+    others = rng.integers(0, 1 << 64, 60, np.uint64, endpoint=False)
+    lacking = [one for one in others if not examine(page_of(np.array([one])), raw)[0, COMMON]]
+    order = np.array(lacking[:30])
+    order[[12, 12 + apart]] = stored.order[[7, 70]]
+    found = examine(page_of(order), raw)[0]
+    assert found[COMMON] == 2
+    assert found[NEW] + found[NEW_FRAME] == 2 * new
 
 
 def test_sample_with_few_shingles_of_a_page_says_nothing() -> None:

@@ -228,11 +228,13 @@ def test_no_lock_is_no_error(tmp_path: Path) -> None:
 
 
 def test_nothing_is_compiled_when_the_cache_is_warm() -> None:
-    """A process started after this one takes every kernel from the cache."""
+    """A process started after this one takes every kernel from the cache, and loads no module of
+    numba that only a compilation needs."""
     places = {d.stats.cache_path for m in modules() for d in compiled(m).values()}
     assert all(places), "no cache directory can be written: set DEDUP_CACHE_DIR to one"
     script = f"""
 import importlib
+import sys
 import numba
 from dedup_middleware.base.jit import compile_now
 for name in {MODULES!r}:
@@ -242,6 +244,8 @@ for name in {MODULES!r}:
             compile_now(value)
             assert not value.stats.cache_misses, (name, value, value.stats)
     print(name)
+assert "numba.np.arraymath" not in sys.modules
+assert "numba.typed.typedlist" not in sys.modules
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

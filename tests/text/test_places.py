@@ -90,8 +90,13 @@ def plain_places(text: str) -> list[int]:
         for i in range(first, last):
             flags[i] |= 0 if flags[i] & SEPARATES else NUMERAL
     left_out = date_line("".join(map(chr, codes)), rows)
+    spans = [row[3:] for row in rows]
+    for i in range(len(rows) - 1):
+        if rows[i][3] > rows[i + 1][3]:  # a month behind its day
+            spans[i], spans[i + 1] = rows[i + 1][3:], rows[i][3:]
     entries = []
-    for i, (mantissa, exponent, kind, first, last) in enumerate(rows):
+    for i, (mantissa, exponent, kind, *_) in enumerate(rows):
+        first, last = spans[i]
         if i in left_out:
             continue
         unit = mixed((exponent * 4 + kind % 4 + (kind >> 2 << 32) + _ROW_KEYS[1]) & MASK)

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware import Fingerprinter, Options
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.text import hashing
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler, Shingles
@@ -308,6 +310,9 @@ def test_traditional_needs_opencc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traditional, "import_module", missing)
     with pytest.raises(ImportError, match=r"dedup-middleware\[traditional\]"):
         Shingler(traditional=True)
+    with pytest.raises(OptionsError) as caught:
+        Fingerprinter(Options(fold_traditional=True), 0)
+    assert str(caught.value).startswith("DEDUP_FOLD_TRADITIONAL=True can't be used: OpenCC is")
 
 
 def test_large_page() -> None:

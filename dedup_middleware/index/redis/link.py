@@ -156,6 +156,8 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
             "DEDUP_INDEX_URL",
             refused=True,
         )
+    if " connecting to " in text:
+        text += " Start the server, or correct DEDUP_INDEX_URL."
     return Complaint(text or type(error).__name__, Remedy.RECONNECT)
 
 

@@ -51,13 +51,8 @@ _ERROR_REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
 _FRESH = 0.02
 
 _OPTIONS = ("db", "username", "password", "protocol", "client_name")
-_TLS_OPTIONS = (
-    "ssl_ca_certs",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_cert_reqs",
-    "ssl_check_hostname",
-)
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_TLS_OPTIONS = (*_TLS_FILES, "ssl_cert_reqs", "ssl_check_hostname")
 
 
 @attrs.frozen
@@ -130,7 +125,9 @@ def connection_options(url: str) -> dict[str, Any]:
     except (RedisError, ValueError, TypeError, LookupError) as error:
         raise _fail(url, f"one of its options has a value that can't be used: {error}") from None
     except OSError as error:
-        raise _fail(url, f"its certificate files can't be read: {error}") from error
+        files = [f"{k}={v}" for k, v in parse_qsl(parts.query) if k in _TLS_FILES]
+        why = f"its certificate files can't be read: {error}: correct {', '.join(files)}"
+        raise _fail(url, why) from error
     return options
 
 

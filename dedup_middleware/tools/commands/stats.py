@@ -271,8 +271,8 @@ def describe(
             f"{pages}expires {moment(one.expires)}"
         )
     for level, shares in found.items():
-        rows[f"found at Jaccard {level} without anchors: bands / and SimHash"] = (
-            f"{shares['bands']:.3f} / {shares['all']:.3f}"
+        rows[f"found at Jaccard {level}: bands / and SimHash"] = (
+            f"{shares['bands']:.3f} / {shares['all']:.3f}, without anchors"
         )
     journal = journal_state(options)
     if journal is not None:
@@ -283,4 +283,5 @@ def describe(
     rows.update(sorted(state["parameters"].items()))
     for name, value in rows.items():
         add_row(table, name, value)
+    table.columns[0].no_wrap = True  # a long address is folded, the names are not
     return table
