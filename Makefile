@@ -54,12 +54,15 @@ bench: bench-fingerprint $(VENV)/.bench
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.crawl
 
+# Kernels come compiled, as in an installation: numba in each process would be measured too.
 # Against text-dedup and datatrove, which get an environment of their own in build/peers.
 bench-batch: $(VENV)/.bench
+	$(KERNELS)
 	$(BIN)/python -m benchmarks.batch $(PAGES)
 
 # TEXTS names files of JSON lines, or a folder of them; without it texts are made up.
 bench-spark: $(VENV)/.bench
+	$(KERNELS)
 	$(BIN)/python -m benchmarks.spark $(TEXTS) $(if $(PAGES),--pages $(PAGES))
 
 bench-fingerprint: $(VENV)/.bench

@@ -9,10 +9,11 @@ The peers want older releases of packages that the project uses (rich 13, urllib
 2.0), so they get a virtual environment of their own, made in ``build/peers`` by the first run.
 How they are set up is in ``benchmarks/batch_peers.py``.
 
-Memory is that of all processes of a tool together (RSS) at its highest. CPU is the processor time
-of all of them, which says more than the clock on a machine that others use too; the ratio is that
-of CPU times. Of each group of like pages all but one are to be dropped; tools differ in which one
-they keep, and any will do.
+Memory is that of all processes of a tool together at its highest: RSS, in which memory that they
+share counts in each, and PSS, in which it counts once. CPU is the processor time of all of them,
+which says more than the clock on a machine that others use too; the ratio is that of CPU times. Of
+each group of like pages all but one are to be dropped; tools differ in which one they keep, and any
+will do.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def report(console: Console, pages: int, found: dict[str, Result]) -> None:
         "pages/s",
         "CPU s",
         "ratio",
-        "peak MB",
+        "RSS MB",
+        "PSS MB",
         "dropped",
         "precision",
         "recall",
@@ -153,7 +155,8 @@ def report(console: Console, pages: int, found: dict[str, Result]) -> None:
     for tool, one in found.items():
         table.add_row(
             tool, f"{one.run.seconds:,.0f}", f"{pages / one.run.seconds:,.0f}",
-            f"{one.run.cpu:,.1f}", f"{one.run.cpu / base:.2f}", f"{one.run.peak / 1e6:,.0f}",
+            f"{one.run.cpu:,.1f}", f"{one.run.cpu / base:.2f}",
+            f"{one.run.peak / 1e6:,.0f}", f"{one.run.shared_once / 1e6:,.0f}",
             f"{one.dropped:,}", f"{one.score.precision:.4f}", f"{one.score.recall:.4f}",
         )  # fmt: skip
     console.print(table)

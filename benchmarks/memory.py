@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import time
@@ -16,25 +17,37 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_CHILD_SUBREAPER = 36  # Linux
 
 
-def resident(parent: int) -> int:
-    """Bytes of memory (RSS) of a process and all its descendants.
+def resident(parent: int) -> tuple[int, int]:
+    """Bytes of memory of a process and all its descendants: RSS, and PSS.
 
-    Pages that processes share, such as those of files and of a forked parent, count in each. A
-    child that has not begun its program yet uses the memory of its parent and is left out: Java
-    starts programs so, and would count twice.
+    Pages that processes share, such as those of files and of a forked parent, count in the RSS of
+    each; in the PSS they count once. A child that has not begun its program yet uses the memory of
+    its parent and is left out: Java starts programs so, and would count twice.
     """
     found = _processes()
     children: dict[int, list[int]] = {}
     for number, (above, *_) in found.items():
         children.setdefault(above, []).append(number)
-    waiting, total = [parent], 0
+    waiting, total, proportional = [parent], 0, 0
     while waiting:
         number = waiting.pop()
         if number in found:
             above, *memory = found[number]
-            total += 0 if above in found and memory == list(found[above][1:]) else memory[0]
+            if above not in found or memory != list(found[above][1:]):
+                total += memory[0]
+                proportional += _proportional(number)
         waiting += children.get(number, [])
-    return total
+    return total, proportional
+
+
+def _proportional(number: int) -> int:
+    """PSS of a process in bytes; 0 if it has ended meanwhile."""
+    try:
+        text = Path(f"/proc/{number}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss: +(\d+) kB$", text, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
@@ -57,11 +70,12 @@ def _children() -> set[int]:
 @attrs.frozen
 class Run:
     """A command from its start to its end: seconds by the clock, processor seconds of all its
-    processes, and most bytes of memory they had together."""
+    processes, and most bytes of memory they had together: RSS, and PSS, see :func:`resident`."""
 
     seconds: float
     cpu: float
     peak: int
+    shared_once: int
 
 
 def run(
@@ -91,14 +105,15 @@ def run(
             env={**os.environ, **(environment or {})},
         )  # fmt: skip
     try:
-        peak = 0
+        peak = shared_once = 0
         cpu = seconds = 0.0
         while process.returncode is None or not _children() <= others:
             ended, status, usage = os.wait4(-1, os.WNOHANG)
             if not ended:
                 if limit is not None and time.perf_counter() - started > limit:
                     return None
-                peak = max(peak, resident(process.pid))
+                total, proportional = resident(process.pid)
+                peak, shared_once = max(peak, total), max(shared_once, proportional)
                 time.sleep(every)
                 continue
             cpu += usage.ru_utime + usage.ru_stime
@@ -111,4 +126,4 @@ def run(
             process.wait()
     if process.returncode:
         raise SystemExit(f"{command[0]} failed, see {log}")
-    return Run(seconds, cpu, peak)
+    return Run(seconds, cpu, peak, shared_once)

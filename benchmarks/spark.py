@@ -7,8 +7,9 @@
 TEXTS are files of JSON lines with a text in each, or a folder of them; without them the texts are
 invented. All jobs read the same Parquet files on two cores of this machine, each in processes of
 its own; their programs are ``benchmarks/spark_*.py``. Seconds are those of the work alone,
-without the start of Java or Python; processor seconds and memory (RSS at its highest) are those of
-all processes of a job. Pages, plot and results go into ``build/spark``.
+without the start of Java or Python; processor seconds and memory at its highest (RSS; PSS, in which
+memory that processes share counts once) are those of all processes of a job. Pages, plot and
+results go into ``build/spark``.
 
 F1 counts a dropped page that only has other figures than an earlier one as a mistake; "F1 of
 copies" leaves such pages out.
@@ -56,6 +57,7 @@ class Measured:
     seconds: float
     cpu: float
     peak: int
+    shared_once: int
     shuffled: int | None
     score: Score
 
@@ -90,7 +92,7 @@ def _compare(
 ) -> None:
     count = len(truth.stories)
     table = Table(title=f"{count:,} pages, a fifth of them copies, a twentieth with other figures")
-    columns = ("job", "s", "CPU s", "ratio", "peak MB", "precision", "recall", "F1",
+    columns = ("job", "s", "CPU s", "ratio", "RSS MB", "PSS MB", "precision", "recall", "F1",
                "F1 of copies", "shuffle B/page")  # fmt: skip
     for name in columns:
         table.add_column(name, justify="left" if name == "job" else "right")
@@ -104,7 +106,8 @@ def _compare(
         console.print(f"{name}: {one}")
         table.add_row(
             name, f"{one.seconds:,.1f}", f"{one.cpu:,.1f}", f"{one.cpu / base:.2f}",
-            f"{one.peak / 1e6:,.0f}", f"{one.score.precision:.4f}", f"{one.score.recall:.4f}",
+            f"{one.peak / 1e6:,.0f}", f"{one.shared_once / 1e6:,.0f}",
+            f"{one.score.precision:.4f}", f"{one.score.recall:.4f}",
             f"{one.score.f1:.4f}", f"{one.score.f1_without_others:.4f}",
             "-" if one.shuffled is None else f"{one.shuffled / count:,.0f}",
         )  # fmt: skip
@@ -133,7 +136,9 @@ def measure(name: str, pages: Path, truth: Truth, limit: float) -> Measured | No
     answer: dict[str, Any] = json.loads([s for s in lines if s.startswith('{"seconds"')][-1])
     found = score(json.loads((output / "dropped.json").read_text()), truth)
     shutil.rmtree(output)
-    return Measured(answer["seconds"], took.cpu, took.peak, answer["shuffled"], found)
+    return Measured(
+        answer["seconds"], took.cpu, took.peak, took.shared_once, answer["shuffled"], found
+    )
 
 
 def _grow(console: Console, texts: list[str], sizes: list[int], limit: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.plugin import inflight
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight
-from dedup_middleware.plugin.items import PageFields
+from dedup_middleware.plugin.pagefields import PageFields
 
 
 class Item:

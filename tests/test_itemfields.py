@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Document, Verdict
-from dedup_middleware.plugin.items import document_of, fill, is_skipped, mark, read_fields
+from dedup_middleware.plugin.items import fill, is_skipped, mark
+from dedup_middleware.plugin.pagefields import document_of, read_fields
 
 OPTIONS = Options().field_names
 

@@ -30,7 +30,7 @@ from typing import Any
 import attrs
 
 from dedup_middleware.model.documents import Verdict
-from dedup_middleware.plugin.items import PageFields
+from dedup_middleware.plugin.pagefields import PageFields
 
 MAX_NESTED = 8  # items on their way at the same time in one task
 MAX_LOST = 1000  # objects on their way before those without a link are looked for

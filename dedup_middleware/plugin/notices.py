@@ -16,7 +16,8 @@ from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.records import State
-from dedup_middleware.plugin.items import PageFields, PageItem
+from dedup_middleware.plugin.items import PageItem
+from dedup_middleware.plugin.pagefields import PageFields
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

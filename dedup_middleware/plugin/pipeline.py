@@ -24,15 +24,13 @@ from dedup_middleware.plugin.items import (
     ItemClasses,
     Note,
     Notes,
-    PageFields,
     PageItem,
-    document_of,
     fill,
     is_skipped,
     load_item_classes,
     mark,
-    read_fields,
 )
+from dedup_middleware.plugin.pagefields import PageFields, document_of, read_fields
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 from dedup_middleware.plugin.summary import Summary

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
@@ -54,6 +57,15 @@ def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
     return pa.ListArray.from_arrays(
         pa.array(starts.astype(np.int32)), pa.array(places.astype(np.int64))
     )
+
+
+def numbers(session: SparkSession, **columns: Iterable[int | None]) -> DataFrame:
+    """A table of whole numbers on the driver.
+
+    As Arrow: rows of Python objects would start a second daemon with workers of its own.
+    """
+    made = {name: pa.array(list(values), pa.int64()) for name, values in columns.items()}
+    return session.createDataFrame(pa.table(made))
 
 
 def words(column: Any) -> NDArray[np.int64]:

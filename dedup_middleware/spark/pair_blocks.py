@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import matrix, words
+from dedup_middleware.spark.columns import matrix, numbers, words
 from dedup_middleware.spark.job_settings import Job
 from dedup_middleware.spark.pairing import (
     NOTHING,
@@ -137,8 +137,8 @@ def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
     buckets = _counted(found, "bucket", hot)
     if not buckets:
         return {}
-    names = found.sparkSession.createDataFrame(list(buckets.items()), "bucket bigint, n bigint")
-    within = found.join(F.broadcast(names.select("bucket")), "bucket", "left_semi")
+    names = numbers(found.sparkSession, bucket=buckets)
+    within = found.join(F.broadcast(names), "bucket", "left_semi")
     return _counted(within, "key", hot)
 
 
@@ -153,7 +153,7 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
     """Pages with ``crowded``, the mask of the tables in which their key is one of ``counts``."""
     if not counts:
         return pages.withColumn("crowded", F.lit(0).cast("bigint"))
-    names = pages.sparkSession.createDataFrame([(key,) for key in counts], "key bigint")
+    names = numbers(pages.sparkSession, key=counts)
     own = pages.select("order", F.explode("slots").alias("bucket_key"))
     own = own.select("order", "bucket_key", _key(F.col("bucket_key")))
     met = own.join(F.broadcast(names), "key", "left_semi")
@@ -169,8 +169,8 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     if not hot:
         return found.withColumn("block", F.lit(0))
     # Two chunks are in memory at once.
-    chunks = {key: -(-2 * count // limit) for key, count in hot.items()}
-    names = found.sparkSession.createDataFrame(list(chunks.items()), "key bigint, chunks bigint")
+    chunks = [-(-2 * count // limit) for count in hot.values()]
+    names = numbers(found.sparkSession, key=hot, chunks=chunks)
     own = F.pmod(F.hash("order"), F.col("chunks")).cast("bigint")
     others = F.transform(
         F.sequence(F.lit(0).cast("bigint"), F.col("chunks") - 1),

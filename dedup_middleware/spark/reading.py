@@ -122,7 +122,7 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
         ]
     )
     # One task a file: it can only be read from its beginning.
-    paths = session.createDataFrame([(name,) for name in names], "path string")
+    paths = session.createDataFrame(pa.table({"path": names}))
     return paths.repartition(len(names)).mapInArrow(_pages_of(schema), from_arrow_schema(schema))
 
 

@@ -8,22 +8,25 @@ that is open. What little is left goes through the pages in their order, on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import attrs
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware.methods.base import Method
-from dedup_middleware.spark.columns import runs_of, to_content, words
-from dedup_middleware.spark.verdicts import COULD, SURE, Candidates, ranked
+from dedup_middleware.model.records import CONTENT
+from dedup_middleware.spark.columns import numbers, to_content, words
+from dedup_middleware.spark.verdicts import COULD, PLAIN, SURE, Candidates, ranked
 
 Checkpoint = Callable[[DataFrame, str], DataFrame]
-SETTLED_DDL = "page bigint, kept_at bigint"
 _ROUNDS = 50
+_OWN_ROW = -(1 << 63)  # in place of the candidate in the row of a page itself: before all others
 
 
 @attrs.frozen(eq=False)
@@ -81,34 +84,35 @@ def settled(
     :param checkpoint: writes a small table down under a name, and reads it
     """
     session = edges.sparkSession
-    own = edges.where(F.col("candidate").isNull())
-    contested = own.select("page")
-    decided = session.createDataFrame([], "page bigint, kept boolean")
+    contested = edges.where(F.col("candidate").isNull()).select("page")
     threats = edges.where(
         (F.col("flags").bitwiseAND(F.lit(COULD)) != 0) & (F.col("candidate") < F.col("page"))
     ).select("page", "candidate", (F.col("flags").bitwiseAND(F.lit(SURE)) != 0).alias("sure"))
-    open_ones = contested
-    if threats.count() > limit:
-        threats = threats.join(
-            contested.select(F.col("page").alias("candidate"), F.lit(True).alias("open")),
-            "candidate",
-            "left",
-        ).select("page", "candidate", "sure", F.coalesce("open", F.lit(False)).alias("open"))
-        threats = checkpoint(threats, "round-0")
-        for number in range(1, _ROUNDS + 1):
-            before = threats.count()
-            threats, newly = _round(threats)
-            newly = checkpoint(newly, f"decided-{number}")
-            threats = checkpoint(threats, f"round-{number}")
-            decided = decided.union(newly)
-            left = threats.count()
-            if left <= limit or left == before:
-                break
-        open_ones = contested.join(decided, "page", "left_anti")
-    found = _on_driver(edges, copies, open_ones, decided, method)
-    rest = session.createDataFrame(found, SETTLED_DDL)
+    if threats.count() <= limit:
+        found = _on_driver(edges, copies, contested, method)
+        return numbers(session, page=found, kept_at=found.values())
+    threats = threats.join(
+        contested.select(F.col("page").alias("candidate"), F.lit(True).alias("open")),
+        "candidate",
+        "left",
+    ).select("page", "candidate", "sure", F.coalesce("open", F.lit(False)).alias("open"))
+    threats = checkpoint(threats, "round-0")
+    parts = []
+    for number in range(1, _ROUNDS + 1):
+        before = threats.count()
+        threats, newly = _round(threats)
+        parts.append(checkpoint(newly, f"decided-{number}"))
+        threats = checkpoint(threats, f"round-{number}")
+        left = threats.count()
+        if left <= limit or left == before:
+            break
+    decided = reduce(DataFrame.union, parts)
+    pages = contested.join(decided, "page", "left_anti")
+    state = decided.select(F.col("page").alias("candidate"), "kept")
+    rest = edges.join(pages, "page").join(state, "candidate", "left")
+    found = _on_driver(rest.where(F.coalesce("kept", F.lit(True))), copies, pages, method)
     known = decided.select("page", F.when(F.col("kept"), F.col("page")).alias("kept_at"))
-    return known.union(rest)
+    return known.union(numbers(session, page=found, kept_at=found.values()))
 
 
 def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -133,50 +137,72 @@ def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _on_driver(
-    edges: DataFrame, copies: DataFrame, pages: DataFrame, decided: DataFrame, method: Method
-) -> list[tuple[int, int | None]]:
-    """Settle what is left, in the order of the pages."""
-    state = decided.select(F.col("page").alias("candidate"), "kept")
-    waiting = pages.select(F.col("page").alias("candidate"), F.lit(True).alias("waiting"))
-    theirs = (
-        edges.join(pages, "page")
-        .join(state, "candidate", "left")
-        .join(waiting, "candidate", "left")
-        .where(F.coalesce("kept", F.lit(True)))
-        .select("page", "candidate", "flags", "content", "payload", "waiting")
-        .sort("page", F.col("candidate").asc_nulls_first())
-    )
+    edges: DataFrame, copies: DataFrame, pages: DataFrame, method: Method
+) -> dict[int, int | None]:
+    """Settle what is left, in the order of the pages; see :func:`settle`.
+
+    :param edges: those of the pages, to candidates that are open or kept
+    """
+    needed = F.col("flags").bitwiseAND(F.lit(PLAIN)) == 0
+    judged = (F.when(needed, F.col(name)).alias(name) for name in ("content", "payload"))
+    rows = edges.select("page", "candidate", "flags", *judged).toArrow()
     own_copies: dict[int, list[int]] = {}
     for page, order in copies.join(pages, "page").select("page", "candidate").collect():
         own_copies.setdefault(page, []).append(order)
-    opened, kept = _opened(theirs.toArrow(), own_copies)
-    return list(settle(opened, method, kept).items())
+    opened = OpenPages(rows, own_copies)
+    return settle(opened, method, opened.kept)
 
 
-def _opened(rows: Any, copies: Mapping[int, list[int]]) -> tuple[dict[int, Open], dict[int, int]]:
-    """Open pages, and candidates that are kept already."""
-    if not rows.num_rows:
-        return {}, {}
-    rows = rows.combine_chunks()
-    pages = words(rows.column("page"))
-    orders = words(rows.column("candidate").fill_null(0))
-    flags = words(rows.column("flags"))
-    content = to_content(rows.column("content"))
-    payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
-    stored = np.array([value is None for value in rows.column("waiting").to_pylist()], np.bool_)
-    stored &= np.asarray(rows.column("candidate").is_valid())
-    kept = {order: order for order in orders[stored].tolist()}
-    opened = {}
-    for start, stop in runs_of(pages):
-        page, rest = int(pages[start]), slice(start + 1, stop)
-        candidates = Candidates(
-            orders[rest], np.zeros(stop - start - 1, np.int64), content[rest], payloads[rest]
+class OpenPages(Mapping[int, Open]):
+    """Open pages by their orders, each made of its rows when it is asked for.
+
+    ``kept``: candidates that are kept already, and when they were.
+
+    :param rows: table (page, candidate, flags, content, payload), of each page its own row, which
+        has no candidate, among them; contents and payloads of PLAIN pages are not read
+    :param copies: orders of the exact copies of pages
+    """
+
+    def __init__(self, rows: Any, copies: Mapping[int, list[int]]) -> None:
+        pages = words(rows.column("page"))
+        orders = words(rows.column("candidate").fill_null(_OWN_ROW))
+        by = np.lexsort((orders, pages))
+        rows = rows.take(pa.array(by)).combine_chunks()
+        pages = pages[by]
+        self._copies = copies
+        self._starts = np.append(np.flatnonzero(np.diff(pages, prepend=pages[:1] - 1)), len(pages))
+        self._pages = pages[self._starts[:-1]]
+        self._orders = orders[by]
+        self._flags = words(rows.column("flags"))
+        self._judged = rows.select(["content", "payload"])
+        stored = (self._orders != _OWN_ROW) & ~np.isin(self._orders, self._pages)
+        self.kept = {order: order for order in self._orders[stored].tolist()}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._pages.tolist())
+
+    def __getitem__(self, page: int) -> Open:
+        at = int(np.searchsorted(self._pages, page))
+        if at == len(self._pages) or self._pages[at] != page:
+            raise KeyError(page)
+        start, stop = int(self._starts[at]), int(self._starts[at + 1])
+        count = stop - start
+        if self._flags[start] & PLAIN:
+            content, payloads = np.zeros(count, CONTENT), [b""] * count
+        else:
+            rows = self._judged.slice(start, count)
+            content = to_content(rows.column("content"))
+            payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
+        rest = slice(start + 1, stop)
+        return Open(
+            (page, *sorted(self._copies.get(page, ()))),
+            content[:1],
+            payloads[0],
+            Candidates(
+                self._orders[rest], np.zeros(count - 1, np.int64), content[1:], payloads[1:]
+            ),
+            self._flags[rest],
         )
-        opened[page] = Open(
-            (page, *sorted(copies.get(page, ()))),
-            content[start : start + 1],
-            payloads[start],
-            candidates,
-            flags[rest],
-        )
-    return opened, kept

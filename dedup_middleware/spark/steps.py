@@ -221,7 +221,7 @@ class Steps:
                 lambda table, name: self.stages.table(f"work/{name}", lambda: table),
             )  # fmt: skip
 
-        return self.stages.table("work/settled", made)
+        return self.stages.table("work/settled", made, _NUMBERS)
 
     @cached_property
     def matches(self) -> DataFrame:

@@ -38,6 +38,7 @@ from dedup_middleware.spark.pairing import common_tables
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
 COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
+PLAIN = 4  # of all edges of a page, and of its own row: COULD is SURE in each, whatever is kept
 
 EDGES = pa.schema(
     [
@@ -143,11 +144,12 @@ def _edges(
         return None
     rows = np.flatnonzero(could | has_context(method, own, found.content))
     edges = found.chosen(rows)
+    plain = 0 if (could & (flags & SURE == 0)).any() else PLAIN
     return (
         np.full(len(rows) + 1, order),
         np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
-        np.append(0, flags[rows]),
+        np.append(0, flags[rows]) | plain,
         np.append(0.0, similarity[rows]),
         np.concatenate((own, edges.content)),
         [payload, *edges.payloads],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 
 import numpy as np
@@ -154,6 +155,23 @@ def test_buckets_that_grow_move_and_stay_whole() -> None:
         assert enter(buckets, BucketKeys.of(bucket_keys).words, number) == 0
         model.enter(bucket_keys, number)
     same(buckets, model)
+
+
+def test_growth_makes_no_array_of_all_buckets() -> None:
+    """Half a million buckets are laid out anew, some at a time: less than 8 bytes a bucket."""
+    buckets, count = Buckets(), 1 << 19
+    data = bytes(8) * count
+    assert buckets.extend(list(range(count)), data, list(range(0, 8 * count + 1, 8)), 8) == 0
+    words = BucketKeys.of((BucketKey(40 << 16, 5),)).words  # a table that the array has not yet
+    tracemalloc.start()
+    try:
+        enter(buckets, words, 7)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * count
+    assert len(buckets) == count + 1
+    assert buckets.get(count - 1) == bytes(8)
 
 
 def test_full_buckets_take_no_more() -> None:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dedup_middleware import Options
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.spark.settling import Open, settle
+from dedup_middleware.spark.columns import numbers
+from dedup_middleware.spark.settling import Open, OpenPages, settle
 from dedup_middleware.spark.signing import LATEST, moment
-from dedup_middleware.spark.verdicts import COULD, SURE, Candidates, Page, matches
+from dedup_middleware.spark.verdicts import (
+    COULD,
+    PLAIN,
+    SURE,
+    Candidates,
+    Page,
+    _edges,
+    matches,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 METHOD = choose_method(Options(method="simhash"))
 
@@ -42,6 +57,57 @@ def test_only_pages_kept_before_count() -> None:
     assert settle(dict([contested(2, 1, 5, copies=(7,))]), METHOD, {1: 1, 5: 5}) == {2: None}
     # Nothing that is kept is like it: the copy is dropped against page 2 itself.
     assert settle(dict([contested(2, 9, copies=(7,))]), METHOD, {9: 9}) == {2: 2}
+
+
+def test_rows_become_open_pages() -> None:
+    """Rows in any order: of each page its own, candidates ascending; of a page whose edges are all
+    sure no content is read, and a candidate that is not open itself is kept."""
+    content = np.zeros(2, CONTENT)
+    content["simhash"] = 1, 2
+    own, other = (one.tobytes() for one in content)
+    columns = {
+        "page": (7, 3, 7, 7, 3),
+        "candidate": (5, None, 3, None, 1),
+        "flags": (COULD, PLAIN, COULD | SURE, 0, COULD | SURE | PLAIN),
+        "content": (other, None, other, own, None),
+        "payload": (b"five", None, None, b"own", None),
+    }
+    types = (pa.int64(),) * 3 + (pa.binary(),) * 2
+    rows = pa.table(
+        [pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)], [*columns]
+    )
+    opened = OpenPages(rows, {3: [9, 4]})
+    assert list(opened) == [3, 7]
+    assert opened.kept == {1: 1, 5: 5}
+    assert 5 not in opened
+    plain, judged = opened[3], opened[7]
+    assert plain.orders == (3, 4, 9)
+    assert (plain.candidates.orders.tolist(), plain.flags.tolist()) == ([1], [7])
+    assert (judged.own["simhash"][0], judged.payload) == (1, b"own")
+    assert judged.candidates.orders.tolist() == [3, 5]
+    assert judged.candidates.content["simhash"].tolist() == [2, 2]
+    assert list(judged.candidates.payloads) == [b"", b"five"]
+    assert list(OpenPages(rows.slice(0, 0), {})) == []
+
+
+def test_pages_of_sure_edges_are_plain() -> None:
+    """Contents follow to the driver for the other contested pages alone."""
+    content = np.zeros(3, CONTENT)
+    content["simhash"] = 5, 5, 5
+    content["size"] = content["host"] = 1
+    edges = _edges(METHOD, 9, content[:1], b"", Candidates(
+        np.array([1, 2]), np.zeros(2, np.int64), content[1:], [b"", b""]
+    ))  # fmt: skip
+    assert edges is not None
+    assert edges[3].tolist() == [PLAIN, *[COULD | SURE | PLAIN] * 2]
+
+
+def test_numbers_need_no_python_workers(spark: SparkSession) -> None:
+    """A table of numbers on the driver is given to Java as Arrow, not as rows for Python."""
+    made = numbers(spark, page=(1, 2), kept_at=(None, 1))
+    assert [tuple(row) for row in made.sort("page").collect()] == [(1, None), (2, 1)]
+    assert "Python" not in made._jdf.queryExecution().toRdd().toDebugString()
+    assert numbers(spark, page=()).count() == 0
 
 
 def test_dates_as_they_are_met() -> None:

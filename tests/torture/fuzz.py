@@ -26,7 +26,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.edits import CHINESE, LATIN
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.keys import is_content_key
-from dedup_middleware.plugin.items import document_of, read_fields
+from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.text.extract import extract
 from tests.torture.checks import BrokenPromiseError
 from tests.torture.driver import Tell

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,7 @@ _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
 _STEPS = 16  # in which buckets are laid out anew
+_HEADS_AT_ONCE = 1 << 16
 _HUGE = 1 << 21  # bytes of a huge page
 _NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
 
@@ -194,29 +197,33 @@ class Buckets:
     def _grow(self, bucket: int, places: int) -> None:
         """Lay out all buckets anew, with half as much capacity again, and more for full buckets.
 
-        In the order in which they lie in memory, so that what was read is given back meanwhile:
-        both arrays together take little more than one.
+        In parts by where they lie in memory, so that what was read is given back meanwhile: both
+        arrays together take little more than one.
         """
         heads = max(int(self._store[HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(kernels.capacities(self._store))
         capacity = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
         larger = _Memory(heads, capacity)
-        order = self._in_memory_order()
-        released = int(FIRST + self._store[HEADS])  # the heads are read until the end
-        for part in np.array_split(order, _STEPS):
-            if len(part):
+        first = int(FIRST + self._store[HEADS])  # the heads are read until the end
+        bounds = np.linspace(first, int(self._store[END]), _STEPS + 1).astype(np.uint64)
+        for begin, end in pairwise(bounds):
+            for part in self._beginning(begin, end):
                 kernels.lay_out(self._store, larger.words, part)
-                last = int(self._store[FIRST + part[-1]] >> START_SHIFT)
-                self._memory.release(released, last)
-                released = last
+            self._memory.release(int(begin), int(end))
         larger.words[BYTES], larger.words[FILLED] = self._store[BYTES], self._store[FILLED]
         self._use(larger)
 
-    def _in_memory_order(self) -> NDArray[np.uint64]:
-        """Buckets that hold anything, by where they begin."""
-        filled = self._filled()
-        starts = self._store[int(FIRST) + filled] >> START_SHIFT
-        return filled[np.argsort(starts)].astype(np.uint64)
+    def _beginning(self, begin: np.uint64, end: np.uint64) -> Iterator[NDArray[np.uint64]]:
+        """Buckets that hold anything and begin at ``begin <= word < end``.
+
+        Some at a time: arrays of all buckets would take a fifth of the memory that they describe.
+        """
+        count = int(self._store[HEADS])
+        for some in range(0, count, _HEADS_AT_ONCE):
+            heads = self._store[int(FIRST) + some : int(FIRST) + min(some + _HEADS_AT_ONCE, count)]
+            starts = heads >> START_SHIFT
+            within = (starts >= begin) & (starts < end) & (heads >> LENGTH_SHIFT & LENGTH > 0)
+            yield np.flatnonzero(within).astype(np.uint64) + np.uint64(some)
 
     def _use(self, memory: _Memory) -> None:
         self._memory = memory

@@ -19,7 +19,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.plugin.items import document_of, read_fields
+from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.tools.files.rows import Row
 
 

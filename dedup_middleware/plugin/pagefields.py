@@ -1,0 +1,95 @@
+"""The page in the fields of an item or of a row. Workers of a batch read it: it needs no Scrapy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from dedup_middleware.base.itemfields import FieldNames
+from dedup_middleware.model.documents import Document
+from dedup_middleware.model.keys import content_key
+
+if TYPE_CHECKING:
+    from itemadapter import ItemAdapter
+
+_SAYS: Final = re.compile(r"[^\W_]")  # a letter or a digit of any script
+
+
+def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> Any:
+    """The value of a field, None for no field or none in it."""
+    if field is None:
+        return None
+    try:
+        return adapter[field]
+    except (KeyError, AttributeError):
+        # A declared field of some kinds of item may have no value yet.
+        return None
+
+
+@attrs.frozen
+class PageFields:
+    """The page in an item, as its fields hold it at one moment; equal if nothing has changed.
+
+    ``key`` is empty if the item names no page. ``text`` is not None if the field holds a string
+    or a list of strings, as item loaders leave it, which are joined. ``is_unread``: the text or the
+    HTML is of another type, so whether the page is empty is not known. ``is_bare``: there is
+    neither, not even an empty one, as in an item that holds an image of the page.
+    """
+
+    key: str
+    title: str = attrs.field(repr=False)
+    text: str | None = attrs.field(repr=False)
+    html: str | bytes | None = attrs.field(repr=False)
+    charset: str | None
+    is_unread: bool = False
+    is_bare: bool = False
+    #: no content: an item of which only this has changed is still the one that was decided
+    description: str = attrs.field(default="", repr=False, eq=False)
+
+
+def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> PageFields:
+    """The page in an item; values of types that a field can't have count as none."""
+    key = field_value(adapter, names.key)
+    title = field_value(adapter, names.title)
+    text = field_value(adapter, names.text)
+    html = field_value(adapter, names.html)
+    charset = field_value(adapter, names.charset)
+    description = field_value(adapter, names.description)
+    if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
+        text = "\n".join(text)
+    return PageFields(
+        "" if key is None else str(key),
+        title if isinstance(title, str) else "",
+        text if isinstance(text, str) else None,
+        html if isinstance(html, (str, bytes)) and html else None,
+        charset if isinstance(charset, str) else None,
+        not isinstance(text, (str, NoneType)) or not isinstance(html, (str, bytes, NoneType)),
+        text is None and html is None,
+        description if isinstance(description, str) else "",
+    )
+
+
+def document_of(fields: PageFields) -> Document | None:
+    """The page, named by a hash of its content if need be; None if it has neither.
+
+    A text without a letter or digit, such as a dash or an invisible character that a selector has
+    found, says nothing of a page with HTML.
+    """
+    text, html = fields.text, fields.html
+    has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())
+    content = text if has_text else html or text or None
+    key = fields.key or (None if content is None else content_key(content))
+    if key is None:
+        return None
+    return Document(
+        key=key,
+        title=fields.title,
+        text=text if has_text else None if html else "",
+        html=None if has_text else html,
+        charset=fields.charset,
+        description=fields.description,
+    )
