@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
-from dedup_middleware.text.datelines import DATED
+from dedup_middleware.text.datelines import DATED, STAMP
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]
@@ -45,6 +45,7 @@ _LEAST: Final = 4  # words of a clause; a shorter one goes with the next
 _LONG: Final = 8  # words from which on a clause ends where a hash says so
 _LONGEST: Final = 48
 _END: Final = np.uint64(7)
+_BEFORE_MONTH: Final = 4  # characters between a day and its month at the most
 
 
 @allocating_subkernel
@@ -104,7 +105,10 @@ def locate_values(
         of_line = starts[word] < line
         # The day of a date line is followed by an agency; which one does not matter.
         agency = of_line and figures.size > 0 and spans[0, 0] < starts[word]
-        sort = DATED if of_line else 0
+        # A month is of the time stamp whose day stands before it: 5 de marzo de 2020, 10:22.
+        month = figure > 0 and kinds[figure - np.uint64(1)] == STAMP
+        month = month and starts[word] - spans[figure - np.uint64(1), 1] <= _BEFORE_MONTH
+        sort = DATED if of_line else STAMP if month else 0
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)

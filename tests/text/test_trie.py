@@ -187,7 +187,7 @@ def test_malformed_dictionary(tmp_path: Path, line: str) -> None:
 def test_user_dictionary_errors(tmp_path: Path) -> None:
     """A missing or mis-encoded user dictionary is named."""
     missing = tmp_path / "missing.txt"
-    with pytest.raises(FileNotFoundError, match=r"missing\.txt' can't be read"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt can't be read"):
         load_trie(user=missing)
     wrong = tmp_path / "gbk.txt"
     wrong.write_bytes("云计算".encode("gbk"))
