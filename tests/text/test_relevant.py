@@ -77,3 +77,10 @@ def test_a_link_inside_is_left_out() -> None:
 def test_sentences_are_no_links(text: str) -> None:
     """Sentences, long lists and what is before the article stay, and so does a page of links."""
     assert relevant(text) == text
+
+
+def test_a_very_long_text_is_left_as_it_is() -> None:
+    """Looking at it would take too long."""
+    text = "&amp;" * 40_000
+    assert relevant(text) == "&" * 40_000
+    assert relevant(text + "&") == text + "&"
