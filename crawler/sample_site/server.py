@@ -186,8 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         if self.command == "GET" and not unchanged:
-            self.wfile.write(answer.body)
+            # Before the client has it: it may ask for a copy at once.
             self.server.order.note(answer)
+            self.wfile.write(answer.body)
 
     def do_HEAD(self) -> None:
         """Answer with the headers of the page."""
