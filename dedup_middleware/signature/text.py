@@ -23,7 +23,7 @@ from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figur
 from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
 from dedup_middleware.signature.sketch import WORDS, bits_each, fill_sketch
-from dedup_middleware.text.shingle import read_text
+from dedup_middleware.text.textkernel import read_text
 
 if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler

@@ -43,7 +43,7 @@ _LONGEST_LABEL: Final = max(map(len, _LABELS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
-_SENTENCE_END: Final = re.compile(r"[.。．][\"'”’»)]?$")
+_SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
 
 def relevant(text: str) -> str:

@@ -1,7 +1,5 @@
 """From text to features: normalise, segment, drop stop words, hash shingles, in one kernel."""
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import kernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R8,
@@ -31,49 +29,27 @@ from dedup_middleware.base.kerneltypes import (
     int64,
     uint64,
 )
-from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.text import cutting, normalize
-from dedup_middleware.text.capitals import mark
-from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.clauses import (
     NUMBER,
     STOP,
-    TURNING,
-    TURNS,
-    WORDS,
-    divides,
-    ends_turn,
-    kind_or_place,
-    name_hash,
-    weigh_parts,
 )
-from dedup_middleware.text.features import MAX_WIDTH, shingle_features
-from dedup_middleware.text.figures import hash_figures
-from dedup_middleware.text.fold import code_points, fold_and_align, fold_text, load_characters
+from dedup_middleware.text.features import MAX_WIDTH
+from dedup_middleware.text.fold import code_points, fold_text, load_characters
 from dedup_middleware.text.hashing import (
-    TEXT_BASE,
-    TOKEN_START,
-    bucket_of,
     constants,
-    hash_prefixes,
-    hash_slice,
-    hash_token,
     hash_words,
     make_table,
-    mix,
 )
-from dedup_middleware.text.names import find_names, places_of_names
-from dedup_middleware.text.polarity import NAME, polarity
+from dedup_middleware.text.polarity import polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
-from dedup_middleware.text.symbols import symbols_dominate
+from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
-from dedup_middleware.text.wording import find_anchors, locate_values
 
 FORMAT: Final = 11
-_LONG: Final = 32  # tokens from this length on are hashed letter by letter
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -113,213 +89,6 @@ class Shingles:
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
     words: NDArray[np.uint32]
-
-
-#: whether the text need not be composed, then the parts of `Shingles`: features, counts, figures,
-#: places, clauses, tokens, exact, order, values, positions, sorts, anchors, words
-TextParts = tuple[
-    bool,
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    int,
-    np.uint64,
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-]
-
-
-@subkernel
-def _hash_tokens(
-    codes: NDArray[np.uint32],
-    prefixes: NDArray[np.uint64],
-    powers: NDArray[np.uint64],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    sorts: NDArray[np.uint8],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    kinds: NDArray[np.uint16],
-) -> None:
-    """Write the hash and the kind of as many tokens as `kinds` holds, and whether their ends turn
-    a clause round; apart from what depends on it, because a mispredicted branch would wait for each
-    look-up."""
-    for token in range(np.uint64(kinds.size)):
-        first, last = np.uint64(starts[token]), np.uint64(ends[token])
-        if last - first < np.uint64(_LONG):
-            hashes[token] = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
-        else:
-            hashes[token] = hash_token(codes, first, last, keys)
-        prefetch(stops, bucket_of(stops, hashes[token]))
-    for token in range(np.uint64(kinds.size)):
-        kind = kind_or_place(stops, hashes[token], sorts[token])
-        turns = ends_turn(codes, np.uint64(starts[token]), np.uint64(ends[token]))
-        turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
-        kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
-
-
-@kernel(
-    Tuple((int64, uint64, int64))(
-        U32, U8, I32, I32, int64, U8, R64, R64, U64, U64_2, U8, U8
-    )
-)  # fmt: skip
-def _keep(
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    count: int,
-    sorts: NDArray[np.uint8],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    clauses: NDArray[np.uint64],
-    cuts: NDArray[np.uint8],
-    numbers: NDArray[np.uint8],
-) -> tuple[int, np.uint64, int]:
-    """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
-    the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
-    to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
-    of the whole text, and the number of clauses that are written to `clauses`, which has a row for
-    each token. `sorts` says which words the dictionary tags as places.
-
-    A text of stop words alone keeps them: it says something, so it can be compared.
-    """
-    kept = np.uint64(0)
-    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
-    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
-    begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
-    kinds = np.empty(count, np.uint16)
-    _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, hashes, kinds)
-    earliest = hashes[0] if count else np.uint64(0)
-    written = np.uint64(0)
-    for every in (False, True):
-        written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
-        cut = np.uint8(0)
-        for token in range(np.uint64(count)):
-            first, last = np.uint64(starts[token]), np.uint64(ends[token])
-            i = first
-            while i < last and flags[i] & SEPARATES:
-                i += np.uint64(1)
-            value = hashes[token]
-            # Always written, and counted only if it stays: a branch would be mispredicted.
-            hashes[kept] = value
-            starts[kept] = starts[token]
-            ends[kept] = ends[token]
-            kind, says = np.uint64(kinds[token]), i < last
-            numbers[kept] = np.uint8(kind & np.uint64(NUMBER) != 0)
-            turning = kind & np.uint64(TURNING) != 0
-            kind &= np.uint64(NUMBER - 1)
-            ends_clause = says and divides(codes, flags, before, first)
-            cut |= np.uint8(ends_clause)
-            cuts[kept] = cut
-            counts = says & (every | (kind & np.uint64(STOP) == 0))
-            kept += np.uint64(counts)
-            cut = np.uint8(0) if counts else cut
-            if ends_clause:
-                clauses[written, 0], clauses[written, 1] = mix(words), turn
-                written += np.uint64(words != 0)
-                words = turn = np.uint64(0)
-            before = last if says else before
-            plain = says & (flags[first] & NUMERAL == 0)
-            if turning and plain:
-                more, turned = weigh_parts(
-                    codes, prefixes, powers, stops, keys[TOKEN_START], first, last
-                )
-                words += more
-                turn += turned
-            else:  # no branch: it would be mispredicted
-                known = kind >> np.uint64(1) if plain else np.uint64(0)
-                words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
-                turn += (
-                    name_hash(codes, prefixes, powers, keys[TOKEN_START], first, last)
-                    if known == np.uint64(NAME)
-                    else TURNS[known]
-                )
-        if count:
-            clauses[written, 0], clauses[written, 1] = mix(words), turn
-            written += np.uint64(words != 0)
-        if kept or not count:
-            break
-        # The one place that was overwritten.
-        starts[0], ends[0], hashes[0] = begin, end, earliest
-    return np.int64(kept), exact, np.int64(written)
-
-
-@allocating_subkernel
-def read_text(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-    mode: int,
-    width: int,
-    roots: NDArray[np.uint64],
-    hints: NDArray[np.uint8],
-    nodes: NDArray[np.uint64],
-    weights: NDArray[np.float64],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-) -> TextParts:
-    """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
-    ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
-    kept, exact = 0, keys[0]
-    hashes = np.empty(codes.size, np.uint64)
-    names, named = np.empty((0, 4), np.int32), 0
-    clauses, written = np.empty((0, 2), np.uint64), 0
-    starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
-    if ready:
-        tagged = np.zeros(codes.size, np.uint8)
-        count = cutting.tokenize(
-            codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged
-        )
-        names = np.empty((count, 4), np.int32)
-        marks = np.empty(count, np.uint8)
-        if mode == cutting.CHAR or not mark(raw, codes, flags, shifts, starts, ends, count, marks):
-            marks = marks[:0]
-        named = find_names(codes, flags, starts, ends, tagged, marks, count, names)
-        clauses = np.empty((count, 2), np.uint64)
-        kept, exact, written = _keep(
-            codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
-        )
-    features, counts, order = shingle_features(hashes, kept, width, keys)
-    figures, places, stated, spans, kinds, line = hash_figures(codes, flags, names[:named], keys)
-    # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
-    for figure in stated:
-        exact = exact * keys[TEXT_BASE] + figure
-    own = places_of_names(codes, flags, names[:named])
-    # Words do not say what a page of symbols says: only one with the same text holds it.
-    whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
-    values, positions, sorts = located
-    anchors = find_anchors(hashes, cuts, kept, keys)
-    words = np.empty(kept, np.uint32)
-    for i in range(np.uint64(kept)):
-        words[i] = np.uint32(hashes[i])
-    return (
-        ready,
-        features,
-        counts,
-        figures,
-        places,
-        clauses[:written],
-        kept,
-        exact,
-        order,
-        values,
-        positions,
-        sorts,
-        anchors,
-        words,
-    )
 
 
 _RESULT = Tuple(
@@ -467,7 +236,7 @@ class Shingler:
         clauses = np.empty((count, 2), np.uint64)
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
-        kept, _, _ = _keep(codes, flags, *places, rows[0], rows[1])
+        kept, _, _ = keep_words(codes, flags, *places, rows[0], rows[1])
         return codes, starts[:kept], ends[:kept], hashes[:kept]
 
 

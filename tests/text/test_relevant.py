@@ -67,6 +67,7 @@ def test_a_link_inside_is_left_out() -> None:
         f"{ARTICLE}\nRead also what the mayor said.",
         f"{ARTICLE}\nRead also: the mayor said that nobody was on board.",
         f"{ARTICLE}\nSee also\nThe mayor said that nobody was on board.",
+        f"{ARTICLE}\nSee also\nनाव सोमवार को डूब गई।",
         f"See also\nFerry is late\n{ARTICLE}",
         "\n".join([ARTICLE, "See also", *["Ferry is late"] * 13]),
         "Read also:\nFerry is late\nWho built the bridge?",

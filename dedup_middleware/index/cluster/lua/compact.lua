@@ -9,16 +9,12 @@ end
 if not (may('HSET', HASH, '', '') and may('HDEL', HASH, '')) then
   return redis.error_reply(REFUSED)
 end
-local fields, flags, writes, emptied = {}, {}, {}, {}
-for i = 1, #ARGV[2] / 3 do
-  fields[i] = string.sub(ARGV[2], 3 * i - 2, 3 * i)
-end
+local fields, flags, writes, emptied = fields_of(ARGV[2], 3), {}, {}, {}
 local held = redis.call('HMGET', HASH, unpack(fields))
 for i = 1, #fields do
   local value, guard, data = held[i], ARGV[FIRST + 2 * i - 1], ARGV[FIRST + 2 * i]
   flags[i] = '0'
-  if value and #value == struct.unpack('<I4', ARGV[3], 4 * i - 3)
-    and string.sub(value, -#guard) == guard then
+  if unchanged(value, ARGV[3], i, guard) then
     flags[i] = '1'
     if data == '' then
       emptied[#emptied + 1] = fields[i]

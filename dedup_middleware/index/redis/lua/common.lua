@@ -52,6 +52,20 @@ local function put(hash, field, value, fields)
   fields[#fields + 1] = value
 end
 
+-- The fields of some buckets, size bytes each.
+local function fields_of(all, size)
+  local fields = {}
+  for i = 1, #all / size do
+    fields[i] = string.sub(all, size * (i - 1) + 1, size * i)
+  end
+  return fields
+end
+
+-- Whether bucket i is what was read of it: its length is the i-th one, and its last bytes are the guard.
+local function unchanged(value, lengths, i, guard)
+  return value and #value == struct.unpack('<I4', lengths, 4 * i - 3) and string.sub(value, -#guard) == guard
+end
+
 -- A place in a string as an argument: Redis writes a number with a fraction, which takes much longer.
 local function whole(number)
   return string.format('%d', number)

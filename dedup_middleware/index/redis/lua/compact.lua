@@ -11,10 +11,7 @@ if not (may('SET', HASH, '') and may('HSET', HASH, '', '') and may('HDEL', HASH,
   and may('UNLINK', HASH)) then
   return redis.error_reply(REFUSED)
 end
-local fields, flags, writes, emptied, unused = {}, {}, {}, {}, {}
-for i = 1, #ARGV[2] / 2 do
-  fields[i] = string.sub(ARGV[2], 2 * i - 1, 2 * i)
-end
+local fields, flags, writes, emptied, unused = fields_of(ARGV[2], 2), {}, {}, {}, {}
 local held = redis.call('HMGET', HASH, unpack(fields))
 for i = 1, #fields do
   local field, guard, data = fields[i], ARGV[FIRST + 2 * i - 1], ARGV[FIRST + 2 * i]
@@ -23,8 +20,7 @@ for i = 1, #fields do
     value = redis.call('GET', HASH .. field)
   end
   flags[i] = '0'
-  if value and #value == struct.unpack('<I4', ARGV[3], 4 * i - 3)
-    and string.sub(value, -#guard) == guard then
+  if unchanged(value, ARGV[3], i, guard) then
     flags[i] = '1'
     if data == '' then
       emptied[#emptied + 1] = field
