@@ -1,6 +1,7 @@
-"""What of a text is compared: character references are decoded, links to other pages left out.
+"""What of a text is compared: character references are decoded, links to other pages and lines
+that say nothing of its subject left out.
 
-Texts that another extractor took out of a page often hold both: feeds and JSON-LD escape HTML once
+Texts that an extractor took out of a page often hold them: feeds and JSON-LD escape HTML once
 more, and a list of headlines under "Read also" stays below the article.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 import html
 import re
 from typing import Final
+
+from dedup_middleware.text.pagelines import is_page_line
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
@@ -57,17 +60,18 @@ def relevant(text: str) -> str:
     if "&" in text:
         for _ in range(_MOST_ESCAPED):
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
-    return _without_links(text) if "\n" in text else text
+    return _without_lines(text) if "\n" in text else text
 
 
-def _without_links(text: str) -> str:
-    """The text without lines of the form `Read also: headline`, and without the headlines below a
-    label on a line of its own at its end; as it is if that were more than half of it.
+def _without_lines(text: str) -> str:
+    """The text without lines that say nothing of its subject, without those of the form `Read also:
+    headline`, and without the headlines below a label on a line of its own at its end; as it is if
+    that were more than half of it.
 
     A headline is a short line that is no sentence: it has no full stop at its end.
     """
     lines = text.split("\n")
-    kept = [line for line in lines if not _is_link(line)]
+    kept = [line for line in lines if not (is_page_line(line) or _is_link(line))]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         if _is_label(line.strip().rstrip(":：").rstrip()):
             kept = kept[:-count]
