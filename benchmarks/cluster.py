@@ -1,25 +1,28 @@
 """Server time and memory of a decision: one master against clusters of 1, 3 and 6.
 
-``python -m benchmarks.cluster PAGES DECIDED``: into each index so many made-up pages are loaded;
-then new pages and exact copies are decided, a hundred at a time, by one process. All servers run on
-this machine, so the clock says nothing; what counts is the processor time of the servers (``INFO
-CPU``, user and system), in sum and of the busiest master, less what they take when idle, and the
-memory that the pages take (``used_memory``). All are measured in one run and take turns.
+``python -m benchmarks.cluster PAGES BATCHES``: into each index so many made-up pages are loaded;
+then batches of a hundred new pages and of a hundred exact copies are decided by one process, each
+batch by all indexes in turns. All servers run on this machine, so the clock says nothing; what
+counts is the processor time of their main threads (``/proc/PID/schedstat``), in sum and of the
+busiest master, less what they take when idle: the lower quartile over the batches. Memory is what
+the pages take (``used_memory``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -33,8 +36,8 @@ from tests.servers import RedisServer, running_cluster, running_redis
 
 _PARAMETERS = {"bands": "8"}
 _PART = 20_000  # pages loaded at a time
-_ROUNDS = 2
 _IDLE = 2.0  # seconds
+_FIRST = 3  # batches that are not counted
 _IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
 
@@ -47,25 +50,30 @@ class Place:
     servers: Sequence[RedisServer]
     options: Options
 
-    def cpu(self) -> list[float]:
-        """Seconds of processor time of each server so far."""
-        return [_info(one, "used_cpu_user") + _info(one, "used_cpu_sys") for one in self.servers]
+    def cpu(self) -> NDArray[np.float64]:
+        """Microseconds that the main thread of each server has run so far."""
+        files = (Path(f"/proc/{one.pid}/schedstat") for one in self.servers)
+        return np.array([int(file.read_text().split()[0]) / 1e3 for file in files])
 
-    async def idle(self) -> list[float]:
-        """Processor time of each server in a second without calls."""
+    async def idle(self) -> NDArray[np.float64]:
+        """The same for a second without calls."""
         before = self.cpu()
         await asyncio.sleep(_IDLE)
-        return [(b - a) / _IDLE for a, b in zip(before, self.cpu(), strict=True)]
+        return (self.cpu() - before) / _IDLE
+
+    def scripts(self) -> float:
+        """Calls of scripts so far."""
+        return sum(_info(one, "cmdstat_evalsha", "calls") for one in self.servers)
 
     def memory(self) -> float:
         """Bytes of all servers."""
         return sum(_info(one, "used_memory") for one in self.servers)
 
 
-def _info(server: RedisServer, name: str) -> float:
+def _info(server: RedisServer, name: str, part: str = "") -> float:
     with server.client() as client:
-        found: dict[str, float] = client.info()
-        return float(found[name])
+        found: dict[str, Any] = client.info("everything")
+        return float(found.get(name, {}).get(part, 0) if part else found[name])
 
 
 @contextlib.contextmanager
@@ -104,23 +112,14 @@ async def decide(index: Index, entry: Entry) -> bool:
         judged = joined([judged, pages])
 
 
-async def _decide(index: Index, entries: Sequence[Entry]) -> int:
-    queue = iter(entries)
-
-    async def worker() -> int:
-        return sum([await decide(index, entry) for entry in queue])
-
-    return sum(await asyncio.gather(*(worker() for _ in range(_IN_FLIGHT))))
-
-
-async def measure(size: int, decided: int) -> Table:
+async def measure(size: int, batches: int) -> Table:
     """The table of all places.
 
     :param size: pages in each index
-    :param decided: pages of a kind in a round
+    :param batches: of a kind
     """
     table = Table(title=f"us of the servers' time a page, with {size} pages in the index")
-    for name in ("", "new", "of the busiest", "copy", "of the busiest", "bytes a page"):
+    for name in ("", "new", "busiest", "scripts", "copy", "busiest", "scripts", "bytes a page"):
         table.add_column(name, justify="left" if not name else "right")
     with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
         indexes = [open_index(place.options) for place in made]
@@ -130,40 +129,34 @@ async def measure(size: int, decided: int) -> Table:
             for start in range(0, size, _PART):
                 await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
         bytes_ = [(p.memory() - b) / size for p, b in zip(made, before, strict=True)]
-        taken: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for turn in range(_ROUNDS):
-            new = fresh(decided, 10_000_000 + turn * decided)
-            stored = fresh(min(size, _PART), 1_000)
-            which = [(i * 7919 + turn) % len(stored) for i in range(decided)]
-            for kind, pages in (("new", new), ("copy", exact_copies(stored, which, turn))):
-                for place, index in zip(made, indexes, strict=True):
-                    entries = pages.entries()
-                    idle = await place.idle()
-                    start_, began = place.cpu(), time.perf_counter()
-                    stored_now = await _decide(index, entries)
-                    took = time.perf_counter() - began
-                    assert stored_now == (len(entries) if kind == "new" else 0)
-                    after = place.cpu()
-                    spent = [
-                        b - a - rest * took for a, b, rest in zip(start_, after, idle, strict=True)
-                    ]
-                    micro = 1e6 / len(entries)
-                    taken.setdefault((place.name, kind), []).append(
-                        (sum(spent) * micro, max(spent) * micro)
-                    )
+        idle = [await place.idle() for place in made]
+        stored = fresh(min(size, _PART), 1_000)
+        taken: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        for turn, kind in product(range(batches + _FIRST), ("new", "copy")):
+            which = [(i * 7919 + turn * _IN_FLIGHT) % len(stored) for i in range(_IN_FLIGHT)]
+            entries = (
+                fresh(_IN_FLIGHT, 10_000_000 + turn * _IN_FLIGHT)
+                if kind == "new"
+                else exact_copies(stored, which, turn)
+            ).entries()
+            for place, index, rest in zip(made, indexes, idle, strict=True):
+                scripts, start_, began = place.scripts(), place.cpu(), time.perf_counter()
+                results = await asyncio.gather(*(decide(index, entry) for entry in entries))
+                spent = place.cpu() - start_ - rest * (time.perf_counter() - began)
+                assert sum(results) == (len(entries) if kind == "new" else 0)
+                if turn >= _FIRST:
+                    of_page = spent.sum(), spent.max(), place.scripts() - scripts
+                    taken.setdefault((place.name, kind), []).append(of_page)
         for place, index, size_ in zip(made, indexes, bytes_, strict=True):
             cells = []
             for kind in ("new", "copy"):
-                every = taken[place.name, kind]
-                cells += [f"{statistics.median(column):.0f}" for column in zip(*every, strict=True)]
+                *times, calls = np.quantile(taken[place.name, kind], 0.25, axis=0) / _IN_FLIGHT
+                cells += [*(f"{value:.0f}" for value in times), f"{calls:.2f}"]
             table.add_row(place.name, *cells, f"{size_:.0f}")
             await index.close()
     return table
 
 
 if __name__ == "__main__":
-    Console().print(
-        asyncio.run(
-            measure(*(list(map(int, sys.argv[1:])) + [100_000, 4_000][len(sys.argv) - 1 :]))
-        )
-    )
+    numbers = list(map(int, sys.argv[1:]))
+    Console().print(asyncio.run(measure(*numbers, *(40_000, 40)[len(numbers) :])))

@@ -387,6 +387,7 @@ async def measure(say: Callable[[str], None]) -> Costs:
         index = open_index(Options(index_url=url, shards=1, timeout=600.0))
         assert isinstance(index, ClusterIndex)
         await index.open({RECORD: record.parameter})
+        index.reads_whole = False  # as in a large index
         master = Master(servers[0], index)
         await master.rest()
         visits = await _visit_costs(master, say)

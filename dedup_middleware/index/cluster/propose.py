@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
-from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
+from dedup_middleware.index.cluster.visits import PagesToVisit, are_short, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
@@ -311,6 +311,7 @@ async def _visit(
     for page, near in zip(pages, every, strict=True):
         page.meet(near)
     if announced is None:
+        index.reads_whole &= are_short(made, replies)
         return []
     return index.created(len(pages), parts, replies[len(made.calls) :])
 

@@ -41,10 +41,13 @@ class ClusterNamespace(ServerIndex):
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
     :param window: seconds that a page is remembered, 0: for ever
+    :ivar reads_whole: buckets are so short that those of a read are sent as they are, which costs a
+        server a fifth of a script that searches them
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
+        self.reads_whole = True
         self.spread = Spread(options.namespace, options.shards)
         self._link: ClusterLink = ClusterLink(
             options.index_url,

@@ -30,6 +30,7 @@ from dedup_middleware.model.records import (
 
 _GROUP = np.dtype([(name, "<u2") for name in ("items", "fields", "wide", "first", "last")])
 _ONLY_READ = np.uint16(1 << 15)  # more, at the place of an item: nothing is added
+_LONG = 256  # bytes of a bucket; searching for a page's few records is worth a script then
 _PAGE_ID = PAGE_ID_BITS // 8
 _BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8
 _COLUMNS = np.arange(SIMHASH_RECORD)
@@ -104,6 +105,16 @@ class _Columns:
             np.append(0, np.cumsum(widths)),
         )
 
+    def reads(self) -> Iterator[tuple[int, int, slice, list[bytes]]]:
+        """Of each group of each shard: the shard, the group, its items, and its fields."""
+        places = zip(pairwise(self.groups.tolist()), pairwise(self.fields.tolist()), strict=True)
+        names = self.names.tobytes()
+        for shard, number, ((a, b), (c, d)) in zip(
+            self.shards.tolist(), self.numbers.tolist(), places, strict=True
+        ):
+            fields = [names[at : at + FIELD] for at in range(c * FIELD, d * FIELD, FIELD)]
+            yield shard, number, slice(a, b), fields
+
     def calls(self) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
         """Of each shard its items, the arguments of its call, and its groups of tables."""
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
@@ -125,7 +136,8 @@ class Visit:
     """Bucket keys of some pages, and the calls that read them.
 
     ``owners``: of each bucket key its page; ``positions``: its place among those of the page;
-    ``parts``: of each call which bucket keys its items are.
+    ``parts``: of each call which bucket keys its items are; ``places``: of each call that returns
+    whole buckets which of them belongs to each item.
     """
 
     keys: list[Sequence[BucketKey]]
@@ -133,6 +145,7 @@ class Visit:
     positions: NDArray[np.int64]
     parts: list[NDArray[np.int64]]
     calls: list[Call]
+    places: list[NDArray[np.uint16]] = attrs.field(factory=list)
 
 
 @attrs.frozen(eq=False)
@@ -180,14 +193,22 @@ def visit(
         return Visit(pages.keys, owners, positions, [], [])
     columns = _Columns.of(words[::2][order], words[1::2][order], page_ids[order], shards[order])
     ends = [end_of(one) for one in generations] if index.window else [b""]
+    made = Visit(pages.keys, owners, positions, [], [])
+    if index.reads_whole and not columns.writes:
+        for shard, number, items, names in columns.reads():
+            for end in ends:
+                key = index.spread.prefix(shard) + group_hash(number, end)
+                made.calls.append(Call(("HMGET", key, *names)))
+                made.parts.append(order[items])
+                made.places.append(columns.places[items] - np.uint16(1))  # Lua counts from 1
+        return made
     place = generations.index(newest) + 1 if index.window else 1
-    parts, calls = [], []
     for shard, items, arguments, held in columns.calls():
         keys = (b"counters", *(group_hash(one, end) for one in held for end in ends))
         how = len(ends), place, int(returns)
-        calls.append(index.script_call("visit", shard, keys, *how, *arguments))
-        parts.append(order[items])
-    return Visit(pages.keys, owners, positions, parts, calls)
+        made.calls.append(index.script_call("visit", shard, keys, *how, *arguments))
+        made.parts.append(order[items])
+    return made
 
 
 def found(made: Visit, replies: Sequence[Any], distance: int) -> list[Neighbours | None]:
@@ -196,11 +217,19 @@ def found(made: Visit, replies: Sequence[Any], distance: int) -> list[Neighbours
 
     data: dict[int, list[tuple[int, bytes]]] = {}
     flaws: dict[int, tuple[int, int]] = {}
-    for part, reply in zip(made.parts, replies, strict=True):
+
+    def take(at: int, records: bytes) -> int:
+        owner = int(made.owners[at])
+        data.setdefault(owner, []).append((int(made.positions[at]), records))
+        return owner
+
+    for part, places, reply in zip(made.parts, made.places, replies, strict=False):
+        for at, place in zip(part.tolist(), places.tolist(), strict=True):
+            if reply[place]:
+                take(at, reply[place])
+    for part, reply in () if made.places else zip(made.parts, replies, strict=True):
         for head, records in zip(reply[::2], reply[1::2], strict=True):
-            at = int(part[int.from_bytes(head[:2], "little")])
-            owner = int(made.owners[at])
-            data.setdefault(owner, []).append((int(made.positions[at]), records))
+            owner = take(int(part[int.from_bytes(head[:2], "little")]), records)
             if head[2] or head[3]:
                 odd, full = flaws.get(owner, (0, 0))
                 flaws[owner] = odd + head[2], full + head[3]
@@ -208,9 +237,19 @@ def found(made: Visit, replies: Sequence[Any], distance: int) -> list[Neighbours
     for owner, every in data.items():
         keys = [made.keys[owner][position] for position, _ in every]
         near = neighbours(keys, [records for _, records in every], distance)
-        odd, full = flaws.get(owner, (0, 0))
-        results[owner] = attrs.evolve(near, corrupt=odd, full=full)
+        if not made.places:
+            odd, full = flaws.get(owner, (0, 0))
+            near = attrs.evolve(near, corrupt=odd, full=full)
+        results[owner] = near
     return results
+
+
+def are_short(made: Visit, replies: Sequence[Any]) -> bool:
+    """Whether the buckets that were sent whole are short enough to go on with that."""
+    if not made.places:
+        return True
+    sizes = [len(raw or b"") for reply in replies for raw in reply]
+    return sum(sizes) <= _LONG * len(sizes)
 
 
 def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -215,7 +215,7 @@ class Call:
     :ivar session: what the script works on; none for scripts that are not those of the index
     """
 
-    arguments: Sequence[bytes | int]
+    arguments: Sequence[bytes | str | int]
     keys: Sequence[bytes] = ()
     script: Script | None = None
     session: Session | None = None
