@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import attrs
@@ -16,12 +16,27 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.cluster.spread import chunk_keys
+from dedup_middleware.index.cluster.spread import chunk_keys, field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.model.buckets import ANCHOR_TABLES, FIRST_BAND_TABLE, BucketKey
+from dedup_middleware.index.redis.expiry import end_of
+from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    EXACT_TABLE,
+    FIRST_BAND_TABLE,
+    SIMHASH_TABLES,
+    BucketKey,
+)
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import DUPLICATE, Document
-from dedup_middleware.model.records import CONTENT, State
+from dedup_middleware.model.records import (
+    BAND_RECORD,
+    CONTENT,
+    NO_PAGES,
+    SIMHASH_RECORD,
+    State,
+    joined,
+)
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 from tests.texts import article
@@ -302,12 +317,81 @@ async def test_loaded_page_whose_id_belongs_to_another(harness: ClusterHarness) 
         await index._commit_loaded([Announced(reserved, 1, other, text)], stamps)
 
 
-async def test_most_buckets_of_one_table_and_part(cluster_masters: list[RedisServer]) -> None:
+@pytest.mark.parametrize("window", [0.0, 10_000.0])
+async def test_buckets_read_whole_and_by_a_script(
+    cluster_masters: list[RedisServer], window: float
+) -> None:
+    """What a script finds in short buckets is what is found in them when they are sent whole, with
+    bytes behind the last record, and pages that share a bucket."""
+    harness = ClusterHarness(cluster_masters, window=window)
+    index = await _opened(harness)
+    rng = np.random.default_rng(5)
+    tables = (0, SIMHASH_TABLES[0], EXACT_TABLE, *ANCHOR_TABLES, FIRST_BAND_TABLE, 20)
+    buckets = [table << 16 | prefix for table in tables for prefix in range(6)]
+    live = list(index.moment().live) if window else [0]
+    calls = []
+    for bucket in buckets:
+        width = SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD
+        for end in [end_of(one) for one in live] if window else [b""]:
+            count, odd = rng.integers(0, 5), rng.integers(0, 3)
+            pages = rng.integers(1, 9, count)
+            raw = b"".join(
+                int(one).to_bytes(5, "little") + bytes([one % 3]) + bytes(width - 6)
+                for one in pages
+            )
+            (shard,) = index.spread.of_buckets(np.array([bucket], np.uint64)).tolist()
+            (group,) = groups_of(np.array([bucket >> 16])).tolist()
+            name = group_hash(group, end)
+            key = index.spread.prefix(shard) + name
+            raw += bytes(int(odd))
+            words = b"HSET", key, field_of(bucket), raw
+            calls.append(index.script_call("command", shard, (name,), *words))
+    await index.together(calls, ())
+    keys: list[Sequence[BucketKey]] = [
+        [BucketKey(int(one), int(rng.integers(0, 3))) for one in rng.choice(buckets, 12, False)]
+        for _ in range(40)
+    ]
+    results = []
+    for index.reads_whole in (True, False):
+        made = visit(index, PagesToVisit(keys, [0] * 40, [0] * 40), live, live[-1])
+        assert bool(made.places) == index.reads_whole
+        replies, _ = await index.together(made.calls, ())
+        every = found(made, replies, 2)
+        results.append(
+            [one and (one.page_ids.tolist(), one.tables.tolist(), one.corrupt) for one in every]
+        )
+    assert results[0] == results[1]
+    assert sum(bool(one and one[0]) for one in results[0]) > 20
+    await harness.close()
+
+
+async def test_long_buckets_are_read_by_a_script(harness: ClusterHarness) -> None:
+    """A process that meets buckets of 40 pages has them searched by the servers from then on."""
+    index = await _opened(harness)
+    known = NO_PAGES
+    for i in range(40):
+        made = await index.propose(entry(LIKE, key=i), 0, LEASE, known=Known(known))
+        assert isinstance(made, Claimed)
+        assert await index.commit(made.claim)
+        known = joined([known, await index.fetch(np.array([made.claim.page_id], np.uint64))])
+    assert index.reads_whole
+    for _ in range(2):
+        copy = await index.propose(entry(LIKE, key=99), 0, LEASE)
+        assert isinstance(copy, Candidates)
+        assert len(copy.near) == 40
+        assert not index.reads_whole
+
+
+@pytest.mark.parametrize("reads_whole", [True, False])
+async def test_most_buckets_of_one_table_and_part(
+    cluster_masters: list[RedisServer], *, reads_whole: bool
+) -> None:
     """As many buckets as are read together may all lie in one table and on one part: their fields
     and values fit on Lua's stack, with a window as well."""
     harness = ClusterHarness(cluster_masters, window=10_000.0)
     harness.options = attrs.evolve(harness.options, shards=2)
     index = await _opened(harness)
+    index.reads_whole = reads_whole
     buckets = np.arange(1 << 16, dtype=np.uint64) | np.uint64(ANCHOR_TABLES[0] << 16)
     there = buckets[index.spread.of_buckets(buckets) == 0][:3968].tolist()
     keys = [BucketKey(bucket, 1) for bucket in there]

@@ -115,20 +115,19 @@ class _Columns:
             fields = [names[at : at + FIELD] for at in range(c * FIELD, d * FIELD, FIELD)]
             yield shard, number, slice(a, b), fields
 
-    def calls(self) -> Iterator[tuple[int, slice, list[bytes], list[int]]]:
-        """Of each shard its items, the arguments of its call, and its groups of tables."""
+    def calls(self) -> Iterator[tuple[int, slice, tuple[bytes, bytes], list[int]]]:
+        """Of each shard its items, groups and data as its call takes them, its groups of tables."""
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
             fields = slice(int(self.fields[start]), int(self.fields[stop]))
-            arguments = [
-                self.heads[start:stop].tobytes(),
-                self.names[fields].tobytes(),
-                self.places[items].tobytes(),
-                self.records[int(self.sizes[items.start]) : int(self.sizes[items.stop])],
-                b"01"[self.writes : self.writes + 1],
-            ]
-            yield int(self.shards[start]), items, arguments, self.numbers[start:stop].tolist()
+            data = (
+                self.names[fields].tobytes()
+                + self.places[items].tobytes()
+                + self.records[int(self.sizes[items.start]) : int(self.sizes[items.stop])]
+            )
+            groups = self.heads[start:stop].tobytes()
+            yield int(self.shards[start]), items, (groups, data), self.numbers[start:stop].tolist()
 
 
 @attrs.frozen(eq=False)
@@ -203,10 +202,10 @@ def visit(
                 made.places.append(columns.places[items] - np.uint16(1))  # Lua counts from 1
         return made
     place = generations.index(newest) + 1 if index.window else 1
-    for shard, items, arguments, held in columns.calls():
+    head = bytes((len(ends), place, returns, columns.writes))
+    for shard, items, (heads, data), held in columns.calls():
         keys = (b"counters", *(group_hash(one, end) for one in held for end in ends))
-        how = len(ends), place, int(returns)
-        made.calls.append(index.script_call("visit", shard, keys, *how, *arguments))
+        made.calls.append(index.script_call("visit", shard, keys, head + heads, data))
         made.parts.append(order[items])
     return made
 

@@ -183,19 +183,24 @@ class Script:
 
 
 OWN = "dedup_middleware.index.redis"
+# Scripts that need nothing of ``common.lua``: what it defines is made anew by each call.
+_BARE = frozenset({"visit"})
 
 
 @cache
 def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
-    """A script by the name of its file, with the common part before it.
+    """A script by the name of its file, with the common parts before it.
 
     :param package: the one in whose folder ``lua`` the script is
     """
     known = {**_CONSTANTS, **layout.constants}
     constants = "".join(f"local {key} = {value}\n" for key, value in known.items())
+    parts = [(OWN, "counters"), (package, name)]
+    if name not in _BARE:
+        parts.insert(1, (OWN, "common"))
     text = constants + "".join(
         (files(folder) / "lua" / f"{part}.lua").read_text(encoding="utf-8")
-        for folder, part in ((OWN, "common"), (package, name))
+        for folder, part in parts
     )
     raw = text.encode()
     return Script(raw, hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode())

@@ -1,10 +1,11 @@
 -- Reads buckets of one shard, and adds records to them.
 -- KEYS: leases, counters, then of each group of tables its hashes of all generations, the oldest first.
--- ARGV: prefix, number of generations, place of the one that is written, '1': return what was found, '0':
--- not; of each group (2 bytes each) the number of items, of different fields, of items of SimHash
--- tables, which come first, the first item of a table of anchors, the last one; the fields (3 bytes each),
--- group by group; then of the items, group by group, the place of their field among those of the group (2
--- bytes; READ more: the item is only read), and their records, of a call that writes nothing suffixes alone.
+-- ARGV: prefix, head, data: few arguments, since each one costs as much as a bucket. The head: number of
+-- generations, place of the one that is written, 1: return what was found, 0: not, 1: records are added, 0: none
+-- (a byte each); of each group (2 bytes each) the number of items, of different fields, of items of SimHash
+-- tables, which come first, the first item of a table of anchors, the last one. The data: the fields (3 bytes
+-- each), group by group; then of the items, group by group, the place of their field among those of the group (2
+-- bytes; READ more: the item is only read); then their records, of a call that adds none suffixes alone.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
 -- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
@@ -16,11 +17,12 @@ local NEWEST = 16 -- records among which that of an earlier try of this call may
 local SHORT = 1024 -- bytes up to which a bucket is copied for each record that is added
 local READ = 32768
 local STACK = 4000 -- arguments of a command
-local HEAD = 10 -- bytes of a group
-local GENERATIONS, WRITTEN, ANSWERS = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local GROUPS, FIELDS, PLACES, RECORDS, WRITES = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
+local GROUP = 10 -- bytes of a group
+local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep = string.find, string.sub, redis.call, string.rep
 local read, pack, unpack, min, max = struct.unpack, struct.pack, unpack, math.min, math.max
+local GENERATIONS, WRITTEN, answers, writes_any = read('BBBB', HEAD)
+local ANSWERS, WRITES = answers == 1, writes_any == 1
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
@@ -49,13 +51,19 @@ local function matching(value, suffix, own, place)
   return table.concat(records), pages
 end
 
-local field_at, record_at, item = 1, 1, 0
+local field_at, place_at, item = 1, 1, 0
+for at = 5, #HEAD, GROUP do
+  local items, size = read('<I2I2', HEAD, at)
+  place_at, item = place_at + 3 * size, item + items
+end
+local record_at = place_at + 2 * item
+item = 0
 local NARROW, WIDE = WRITES and 'c8' or 'c3', WRITES and 'c11' or 'c6'
-for group = 1, #GROUPS / HEAD do
-  local items, size, wides, first_anchor, last_anchor = read('<I2I2I2I2I2', GROUPS, HEAD * (group - 1) + 1)
-  local fields = { read(rep('c3', size), FIELDS, field_at) }
-  local places = { read('<' .. rep('I2', items), PLACES, 2 * item + 1) }
-  local sent = { read(rep(WIDE, wides) .. rep(NARROW, items - wides), RECORDS, record_at) }
+for group = 1, (#HEAD - 4) / GROUP do
+  local items, size, wides, first_anchor, last_anchor = read('<I2I2I2I2I2', HEAD, GROUP * (group - 1) + 5)
+  local fields = { read(rep('c3', size), DATA, field_at) }
+  local places = { read('<' .. rep('I2', items), DATA, place_at + 2 * item) }
+  local sent = { read(rep(WIDE, wides) .. rep(NARROW, items - wides), DATA, record_at) }
   field_at, record_at = field_at + 3 * size, sent[items + 1]
   local held, hash = {}, FIRST + (group - 1) * GENERATIONS
   for generation = 1, GENERATIONS do
