@@ -121,12 +121,15 @@ class _Columns:
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
             fields = slice(int(self.fields[start]), int(self.fields[stop]))
+            places = self.places[items]
+            # Each item has a field of its own, and is written if any is.
+            is_plain = len(places) == fields.stop - fields.start and places.max() < _ONLY_READ
             data = (
                 self.names[fields].tobytes()
-                + self.places[items].tobytes()
+                + (b"" if is_plain else places.tobytes())
                 + self.records[int(self.sizes[items.start]) : int(self.sizes[items.stop])]
             )
-            groups = self.heads[start:stop].tobytes()
+            groups = bytes((not is_plain,)) + self.heads[start:stop].tobytes()
             yield int(self.shards[start]), items, (groups, data), self.numbers[start:stop].tolist()
 
 

@@ -1,11 +1,12 @@
 -- Reads buckets of one shard, and adds records to them.
 -- KEYS: leases, counters, then of each group of tables its hashes of all generations, the oldest first.
 -- ARGV: prefix, head, data: few arguments, since each one costs as much as a bucket. The head: number of
--- generations, place of the one that is written, 1: return what was found, 0: not, 1: records are added, 0: none
--- (a byte each); of each group (2 bytes each) the number of items, of different fields, of items of SimHash
--- tables, which come first, the first item of a table of anchors, the last one. The data: the fields (3 bytes
--- each), group by group; then of the items, group by group, the place of their field among those of the group (2
--- bytes; READ more: the item is only read); then their records, of a call that adds none suffixes alone.
+-- generations, place of the one that is written, 1: return what was found, 1: records are added, 1: places are
+-- sent, 0: each item has a field of its own, in their order (a byte each); of each group (2 bytes each) the
+-- number of items, of different fields, of items of SimHash tables, which come first, the first item of a table
+-- of anchors, the last one. The data: the fields (3 bytes each), group by group; then of the items, group by
+-- group, the place of their field among those of the group (2 bytes; READ more: the item is only read); then
+-- their records, of a call that adds none suffixes alone.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
 -- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
@@ -21,8 +22,8 @@ local GROUP = 10 -- bytes of a group
 local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep = string.find, string.sub, redis.call, string.rep
 local read, pack, unpack, min, max = struct.unpack, struct.pack, unpack, math.min, math.max
-local GENERATIONS, WRITTEN, answers, writes_any = read('BBBB', HEAD)
-local ANSWERS, WRITES = answers == 1, writes_any == 1
+local GENERATIONS, WRITTEN, answers, adds, placed = read('BBBBB', HEAD)
+local ANSWERS, WRITES, PLACED = answers == 1, adds == 1, placed == 1
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
@@ -52,17 +53,17 @@ local function matching(value, suffix, own, place)
 end
 
 local field_at, place_at, item = 1, 1, 0
-for at = 5, #HEAD, GROUP do
+for at = 6, #HEAD, GROUP do
   local items, size = read('<I2I2', HEAD, at)
   place_at, item = place_at + 3 * size, item + items
 end
-local record_at = place_at + 2 * item
+local record_at = PLACED and place_at + 2 * item or place_at
 item = 0
 local NARROW, WIDE = WRITES and 'c8' or 'c3', WRITES and 'c11' or 'c6'
-for group = 1, (#HEAD - 4) / GROUP do
-  local items, size, wides, first_anchor, last_anchor = read('<I2I2I2I2I2', HEAD, GROUP * (group - 1) + 5)
+for group = 1, (#HEAD - 5) / GROUP do
+  local items, size, wides, first_anchor, last_anchor = read('<I2I2I2I2I2', HEAD, GROUP * (group - 1) + 6)
   local fields = { read(rep('c3', size), DATA, field_at) }
-  local places = { read('<' .. rep('I2', items), DATA, place_at + 2 * item) }
+  local places = PLACED and { read('<' .. rep('I2', items), DATA, place_at + 2 * item) }
   local sent = { read(rep(WIDE, wides) .. rep(NARROW, items - wides), DATA, record_at) }
   field_at, record_at = field_at + 3 * size, sent[items + 1]
   local held, hash = {}, FIRST + (group - 1) * GENERATIONS
@@ -77,7 +78,7 @@ for group = 1, (#HEAD - 4) / GROUP do
     added[place] = nil
   end
   for i = 1, items do
-    local place, record = places[i], sent[i]
+    local place, record = places and places[i] or i, sent[i]
     local wide, anchor, writes = i <= wides, i >= first_anchor and i <= last_anchor, WRITES
     if place >= READ then
       place, writes = place - READ, false
