@@ -54,7 +54,6 @@ from dedup_middleware.methods.reasons import (
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence_columns import COLUMNS, COMMON
 
 _FIELDS: Final = tuple(name for name in CONTENT.names or () if name != "sketch")
 _DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
@@ -76,7 +75,7 @@ class ContentByEvidence(Content):
         :param payloads: the evidence of each; one without evidence can only be an exact copy
         """
         from dedup_middleware.signature.comparison import differing_places
-        from dedup_middleware.signature.evidence import examine
+        from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
 
         count, wording = len(candidates), page.wording
         candidates = np.ascontiguousarray(candidates)

@@ -22,7 +22,7 @@ from dedup_middleware.methods.reasons import (
     TURNED_CODE,
 )
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence_columns import (
+from dedup_middleware.signature.evidence import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,

@@ -62,10 +62,8 @@ class SimHashMethod(Method):
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
         """Judge a page against candidates by this rule."""
-        from dedup_middleware.signature.hamming import distances
-
         exact = is_exact(page, candidates)
-        bits = distances(np.ascontiguousarray(candidates["simhash"]), page.simhash or 0)
+        bits = np.bitwise_count(candidates["simhash"] ^ np.uint64(page.simhash or 0))
         long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
         near = long & (bits <= self.distance)
         reasons = tuple(

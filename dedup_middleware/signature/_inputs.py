@@ -26,21 +26,6 @@ def vector(values: NDArray[_S], dtype: type[_S], name: str) -> NDArray[_S]:
     return _contiguous(values)
 
 
-def codes(values: NDArray[np.uint64], name: str) -> NDArray[np.uint64]:
-    """Binary codes of 64 bits, shape (n,), or of 64 x words bits, shape (n, words).
-
-    :raises TypeError: not an array, or not of uint64
-    :raises ValueError: no dimension, more than two, or rows without a word
-    """
-    _check_type(values, np.uint64, name)
-    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] == 0):
-        raise ValueError(
-            f"{name} must have shape (n,) for codes of 64 bits or (n, words) with at least one "
-            f"word for longer ones, got shape {values.shape}"
-        )
-    return _contiguous(values)
-
-
 def words(values: NDArray[_S], dtype: type[_S], count: int, name: str) -> NDArray[_S]:
     """The same values as a contiguous array of exactly ``count``.
 

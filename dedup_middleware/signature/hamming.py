@@ -1,4 +1,4 @@
-"""The Hamming kernel: every comparison of SimHashes and of other binary codes.
+"""The Hamming kernel: every comparison of SimHashes with those of many pages.
 
 Codes lie as words of 64 bits in an array, or as the suffixes of SimHash records in the bytes of a
 bucket. Both are compared eight at a time: population counts of eight 64-bit lanes are one
@@ -8,22 +8,17 @@ processors. Fewer than eight go through the same instructions with the rest of t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import REFUSED, Word, allocating_subkernel, kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R64, R64_2, U8, U16
+from dedup_middleware.base.kerneltypes import I64, R64
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import (
     LANES64,
     NEAR,
     RECORD,
-    distance_words,
-    distances64,
-    distances_words,
     near_mask64,
     near_records,
     near_records8,
@@ -57,30 +52,6 @@ def within(
     except REFUSED:
         found = _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
     return np.empty(0, np.int64) if found is None else found
-
-
-def distances(
-    fingerprints: NDArray[np.uint64], query: int | np.uint64 | NDArray[np.uint64]
-) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Hamming distance of each code to the query.
-
-    :param fingerprints: uint64, shape (n,), or (n, words) for codes of 64 x words bits
-    :param query: 64-bit fingerprint, or uint64 of shape (words,)
-    :return: uint8, shape (n,), for shape (n,); uint16 for longer codes
-    :raises TypeError: arrays that are not of uint64
-    :raises ValueError: shapes that don't fit, or codes of more than 65,535 bits
-    """
-    rows = _inputs.codes(fingerprints, "fingerprints")
-    if rows.ndim == 1:
-        return _distances(rows, _inputs.word(query, "query"))  # type: ignore[arg-type]
-    return _row_distances(rows, _row_query(rows, query))
-
-
-def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
-    width = rows.shape[1]
-    if width * 64 > 0xFFFF:
-        raise ValueError(f"codes may have at most 65,535 bits, got {width} words")
-    return _inputs.words(query, np.uint64, width, "query")
 
 
 _ZERO = np.uint64(0)
@@ -190,32 +161,3 @@ def _within(
     if used == _ZERO:
         return None
     return out[:used]
-
-
-@kernel(U8(R64, types.uint64))
-def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint8]:
-    size = np.uint64(fingerprints.size)
-    out = np.empty(fingerprints.size, np.uint8)
-    i = np.uint64(0)
-    while i + _NEAR <= size:
-        distances64(fingerprints, i, query, out)
-        i += _NEAR
-    while i < size:
-        distances_words(fingerprints, i, min(_EIGHT, size - i), query, out)
-        i += _EIGHT
-    return out
-
-
-@kernel(U16(R64_2, R64))
-def _row_distances(rows: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    width = np.uint64(rows.shape[1])
-    out = np.empty(rows.shape[0], np.uint16)
-    flat = rows.reshape(rows.size)
-    for row in range(np.uint64(rows.shape[0])):
-        total, word = np.uint64(0), np.uint64(0)
-        while word < width:
-            count = min(_EIGHT, width - word)
-            total += distance_words(flat, row * width + word, count, query, word)
-            word += _EIGHT
-        out[row] = total
-    return out

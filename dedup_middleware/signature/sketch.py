@@ -62,49 +62,25 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
         return _sketch(_inputs.vector(minhash, np.uint32, "minhash"), bits)
 
 
-def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int = 1) -> float:
-    """Estimate the Jaccard similarity of two sets from their sketches, in 0..1.
+def jaccards(
+    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
+) -> NDArray[np.float64]:
+    """Estimate the Jaccard similarity of a set and each of others from their sketches, in 0..1.
 
     Minima that differ still agree in b bits by chance, once in 2**b; the
     estimate is (agreement - 2**-b) / (1 - 2**-b), clipped. Its standard error at
     b=1 and 512 minima is at most 4.5 points, 2.6 at J=0.8.
 
-    :param bits: b of both sketches, 1, 2, 4 or 8 (``bits_each``)
-    :raises TypeError: sketches that are no arrays of uint64
-    :raises ValueError: another number of words than 8, or another b
-    """
-    lowest = lowest_bits(bits)
-    try:
-        if len(a) == WORDS == len(b):
-            return float(_jaccard(a, b, bits, lowest))
-    except REFUSED:
-        pass
-    return float(
-        _jaccard(
-            _inputs.words(a, np.uint64, WORDS, "a"),
-            _inputs.words(b, np.uint64, WORDS, "b"),
-            bits,
-            lowest,
-        )
-    )
-
-
-def jaccards(
-    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
-) -> NDArray[np.float64]:
-    """``jaccard`` of one sketch with each of many, shape (n,).
-
     :param query: shape (8,)
     :param sketches: shape (n, 8)
-    :param bits: b of all of them
+    :param bits: b of all of them, 1, 2, 4 or 8 (``bits_each``)
+    :returns: shape (n,)
     :raises TypeError: sketches that are no arrays of uint64
     :raises ValueError: another number of words than 8, or another b
     """
     lowest = lowest_bits(bits)
     query = _inputs.words(query, np.uint64, WORDS, "query")
-    rows = _inputs.codes(sketches, "sketches")
-    if rows.ndim != 2 or rows.shape[1] != WORDS:
-        raise ValueError(f"sketches must have shape (n, {WORDS}), got shape {rows.shape}")
+    rows = _inputs.rows(sketches, np.uint64, WORDS, "sketches")
     return _jaccards(query, rows, bits, lowest)
 
 
@@ -150,11 +126,6 @@ def estimate(differing: Word, bits: int) -> Word:
     chance = 1.0 / (1 << bits)
     agreement = 1.0 - differing * bits / BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))
-
-
-@kernel(types.float64(R64, R64, types.int64, types.uint64))
-def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: Word) -> Word:
-    return estimate(differing_groups(a, 0, b, bits, lowest), bits)
 
 
 @kernel(F64(R64, R64_2, types.int64, types.uint64))

@@ -21,7 +21,7 @@ from dedup_middleware.methods.reasons import (
     TURNED,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature import evidence_columns as evidence
+from dedup_middleware.signature import evidence
 
 _REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
 

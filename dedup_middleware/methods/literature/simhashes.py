@@ -330,7 +330,6 @@ class WeightedSimHash(SignatureMethod):
 
 SIGNS: Final = 384
 SIGN_BYTES: Final = SIGNS // 8
-WORDS: Final = SIGNS // 64
 MOST_BLOCKS: Final = 16
 _CHUNK: Final = 4096  # tokens at a time: 12 MB of sums' addends however large the page is
 
@@ -420,8 +419,7 @@ class RandomProjection(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        from dedup_middleware.signature.hamming import distances
-
-        rows = np.frombuffer(a.payload, "<u8").reshape(1, WORDS).astype(np.uint64)
-        query = np.frombuffer(b.payload, "<u8").astype(np.uint64)
-        return 1 - int(distances(rows, query)[0]) / SIGNS
+        if len(a.payload) != len(b.payload):
+            raise ValueError("signs of another number can't be compared")
+        differing = int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little")
+        return 1 - int.bit_count(differing) / SIGNS
