@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 _S = TypeVar("_S", bound=np.generic)
 
-_WORD = 1 << 64
-
 
 def vector(values: NDArray[_S], dtype: type[_S], name: str) -> NDArray[_S]:
     """The same values as a contiguous, aligned array of one dimension.
@@ -26,46 +24,7 @@ def vector(values: NDArray[_S], dtype: type[_S], name: str) -> NDArray[_S]:
     return _contiguous(values)
 
 
-def words(values: NDArray[_S], dtype: type[_S], count: int, name: str) -> NDArray[_S]:
-    """The same values as a contiguous array of exactly ``count``.
-
-    :raises TypeError: not an array, or of another dtype
-    :raises ValueError: another shape
-    """
-    _check_type(values, dtype, name)
-    if values.shape != (count,):
-        raise ValueError(f"{name} must have shape ({count},), got shape {values.shape}")
-    return _contiguous(values)
-
-
-def rows(values: NDArray[_S], dtype: type[_S], count: int, name: str) -> NDArray[_S]:
-    """The same values as a contiguous array of rows of ``count``.
-
-    :raises TypeError: not an array, or of another dtype
-    :raises ValueError: another shape
-    """
-    _check_type(values, dtype, name)
-    if values.ndim != 2 or values.shape[1] != count:
-        raise ValueError(f"{name} must have shape (n, {count}), got shape {values.shape}")
-    return _contiguous(values)
-
-
-def word(value: int | np.integer[Any], name: str) -> int:
-    """An unsigned 64-bit number.
-
-    :raises TypeError: not an integer
-    :raises ValueError: outside 0..2**64-1
-    """
-    if type(value) is not int:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-        value = int(value)
-    if not 0 <= value < _WORD:
-        raise ValueError(f"{name} must lie in 0..2**64-1, got {value}")
-    return value
-
-
-def count(value: int, name: str, low: int, high: int) -> int:
+def count(value: int | np.integer[Any], name: str, low: int, high: int) -> int:
     """An integer within its bounds, both included.
 
     :raises TypeError: not an integer

@@ -43,7 +43,7 @@ def within(
     :raises ValueError: another shape, or a number out of bounds
     """
     if type(query) is not int or not 0 <= query <= _WORD:
-        query = _inputs.word(query, "query")
+        query = _inputs.count(query, "query", 0, _WORD)
     if type(distance) is not int or not 0 <= distance <= 64:
         distance = _inputs.count(distance, "distance", 0, 64)
     # The kernel knows its types: asking first would cost as much as a short scan.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32_2, R64, U32
 from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import MINIMA, minima64
@@ -59,18 +59,11 @@ class MinHasher:
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,).
 
-        :param features: one 64-bit hash an element, of which the low half counts; order and
+        :param features: uint64, one hash an element, of which the low half counts; order and
             repetition don't matter
         :return: K minima; all of them ``EMPTY`` for no element at all
-        :raises TypeError: features that are no array of uint64
-        :raises ValueError: more than one dimension
         """
-        # The kernel knows its types: asking first would cost as much as the call.
-        try:
-            return _minhash(features, self._padded, self.num_perm)
-        except REFUSED:
-            values = _inputs.vector(features, np.uint64, "features")
-            return _minhash(values, self._padded, self.num_perm)
+        return _minhash(features, self._padded, self.num_perm)
 
 
 _M1 = np.uint32(0x85EBCA6B)

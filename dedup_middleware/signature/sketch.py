@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, R32, R64, R64_2, U64
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.minhash import mix32
 
@@ -50,16 +49,10 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
     ``bits_each`` gives b. They are taken from the mixed minimum: with odd a the
     lowest bit of ``a * h + b`` is that of ``h ^ b``, the same for every permutation.
 
-    :raises TypeError: a MinHash that is no array of uint32
+    :param minhash: uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
     """
-    if type(minhash) is not np.ndarray:
-        minhash = _inputs.vector(minhash, np.uint32, "minhash")
-    bits = bits_each(minhash.size)
-    try:
-        return _sketch(minhash, bits)
-    except REFUSED:
-        return _sketch(_inputs.vector(minhash, np.uint32, "minhash"), bits)
+    return _sketch(minhash, bits_each(minhash.size))
 
 
 def jaccards(
@@ -75,13 +68,12 @@ def jaccards(
     :param sketches: shape (n, 8)
     :param bits: b of all of them, 1, 2, 4 or 8 (``bits_each``)
     :returns: shape (n,)
-    :raises TypeError: sketches that are no arrays of uint64
     :raises ValueError: another number of words than 8, or another b
     """
-    lowest = lowest_bits(bits)
-    query = _inputs.words(query, np.uint64, WORDS, "query")
-    rows = _inputs.rows(sketches, np.uint64, WORDS, "sketches")
-    return _jaccards(query, rows, bits, lowest)
+    if query.shape != (WORDS,) or sketches.shape[1:] != (WORDS,):
+        raise ValueError(f"sketches have {WORDS} words, got {query.shape} and {sketches.shape}")
+    # A column of records is neither contiguous nor aligned.
+    return _jaccards(query, np.array(sketches, order="C"), bits, lowest_bits(bits))
 
 
 def lowest_bits(bits: int) -> Word:

@@ -60,21 +60,6 @@ def test_agreement_estimates_jaccard() -> None:
     assert share == pytest.approx(1 / 3, abs=0.06)
 
 
-def test_awkward_arrays_give_the_same_minima() -> None:
-    """Strided, reversed, read-only and unaligned arrays are read like any other."""
-    features = oracles.random_codes(99, 1)
-    hasher = MinHasher(128)
-    for view in oracles.awkward_views(features):
-        assert hasher.of_features(view).tolist() == hasher.of_features(features).tolist()
-
-
-@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
-def test_other_features_are_refused(bad: Any) -> None:
-    """Anything but a vector of uint64 raises an error that names the argument."""
-    with pytest.raises((TypeError, ValueError), match="features must"):
-        MinHasher(64).of_features(bad)
-
-
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
