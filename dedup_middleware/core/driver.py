@@ -99,14 +99,8 @@ class Gathered:
         if len(self.records):
             self._forget_replaced(records)
             rest = chosen(self.records, ~np.isin(self.records.page_ids, records.page_ids))
-            page_ids = np.concatenate([rest.page_ids, records.page_ids])
-            order = np.argsort(page_ids)
-            records = PageRecords(
-                page_ids[order],
-                np.concatenate([rest.content, records.content])[order],
-                np.concatenate([rest.states, records.states])[order],
-                np.concatenate([rest.times, records.times])[order],
-            )
+            records = joined([rest, records])
+            records = chosen(records, np.argsort(records.page_ids))
         self.records = records
 
     def _forget_replaced(self, records: PageRecords) -> None:

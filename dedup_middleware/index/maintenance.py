@@ -171,7 +171,8 @@ async def _drawn(
         hits += len(found)
         if hits < count and (hits < _RARE * len(seen) or 2 * len(seen) > len(page_ids)):
             return None
-    return _sorted(joined(parts), count)
+    drawn = joined(parts)
+    return chosen(drawn, np.argsort(drawn.page_ids[:count], kind="stable"))
 
 
 async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator) -> PageRecords:
@@ -186,11 +187,3 @@ async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator)
             best, marks = chosen(best, kept), marks[kept]
     kept = np.isin(np.arange(len(best)), np.argsort(marks, kind="stable")[:count])
     return chosen(best, kept)
-
-
-def _sorted(pages: PageRecords, count: int) -> PageRecords:
-    """The first pages, by ascending page id."""
-    order = np.argsort(pages.page_ids[:count], kind="stable")
-    return PageRecords(
-        pages.page_ids[order], pages.content[order], pages.states[order], pages.times[order]
-    )

@@ -27,7 +27,7 @@ from dedup_middleware.index.parameters import (
     REPLACED,
     SCHEMA,
     agree,
-    check_key,
+    check_hash_key,
     check_schema,
     complete,
     missing,
@@ -217,7 +217,7 @@ class SQLiteFile(Index):
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        check_key(stored, self._where)
+        check_hash_key(stored, self._where)
         return stored if parameters is None else agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -16,9 +15,9 @@ from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.sqlite import tables, upkeep
-from dedup_middleware.index.sqlite.file import Shared, SQLiteFile, Step
+from dedup_middleware.index.sqlite.file import Shared, SQLiteFile
 from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
-from dedup_middleware.index.sqlite.propose import commit, propose
+from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
 from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment
@@ -93,7 +92,7 @@ class SQLiteIndex(SQLiteFile):
 
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
-                forget_outcome(self._finish(made.claim, State.RELEASED))
+                forget_outcome(self._batcher.submit(Shared(_release, made.claim)))
 
         page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
@@ -135,7 +134,8 @@ class SQLiteIndex(SQLiteFile):
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
-        return await self._finish(claim, State.RELEASED)
+        released: bool = await self._batcher.submit(Shared(_release, claim))
+        return released
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -254,15 +254,10 @@ class SQLiteIndex(SQLiteFile):
         files = (Path(self._path + end) for end in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def _finish(self, claim: Claim, state: State) -> asyncio.Future[bool]:
-        return self._batcher.submit(
-            Step(
-                lambda db, at: tables.finish(db, claim, state, at.now),
-                writes=True,
-                needs_leases=True,
-            )
-        )
-
 
 def _commit(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
-    return commit(db, claims, at.now)
+    return tables.finish(db, claims, State.COMMITTED, at.now)
+
+
+def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
+    return tables.finish(db, claims, State.RELEASED, at.now)

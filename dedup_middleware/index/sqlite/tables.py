@@ -187,16 +187,27 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
     db.execute("UPDATE lease SET until = ? + seconds WHERE until > ? + seconds", (now, now))
 
 
-def finish(db: sqlite3.Connection, claim: Claim, state: State, now: float) -> bool:
-    """Commit or release a claim. False: its lease had run out or it is gone."""
-    if live_token(db, claim.page_id, now) != _token(claim.token):
-        return False
-    db.execute("DELETE FROM lease WHERE number = ?", (claim.page_id,))
+def finish(db: sqlite3.Connection, claims: Sequence[Claim], state: State, now: float) -> list[bool]:
+    """Commit or release claims. False: its lease had run out or it is gone."""
+    leases: dict[int, tuple[bytes, float]] = {}
+    for part in parts([claim.page_id for claim in claims]):
+        query = f"SELECT number, token, until FROM lease WHERE number IN ({marks(part)})"
+        leases.update((n, (bytes(token), until)) for n, token, until in db.execute(query, part))
+    results: list[bool] = []
+    for claim in claims:
+        # A claim that is ended twice at once has no lease the second time.
+        token, until = leases.get(claim.page_id, (b"", now))
+        alive = until > now and token == _token(claim.token)
+        if alive:
+            del leases[claim.page_id]
+        results.append(alive)
+    done = [claim.page_id for claim, alive in zip(claims, results, strict=True) if alive]
+    db.executemany("DELETE FROM lease WHERE number = ?", [(page_id,) for page_id in done])
     stamp = int(now) if state is State.COMMITTED else int(state)
-    db.execute("UPDATE page SET stamp = ? WHERE number = ?", (stamp, claim.page_id))
+    db.executemany("UPDATE page SET stamp = ? WHERE number = ?", [(stamp, n) for n in done])
     if state is State.COMMITTED:
-        add(db, "committed", 1)
-    return True
+        add(db, "committed", len(done))
+    return results
 
 
 def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: float) -> list[bool]:
