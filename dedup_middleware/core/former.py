@@ -35,7 +35,6 @@ from dedup_middleware.core.availability import Breaker, FaultLog
 from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
-from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
 from dedup_middleware.methods.base import Method
@@ -59,8 +58,6 @@ logger = logging.getLogger(__name__)
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _TRIES = 16  # pages of the former index that are carried over for one page, or tried
-_PROPOSALS = 4  # of one page that is carried over
-_LEASE = 10.0  # seconds
 _MOST_OWED = 100_000
 _Found = TypeVar("_Found")
 
@@ -430,7 +427,7 @@ class Former:
         while self._owed:
             key_hash, (exact, size) = self._owed.popitem()
             try:
-                found = await self._asked(of_key(index, key_hash))
+                found = await self._asked(index.of_key(key_hash))
                 content = found.content
                 other = (content["exact"] != np.uint64(exact)) | (content["size"] != size)
                 await self._forget_stored(index, found, other)
@@ -444,7 +441,7 @@ class Former:
             index = await self._ready()
             for row in range(len(records)):
                 content = records.content[row : row + 1]
-                found = await self._asked(of_key(index, int(content["key"][0])))
+                found = await self._asked(index.of_key(int(content["key"][0])))
                 same = self._carrying.same(found, content)
                 await self._forget_stored(index, found, same)
 

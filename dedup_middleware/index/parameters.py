@@ -125,7 +125,7 @@ def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
     :raises IndexRefusedError: says so
     """
     key = parameters.get(HASH_KEY, "")
-    if not re.fullmatch("[0-9a-fA-F]{1,32}", key):
+    if not re.fullmatch("[0-9a-fA-F]{1,32}", str(key)):  # SQLite may hold bytes in its place
         raise IndexRefusedError(
             f"{where} has no usable hash_key ({HASH_KEY} is "
             f"{'not a hexadecimal number of 1 to 32 digits' if key else 'gone'}), so its pages "

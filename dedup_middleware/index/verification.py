@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.readable import ReadableIndex
+from dedup_middleware.index.base import Index, Progress
 from dedup_middleware.index.record_layout import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
@@ -29,7 +29,6 @@ from dedup_middleware.model.records import (
     suffixes_of,
 )
 
-Progress = Callable[[str, int], None]
 _TABLES = 64
 _NAMED = 1_000  # pages that are named, and looked at once more
 _SIMHASH_BITS = np.uint64(sum(1 << table for table in SIMHASH_TABLES))
@@ -113,8 +112,12 @@ class _Pages:
         return int(np.count_nonzero(self.states == state))
 
 
-async def verify(index: ReadableIndex, progress: Progress | None) -> Verification:
-    """See :meth:`.Index.verify`. Takes 25 bytes of memory a page."""
+async def verify(index: Index, progress: Progress | None = None) -> Verification:
+    """Read every bucket and every page record and report inconsistencies; nothing is changed.
+
+    Other processes may write meanwhile: what looks wrong is read a second time before it is
+    reported, and pages added after the start are left out. Takes 25 bytes of memory a page.
+    """
     report = progress or (lambda _what, _done: None)
     before = await index.stats()
     pages = _Pages(await index.page_ids())
@@ -258,7 +261,7 @@ def _turned(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
 
 
 async def _lacking(
-    index: ReadableIndex, pages: _Pages, parameters: Mapping[str, str]
+    index: Index, pages: _Pages, parameters: Mapping[str, str]
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Committed pages without a record where they must have one, looked at once more."""
     required = _required(parameters, pages.tables)
@@ -279,9 +282,7 @@ async def _lacking(
     return found
 
 
-async def _still_missing(
-    index: ReadableIndex, pages: _Pages, row: int, tables: list[int]
-) -> list[int]:
+async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
     places = {
         bucket_key.table: bucket_key

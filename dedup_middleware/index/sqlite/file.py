@@ -158,7 +158,6 @@ class SQLiteFile(Index):
         self._is_maker = False  # whether it is made anew if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
-        self._on_round_trip: Callable[[], None] = lambda: None
         # SimHash records compared by each transaction; their thread adds, the event loop's takes.
         self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
@@ -170,10 +169,6 @@ class SQLiteFile(Index):
     def window(self) -> float:
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
-
-    def watch_round_trips(self, report: Callable[[], None]) -> None:
-        """See :meth:`.Index.watch_round_trips`."""
-        self._on_round_trip = report
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""

@@ -10,16 +10,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.sqlite import tables, upkeep
 from dedup_middleware.index.sqlite.file import Shared, SQLiteFile
 from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
 from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
-from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
