@@ -44,14 +44,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     CONTAINED_CODE,
     LONG,
     REASONS,
+    Judgement,
 )
-from dedup_middleware.model.buckets import BucketKeys
+from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
 
@@ -167,11 +166,3 @@ class ContentByEvidence(Content):
             turned,
             held.view(np.bool_),
         )
-
-    def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
-        """Bucket keys of a page: those of ``content``, then its anchors."""
-        if page.simhash is None or page.size < self.min_features:
-            return BucketKeys.of(self.bucket_keys(page))
-        from dedup_middleware.methods.placing import whole_page  # numba stays lazy
-
-        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))

@@ -13,9 +13,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.base import EXACT, TOO_SHORT, Judgement, Method
 from dedup_middleware.methods.content import is_exact
-from dedup_middleware.methods.reasons import EXACT, TOO_SHORT
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     KEY_TABLE,

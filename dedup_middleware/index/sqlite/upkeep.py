@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.sqlite.tables import add, remove_pages
+from dedup_middleware.index.sqlite.tables import add, bucket_id, remove_pages
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, split_stamps
 
 _BYTES = 4 << 20  # of buckets that one transaction reads in one generation
 _MOST = 2_000  # buckets read by one transaction in one generation
-_GENERATION = 24  # bits of a bucket's id below its generation
-LAST_BUCKET = (1 << _GENERATION) - 1
+LAST_BUCKET = bucket_id(1, 0) - 1
 
 
 def buckets_after(
@@ -30,7 +29,7 @@ def buckets_after(
     found: dict[int, list[bytes]] = {}
     end = LAST_BUCKET
     for generation in moment.live:
-        base = generation << _GENERATION
+        base = bucket_id(generation, 0)
         rows = db.execute(
             "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id > ? AND id <= ? ORDER BY id",
             (base + bucket, base + end),

@@ -19,8 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import between, one_of
+from dedup_middleware.methods.literature.base import (
+    MethodInput,
+    SignatureMethod,
+    hash_key_check,
+    share_check,
+)
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
@@ -186,13 +191,13 @@ class Luogang(SignatureMethod):
 
     name: ClassVar[str] = "luogang"
     is_simhash: ClassVar[bool] = True
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=validators.share)
-    hash: str = attrs.field(default=KEYED, validator=validators.one_of(KEYED, ENUMERATED, STRING))
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
+    hash: str = attrs.field(default=KEYED, validator=one_of(KEYED, ENUMERATED, STRING))
     zero_sets: bool = True
     vocabulary: Mapping[str, int] | None = attrs.field(
         default=None, validator=_check_vocabulary, repr=False, eq=False
     )
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def _feature_hash(self) -> Callable[[str], int | None]:
         if self.hash == STRING:
@@ -279,14 +284,14 @@ class WeightedSimHash(SignatureMethod):
 
     name: ClassVar[str] = "weighted-simhash"
     is_simhash: ClassVar[bool] = True
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=validators.share)
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
     tf: bool = True
     idf: bool = True
     length: bool = True
     title: bool = True
-    title_boost: float = attrs.field(default=2.0, validator=validators.between(1.0, 100.0))
+    title_boost: float = attrs.field(default=2.0, validator=between(1.0, 100.0))
     frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
         """Weight of each word, in the order of ``counts``.
@@ -402,8 +407,8 @@ class RandomProjection(SignatureMethod):
     name: ClassVar[str] = "random-projection"
     # The threshold sets the number of blocks, and so the keys.
     used_to_compare: ClassVar[frozenset[str]] = frozenset()
-    threshold: float = attrs.field(default=372 / SIGNS, validator=validators.share)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    threshold: float = attrs.field(default=372 / SIGNS, validator=share_check)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     @property
     def has_keys(self) -> bool:
