@@ -23,7 +23,6 @@ EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
 ANCHOR_TABLES = (6, 7, 8, 9)
 FIRST_BAND_TABLE = 10
-MOST_BANDS = 64 - FIRST_BAND_TABLE  # a table is a bit of a mask of 64
 #: pages with one anchor from which on it is ignored: so many pages say it that it finds no excerpt
 COMMON_ANCHOR = 32
 _MASK64 = (1 << 64) - 1

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32_2, R64, U32
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import MINIMA, minima64
 
-MAX_PERMUTATIONS = 1 << 16
 EMPTY = 0xFFFFFFFF  # every minimum of a set without elements
 
 
@@ -31,9 +29,8 @@ def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
 class MinHasher:
     """Turns the features of a set into its MinHash.
 
-    :param num_perm: number K of permutations, 1..65536
+    :param num_perm: number K of permutations, 1 or more
     :param seed: chooses the permutations, 0..2**32-1
-    :raises ValueError: a number out of these bounds
 
     >>> hasher = MinHasher(num_perm=4)
     >>> once = hasher.of_features(np.array([5, 7], dtype=np.uint64))
@@ -45,8 +42,8 @@ class MinHasher:
     __slots__ = ("_padded", "num_perm", "seed")
 
     def __init__(self, num_perm: int = 512, seed: int = 1) -> None:
-        self.num_perm = _inputs.count(num_perm, "num_perm", 1, MAX_PERMUTATIONS)
-        self.seed = _inputs.count(seed, "seed", 0, (1 << 32) - 1)
+        self.num_perm = num_perm
+        self.seed = seed
         # The kernel works on whole blocks; what the padding yields is cut off.
         padding = -self.num_perm % MINIMA
         self._padded = np.pad(permutations(self.num_perm, self.seed), ((0, 0), (0, padding)))

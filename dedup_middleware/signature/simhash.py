@@ -65,13 +65,12 @@ def simhash(
     :raises ValueError: shapes that differ, or weights that are negative or not finite
     """
     if weights is None:
-        value, total, sums = _count(features)
-    elif len(features) != len(weights):
+        weights = np.ones(len(features), np.uint32)
+    if len(features) != len(weights):
         raise ValueError(
             f"weights must have one entry a feature: got {len(weights)} for {len(features)}"
         )
-    else:
-        value, total, sums = _weigh(features, _integers(weights))
+    value, total, sums = _weigh(features, _integers(weights))
     return SimHash(value=value, sums=sums) if total else None
 
 
@@ -113,14 +112,6 @@ def sum_bits(
         count_bits(features, np.uint64(start), np.uint64(stop), counters)
         for p in range(np.uint64(BITS)):
             sums[p] += counters[p]
-
-
-@kernel(_RESULT(R64))
-def _count(features: NDArray[np.uint64]) -> tuple[int, int, NDArray[np.int64]]:
-    """SimHash, number of features and sums, each feature counting once."""
-    sums = np.empty(BITS, np.int64)
-    sum_bits(features, np.empty(BITS, np.uint8), sums)
-    return centred(sums, features.size), features.size, sums
 
 
 @kernel(_RESULT(R64, R32))
