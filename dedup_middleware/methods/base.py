@@ -102,12 +102,20 @@ class Method(ABC):
         """
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of a page: its key; its exact text if it is short, else SimHash and bands."""
+        """Bucket keys of a page: its key; its exact text if it is short, else its content."""
         key = hash_bucket_key(KEY_TABLE, page.key_hash)
-        if page.simhash is None or page.size < self.min_features:
+        if self.is_short(page):
             return (key, hash_bucket_key(EXACT_TABLE, page.exact))
+        return (key, *self.content_keys(page))
+
+    def is_short(self, page: Fingerprint) -> bool:
+        """Whether a page has so few shingles that only an equal text is a copy of it."""
+        return page.simhash is None or page.size < self.min_features
+
+    def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
+        """Bucket keys of what a page that is not short says: SimHash, bands and anchors."""
         bands, anchors = band_bucket_keys(page.bands), anchor_bucket_keys(page.anchors.tolist())
-        return (key, *simhash_bucket_keys(page.simhash), *bands, *anchors)
+        return (*simhash_bucket_keys(page.simhash or 0), *bands, *anchors)
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
         """The same as :meth:`bucket_keys`, as numbers."""
