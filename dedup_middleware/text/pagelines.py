@@ -44,7 +44,7 @@ _NETWORKS: Final = (
 )
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
 _DAY: Final = r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? \w+\.? \d{4}|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
-_NAMED: Final = r"[^.!?]{1,60}"
+_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: forms of a line from its first to its last character, each behind its first words, of which two
 #: characters are looked at; _ is a space
 _FORMS: Final = (
@@ -52,12 +52,12 @@ _FORMS: Final = (
     (
         "image photo picture video main featured cover",
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
-        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_NAMED}",
+        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
     ),
     ("image photo picture slide foto bild фото", r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
     (
         "credit crédit foto bild фото",
-        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_NAMED}",
+        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
     ),
     ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
     ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
@@ -77,7 +77,7 @@ _FORMS: Final = (
     # whose the page is
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
-        rf"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{{4}}(?:-\d{{4}})?{_NAMED}"
+        r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
         r"(?:\. all rights reserved)?",
     ),
     # who wrote it, with the day; who sent a message that is quoted

@@ -63,6 +63,8 @@ Share of the vote: 4 %
 Photo shows four men on the pier
 Image problems of the mayor
 Video: man rescued from flood. He is well.
+Photo: 77 firemen at the pier
+Photo: firemen at the old pier on Monday, when the ferry sank
 Follow the money, said the mayor
 Sign up for the race by Friday
 Join the union, says the minister
@@ -108,9 +110,16 @@ def test_such_lines_are_not_compared() -> None:
 
 
 def test_a_page_of_such_lines_is_compared_whole() -> None:
-    """A text of which they would be more than half has nothing else to be compared by."""
+    """A text of which they would be more than a quarter has nothing else to be compared by."""
     text = "Photo: Ann Shepherd\nShare this story\nThe ferry."
     assert relevant(text) == text
+
+
+def test_the_pictures_of_a_gallery_are_its_subject() -> None:
+    """Such lines stay where they are more than a quarter of a text."""
+    pictures = "\n".join(f"Photo: the ferry's {part}" for part in ("bow", "stern", "deck") * 3)
+    assert relevant(f"{ARTICLE}\n{pictures}") == f"{ARTICLE}\n{pictures}"
+    assert relevant(f"{ARTICLE}\n{ARTICLE}\n{ARTICLE}\n{pictures}").count("Photo") == 0
 
 
 @given(st.text(max_size=200))
