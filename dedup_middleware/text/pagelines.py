@@ -43,7 +43,10 @@ _NETWORKS: Final = (
     r"|телеграм|вконтакте|дзен"
 )
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
-_DAY: Final = r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? \w+\.? \d{4}|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
+_DAY: Final = (
+    r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
+    r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
+)
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: forms of a line from its first to its last character, each behind its first words, of which two
 #: characters are looked at; _ is a space
@@ -81,7 +84,8 @@ _FORMS: Final = (
         r"(?:\. all rights reserved)?",
     ),
     # who wrote it, with the day; who sent a message that is quoted
-    ("by", rf"by [^.!?\d]{{3,60}} ?[—–|,-] ?{_DAY}"),
+    ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
+    ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
 )
 _ADDRESS: Final = re.compile(

@@ -55,6 +55,10 @@ Copyright 2031 The Lakeside Press. All rights reserved.
 (c) 2031 Lakeside Herald
 by Ann Shepherd — March 4, 2031
 By Ann Shepherd, Lake Post - 4 March 2031
+Written by Ann Shepherd on March 4, 2031
+Von Anna Schäfer | 4. März 2031
+Por Ana Prado | 4 de marzo de 2031
+Por: Ana Prado – 04/03/2031
 — Ann Shepherd (@annshepherd) March 4, 2031
 """.strip().split("\n")
 OF_THE_SUBJECT = """
@@ -72,6 +76,8 @@ Comments were read out at the meeting
 More than 4
 By Friday the lake had risen
 By Monday, 4 March 2031 was forgotten.
+Von Montag, 4. März 2031
+March 4, 2031
 Copyright law of 2031 is void
 Copyright 2031: the court. It said no.
 Reuters
