@@ -42,6 +42,9 @@ _LABELS: Final = frozenset(
     .strip()
     .split(" | ")
 )
+_MORE: Final = re.compile(  # More Great Lakeside Stories
+    r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
+)
 _LONGEST_LABEL: Final = max(map(len, _LABELS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
@@ -101,7 +104,10 @@ def _is_link(line: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return len(text) <= _LONGEST_LABEL and text.lower() in _LABELS
+    lower = text.lower()
+    if len(text) > _LONGEST_LABEL:
+        return False
+    return lower in _LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
 
 
 def _is_headline(text: str) -> bool:
