@@ -1,6 +1,7 @@
-"""What of a text is compared: character references are decoded, links to other pages left out.
+"""What of a text is compared: character references are decoded, links to other pages and lines
+that say nothing of its subject left out.
 
-Texts that another extractor took out of a page often hold both: feeds and JSON-LD escape HTML once
+Texts that an extractor took out of a page often hold them: feeds and JSON-LD escape HTML once
 more, and a list of headlines under "Read also" stays below the article.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 import html
 import re
 from typing import Final
+
+from dedup_middleware.text.pagelines import is_page_line
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
@@ -39,10 +42,14 @@ _LABELS: Final = frozenset(
     .strip()
     .split(" | ")
 )
+_MORE: Final = re.compile(  # More Great Lakeside Stories
+    r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
+)
 _LONGEST_LABEL: Final = max(map(len, _LABELS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
+_LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
 
@@ -57,17 +64,22 @@ def relevant(text: str) -> str:
     if "&" in text:
         for _ in range(_MOST_ESCAPED):
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
-    return _without_links(text) if "\n" in text else text
+    return _without_lines(text) if "\n" in text else text
 
 
-def _without_links(text: str) -> str:
-    """The text without lines of the form `Read also: headline`, and without the headlines below a
-    label on a line of its own at its end; as it is if that were more than half of it.
+def _without_lines(text: str) -> str:
+    """The text without lines that say nothing of its subject, without those of the form `Read also:
+    headline`, and without the headlines below a label on a line of its own at its end; as it is if
+    that were more than half of it. Lines of the first kind stay if they are more than a quarter: in
+    a gallery the pictures are the subject.
 
     A headline is a short line that is no sentence: it has no full stop at its end.
     """
     lines = text.split("\n")
-    kept = [line for line in lines if not _is_link(line)]
+    kept = [line for line in lines if not is_page_line(line)]
+    if len(kept) < len(lines) and sum(map(len, kept)) < _LEAST_SUBJECT * sum(map(len, lines)):
+        kept = lines
+    kept = [line for line in kept if not _is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         if _is_label(line.strip().rstrip(":：").rstrip()):
             kept = kept[:-count]
@@ -92,7 +104,10 @@ def _is_link(line: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return len(text) <= _LONGEST_LABEL and text.lower() in _LABELS
+    lower = text.lower()
+    if len(text) > _LONGEST_LABEL:
+        return False
+    return lower in _LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
 
 
 def _is_headline(text: str) -> bool:

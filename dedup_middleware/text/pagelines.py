@@ -1,0 +1,142 @@
+"""Lines of a page that say nothing of its subject: adverts, buttons, addresses, picture credits.
+
+An extractor leaves some of them between the paragraphs of an article, and each site has others. So
+that two pages with one article are not told apart by them, they are not compared. Only whole lines
+of a few forms are meant, in which no fact fits; captions, standfirsts and sources are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
+_LONGEST_SENTENCE: Final = 40
+_SENTENCE_ENDS: Final = ("。", "。”")
+_MOST_CREDIT: Final = 8  # words of a picture's credit
+_OPENING, _AROUND = "(▲△", "()▲△.。!！:：… "  # what may stand before and around such a line
+# Headings and buttons, in lower case and without the punctuation behind them.
+_LABELS: Final = frozenset(
+    """
+    advertisement | advertisement - story continues below | story continues below advertisement |
+    story continues below | article continues below advertisement | article continues below |
+    advert | sponsored | sponsored content | share | share this | share this article |
+    share this story | share on facebook | share on twitter | tweet | pin it | email | e-mail |
+    print | comment | comments | leave a comment | leave a reply | view comments | show comments |
+    post a comment | no comments | top rated comments | tell us what you think | loading |
+    read more | more | explore further | continue reading | click here | subscribe | subscribe now |
+    sign up | log in | follow us | facebook | twitter | instagram | whatsapp | telegram | youtube |
+    linkedin | back to top | this slideshow requires javascript | please enable javascript |
+    getty images | anzeige | werbung | kommentare | kommentar | teilen | drucken | artikel teilen |
+    weiterlesen | publicité | partager | commentaires | imprimer | lire la suite | publicidad |
+    compartir | comentarios | imprimir | leer más | pubblicità | condividi | commenti | stampa |
+    publicidade | compartilhar | comentários | advertentie | reklama | реклама | поделиться |
+    комментарии | распечатать | подписаться | 广告 | 分享 | 分享到 | 评论 | 打印 | 收藏 | 展开全文 |
+    阅读全文 | 点击查看更多 | 返回顶部 | 加载中 | 廣告 | 留言 | 列印 | 広告 | シェア | シェアする |
+    광고 | 공유 | 댓글
+    """.replace("\n    ", " ")
+    .strip()
+    .split(" | ")
+)
+_NETWORKS: Final = (
+    r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
+    r"|телеграм|вконтакте|дзен"
+)
+_LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
+_DAY: Final = (
+    r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
+    r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
+)
+_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
+#: forms of a line from its first to its last character, each behind its first words, of which two
+#: characters are looked at; _ is a space
+_FORMS: Final = (
+    # who took the picture, with the word that says so, or the number of a picture in a gallery
+    (
+        "image photo picture video main featured cover",
+        r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
+        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
+    ),
+    ("image photo picture slide foto bild фото", r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
+    (
+        "credit crédit foto bild фото",
+        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
+    ),
+    ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
+    ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
+    # whom to follow, where to subscribe
+    ("follow like find join", rf"\w+ .{{0,80}}\b(?:{_NETWORKS})\b.{{0,60}}"),
+    ("sign subscribe get join", rf"\w+ .{{0,100}}\b(?:{_LETTER})\b.{{0,40}}"),
+    ("like enjoy", r"\w+ this (?:story|article)\?.{0,60}"),
+    (
+        "folgen abonnieren suivez abonnez síguenos sigue suscríbete seguici iscriviti siga "
+        "inscreva assine подпис читайте",
+        rf"\w+\b.{{0,80}}\b(?:{_NETWORKS}|{_LETTER})\b.{{0,60}}",
+    ),
+    ("扫码 扫描 长按", r".{0,16}(?:关注|二维码).{0,20}"),
+    ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
+    ("转载", r"转载请(?:注明|联系).{0,40}"),
+    ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
+    # whose the page is
+    (
+        "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
+        r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
+        r"(?:\. all rights reserved)?",
+    ),
+    # who wrote it, with the day; who sent a message that is quoted
+    ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
+    ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
+    ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
+)
+_ADDRESS: Final = re.compile(
+    r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
+)
+_AGENCIES: Final = (
+    "getty images",
+    "reuters",
+    "afp",
+    "ap photo",
+    "epa",
+    "shutterstock",
+    "istock",
+    "picture alliance",
+    "imago",
+)
+_JOINED: Final = re.compile(r"[/|©]|\bvia\b")
+_BEGINNING: Final = 2  # characters of a line by which its forms are found
+
+
+def _forms_by_beginning() -> dict[str, re.Pattern[str]]:
+    """The forms that lines with the same first characters may have, as one pattern each."""
+    forms: dict[str, list[str]] = {}
+    for words, form in _FORMS:
+        for beginning in {word[:_BEGINNING].replace("_", " ") for word in words.split()}:
+            forms.setdefault(beginning, []).append(form)
+    return {beginning: re.compile("|".join(found)) for beginning, found in forms.items()}
+
+
+_BY_BEGINNING: Final = _forms_by_beginning()
+_BEGINNINGS: Final = frozenset(_BY_BEGINNING) | {label[:_BEGINNING] for label in _LABELS}
+_ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
+
+
+def is_page_line(line: str) -> bool:
+    """Whether a line says nothing of what a page is about.
+
+    >>> [is_page_line(line) for line in ("Share this story", "Photo: Ann Shepherd", "Share prices")]
+    [True, True, False]
+    """
+    if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
+        return False
+    text = line.strip()
+    if text[:1] in _OPENING:
+        text = text.strip(_AROUND)
+    begins = text[:_BEGINNING].lower()
+    if begins in _BEGINNINGS:
+        lower = text.strip(_AROUND).lower()
+        form = _BY_BEGINNING.get(begins)
+        if lower in _LABELS or (form is not None and form.fullmatch(lower) is not None):
+            return True
+    if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
+        return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
+    return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

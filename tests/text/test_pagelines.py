@@ -1,0 +1,135 @@
+"""Lines about a page itself are known by their form, and lines with facts are none of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.text.pagelines import is_page_line
+from dedup_middleware.text.relevant import relevant
+from tests.text.test_relevant import ARTICLE
+
+ABOUT_THE_PAGE = """
+Advertisement
+ADVERTISEMENT:
+Share this story
+Comments
+Tell us what YOU think...
+This slideshow requires JavaScript.
+Реклама
+广告
+Photo: Ann Shepherd
+Photo by Ann Shepherd
+Image credit: Ann Shepherd / Lake Agency
+(Image credit: Ann Shepherd)
+(Image: LAKE )
+Image copyright Getty Images
+Image 1 of 5
+Foto 3 von 12
+Foto: Anna Schäfer/nna
+Crédits photos : Anne Berger
+Фото: Анна Озёрская
+图片来源：湖边通讯社
+▲图片来自视频截图。
+图片均来自网络
+Ann Shepherd | Lake News | Getty Images
+© Reuters
+https://one.example/2031/lake-10-percent-14847624.php
+ann.shepherd@lake.example
+twitter.com/annshepherd
+@annshepherd
+Follow Lakeside on Instagram, Facebook, and YouTube.
+Sign up for our weekly newsletter.
+Get the latest updates right in your inbox.
+Like this story? Share it with a friend!
+Folgen Sie uns auf Facebook und Instagram
+Abonnez-vous à notre newsletter
+Подписывайтесь на наш канал в Telegram
+扫码关注我们
+欢迎关注湖边日报微信公众号
+转载请注明出处：湖边日报
+未经授权，不得转载。
+Copyright 2031 The Lakeside Press. All rights reserved.
+© 2029-2031 Lakeside Herald
+(c) 2031 Lakeside Herald
+by Ann Shepherd — March 4, 2031
+By Ann Shepherd, Lake Post - 4 March 2031
+Written by Ann Shepherd on March 4, 2031
+Von Anna Schäfer | 4. März 2031
+Por Ana Prado | 4 de marzo de 2031
+Por: Ana Prado – 04/03/2031
+— Ann Shepherd (@annshepherd) March 4, 2031
+""".strip().split("\n")
+OF_THE_SUBJECT = """
+Share prices fall
+Share of the vote: 4 %
+Photo shows four men on the pier
+Image problems of the mayor
+Video: man rescued from flood. He is well.
+Photo: 77 firemen at the pier
+Photo: firemen at the old pier on Monday, when the ferry sank
+Follow the money, said the mayor
+Sign up for the race by Friday
+Join the union, says the minister
+Comments were read out at the meeting
+More than 4
+By Friday the lake had risen
+By Monday, 4 March 2031 was forgotten.
+Von Montag, 4. März 2031
+March 4, 2031
+Copyright law of 2031 is void
+Copyright 2031: the court. It said no.
+Reuters
+Reuters cuts 400 jobs at AFP
+Mayor joins AFP
+— said Ann Shepherd
+Source: the mayor
+77
+77 dead
+77dead
+Print run of 4,000
+关注湖水水位
+图片上是湖
+摄影展4日开幕
+转载量上升
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("line", ABOUT_THE_PAGE)
+def test_lines_about_the_page_are_known(line: str) -> None:
+    """Buttons, credits, addresses, invitations, copyright, bylines with a day, in spaces or not."""
+    assert is_page_line(line)
+    assert is_page_line(f" {line}\r")
+
+
+@pytest.mark.parametrize("line", [*OF_THE_SUBJECT, "", " ", *ARTICLE.split("\n")])
+def test_other_lines_are_kept(line: str) -> None:
+    """Sentences, headlines and numbers, also those that begin with the same words."""
+    assert not is_page_line(line)
+
+
+def test_such_lines_are_not_compared() -> None:
+    """They are left out wherever they stand between other lines."""
+    first, rest = ARTICLE.split("\n", 1)
+    assert relevant(f"{first}\nAdvertisement\nPhoto: Ann Shepherd\n{rest}\nComments") == ARTICLE
+
+
+def test_a_page_of_such_lines_is_compared_whole() -> None:
+    """A text of which they would be more than a quarter has nothing else to be compared by."""
+    text = "Photo: Ann Shepherd\nShare this story\nThe ferry."
+    assert relevant(text) == text
+
+
+def test_the_pictures_of_a_gallery_are_its_subject() -> None:
+    """Such lines stay where they are more than a quarter of a text."""
+    pictures = "\n".join(f"Photo: the ferry's {part}" for part in ("bow", "stern", "deck") * 3)
+    assert relevant(f"{ARTICLE}\n{pictures}") == f"{ARTICLE}\n{pictures}"
+    assert relevant(f"{ARTICLE}\n{ARTICLE}\n{ARTICLE}\n{pictures}").count("Photo") == 0
+
+
+@given(st.text(max_size=200))
+def test_any_line_is_read(line: str) -> None:
+    """Every string has an answer, and one that is too long is none of these lines."""
+    assert is_page_line(line) in (True, False)
+    assert not is_page_line(line + "x" * 200)
