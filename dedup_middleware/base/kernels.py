@@ -126,17 +126,12 @@ def _widened(dispatcher: Any) -> Any:
 
 
 def subkernel(function: _F) -> _F:
-    """Compile `function` as part of the kernels that call it; Python itself can't call it.
-
-    It may not make arrays. So it needs no reference counts, which would cost two atomic
-    operations for each array it is given, in every call. Without them, without entry points for
-    Python and C and without a cache of their own, subkernels also compile in half the time.
-    """
+    """See :func:`.jit.subkernel`."""
     return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
 
 
 def allocating_subkernel(function: _F) -> _F:
-    """The same for a function that makes arrays."""
+    """See :func:`.jit.allocating_subkernel`."""
     return cast(_F, _widened(numba.njit(**_PART)(function)))
 
 

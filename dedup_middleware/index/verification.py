@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Progress
+from dedup_middleware.index.pages import turned
 from dedup_middleware.index.record_layout import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
@@ -235,8 +236,8 @@ def _check(
     free = states == State.FREE
     right = alive.copy()
     if of_simhashes and "simhash" in fields:
-        turn = 16 * (table - SIMHASH_TABLES[0])
-        right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | suffixes
+        simhashes = turned(pages.simhashes[rows], np.full(len(rows), table, np.uint64))
+        right &= simhashes == prefixes << np.uint64(48) | suffixes
     elif table == KEY_TABLE and "key" in fields:
         hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | suffixes
         right &= pages.keys[rows] >> np.uint64(24) == hashed
@@ -252,12 +253,6 @@ def _check(
         misplaced=check.misplaced + int(np.count_nonzero(alive & ~right)),
         junk=check.junk + int(junk.sum()),
     )
-
-
-def _turned(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
-    if not bits:
-        return values
-    return np.asarray(values << np.uint64(bits) | values >> np.uint64(64 - bits), np.uint64)
 
 
 async def _lacking(

@@ -247,12 +247,6 @@ def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     )
 
 
-def suffix(bucket_key: BucketKey) -> bytes:
-    """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
-    of_simhashes = _FIRST_SIMHASH <= bucket_key.bucket < _BEHIND_SIMHASH
-    return bucket_key.suffix.to_bytes(6 if of_simhashes else 3, "little")
-
-
 def cut_address(address: str) -> bytes:
     """An address as stored: UTF-8, at most ADDRESS_LIMIT bytes, never half a character.
 
