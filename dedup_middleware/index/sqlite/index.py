@@ -15,7 +15,7 @@ from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.sqlite import tables, upkeep
-from dedup_middleware.index.sqlite.file import Shared, SQLiteFile
+from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
 from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
@@ -91,11 +91,11 @@ class SQLiteIndex(SQLiteFile):
 
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
-                forget_outcome(self._batcher.submit(Shared(_release, made.claim)))
+                forget_outcome(self._batcher.submit(Step(_release, made.claim)))
 
         page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
-        step = Shared(self._propose, page, rank=1)
+        step = Step(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.submit(step, undo)
         while self._scans:
             self._report_scanned(self._scans.popleft())
@@ -128,12 +128,12 @@ class SQLiteIndex(SQLiteFile):
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
-        stored: bool = await self._batcher.submit(Shared(_commit, claim))
+        stored: bool = await self._batcher.submit(Step(_commit, claim))
         return stored
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
-        released: bool = await self._batcher.submit(Shared(_release, claim))
+        released: bool = await self._batcher.submit(Step(_release, claim))
         return released
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
