@@ -249,10 +249,10 @@ async def test_pages_at_once_take_three_exchanges(harness: ClusterHarness) -> No
     are reserved while they are read."""
     index = await _opened(harness)
 
-    def pages(first: int) -> list[Entry]:
+    def pages(first: int, count: int = 100) -> list[Entry]:
         return [
             entry(bucket_keys_of(i, i * 0x9E37_79B9_7F4A_7C15 % 2**64, (i << 40, (i + 7) << 50)))
-            for i in range(first, first + 100)
+            for i in range(first, first + count)
         ]
 
     async def store(some: list[Entry]) -> None:
@@ -261,7 +261,12 @@ async def test_pages_at_once_take_three_exchanges(harness: ClusterHarness) -> No
         assert len(claims) == len(some)
         assert all(await asyncio.gather(*map(index.commit, claims)))
 
-    await store(pages(1_000))  # every master gets the scripts
+    # Every master gets the scripts: those of buckets at once, those of ids where the shard of
+    # newly reserved ids happens to be.
+    await store(pages(1_000))
+    for first in range(3_000, 3_040):
+        index.drop_ids()
+        await store(pages(first, 1))
     index.drop_ids()
     trips: list[int] = []
     index.watch_round_trips(lambda: trips.append(1))
