@@ -7,6 +7,7 @@ of a few forms are meant, in which no fact fits; captions, standfirsts and sourc
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -106,18 +107,21 @@ _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
 
 
-def _forms_by_beginning() -> dict[str, re.Pattern[str]]:
-    """The forms that lines with the same first characters may have, as one pattern each."""
-    forms: dict[str, list[str]] = {}
-    for words, form in _FORMS:
-        for beginning in {word[:_BEGINNING].replace("_", " ") for word in words.split()}:
-            forms.setdefault(beginning, []).append(form)
-    return {beginning: re.compile("|".join(found)) for beginning, found in forms.items()}
+def _beginnings(words: str) -> set[str]:
+    return {word[:_BEGINNING].replace("_", " ") for word in words.split()}
 
 
-_BY_BEGINNING: Final = _forms_by_beginning()
-_BEGINNINGS: Final = frozenset(_BY_BEGINNING) | {label[:_BEGINNING] for label in _LABELS}
+_BEGINNINGS: Final = frozenset().union(
+    *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
+)
 _ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
+
+
+@functools.cache
+def _form(beginning: str) -> re.Pattern[str] | None:
+    """The forms that lines with the same first characters may have, as one pattern."""
+    forms = [form for words, form in _FORMS if beginning in _beginnings(words)]
+    return re.compile("|".join(forms)) if forms else None
 
 
 def is_page_line(line: str) -> bool:
@@ -134,7 +138,7 @@ def is_page_line(line: str) -> bool:
     begins = text[:_BEGINNING].lower()
     if begins in _BEGINNINGS:
         lower = text.strip(_AROUND).lower()
-        form = _BY_BEGINNING.get(begins)
+        form = _form(begins)
         if lower in _LABELS or (form is not None and form.fullmatch(lower) is not None):
             return True
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
