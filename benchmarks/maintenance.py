@@ -37,6 +37,7 @@ from rich.table import Table
 from benchmarks.fingerprints import BANDS, ROWS, fresh
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.maintenance import sample as draw
 from dedup_middleware.index.opening import open_index
 from tests.servers import RedisServer, running_redis
 
@@ -187,7 +188,7 @@ async def measure(
     await fill(index, count)
     results = [await watch.step("nothing", lambda: asyncio.sleep(2), 0)] if server else []
     results.append(await watch.step("lookup", lambda: look_up(index, sample, count), sample))
-    results.append(await watch.step("sample", lambda: index.sample(sample), sample))
+    results.append(await watch.step("sample", lambda: draw(index, sample), sample))
     results.append(await watch.step("verify", index.verify, count))
     singly = list(range(1, count, count // sample))[:sample]
     results.append(await watch.step(ONE_BY_ONE, lambda: forget_singly(index, singly)))

@@ -17,6 +17,7 @@ from dedup_middleware.evaluation.commandline import (
     measure,
     measure_all,
     positive,
+    share,
 )
 
 
@@ -52,6 +53,20 @@ def parser() -> argparse.ArgumentParser:
     page.add_argument("--documents", type=positive, default=2000, help="of a class of ZHOU")
     page.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
 
+    surface = commands.add_parser("surface", parents=[common], help="edits that are seen through")
+    surface.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
+    surface.add_argument("--limit", type=positive, help="documents read at most")
+    surface.add_argument("--per-cell", type=positive, default=50, help="pages of each length")
+    scripts = commands.add_parser(
+        "scripts", parents=[common], help="edits that are seen through, by script of the page"
+    )
+    scripts.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
+    scripts.add_argument("--limit", type=positive, help="documents read at most")
+    scripts.add_argument("--per-cell", type=positive, default=40, help="pages of each script")
+    scripts.add_argument(
+        "--intensity", type=share, default=0.02, help="share of a page that is edited"
+    )
+
     every = commands.add_parser(
         "all", parents=[common], help="these and those of the evaluation, and a report"
     )
@@ -64,6 +79,8 @@ def experiments() -> Mapping[str, Experiment]:
     from research import runs
 
     return {
+        "surface": runs.run_surface,
+        "scripts": runs.run_scripts,
         "li": runs.run_li,
         "zhou": runs.run_zhou,
         "collisions": runs.run_collisions,

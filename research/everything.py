@@ -19,6 +19,12 @@ from research import madeup
 SECTIONS: Final[tuple[evaluation.Section, ...]] = (
     *evaluation.SECTIONS,
     (
+        "surface-content",
+        "Edits",
+        "Share of edited copies that `content` calls near-duplicates of their original, by kind "
+        "and intensity of the edit and length of the page.",
+    ),
+    (
         "li",
         "Protocol of LI",
         "Sample pages, copies of them (the second half edited) and other pages, each compared with "
@@ -53,13 +59,14 @@ class Sizes:
 
     made_up: int
     made_up_pairs: int
+    per_cell: int
     li: int
     zhou: tuple[int, int]
     expansion: tuple[int, int]
 
 
-FULL_SIZES: Final = Sizes(10_000, 200, 500, (2000, 500), (1_000_000, 200))
-QUICK_SIZES: Final = Sizes(150, 12, 20, (25, 10), (10_000, 20))
+FULL_SIZES: Final = Sizes(10_000, 200, 50, 500, (2000, 500), (1_000_000, 200))
+QUICK_SIZES: Final = Sizes(150, 12, 1, 20, (25, 10), (10_000, 20))
 
 
 @contextmanager
@@ -96,6 +103,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
         files = [str(path) for path in documents]
         yield [
             *evaluation.command_lines(arguments, pairs, documents),
+            ["surface", files[0], *common, "--per-cell", str(sizes.per_cell)],
             ["li", *files, *common, "--size", str(sizes.li)],
             ["zhou", *files, *common, "--size", size, "--planted", planted],
             ["collisions", *common],

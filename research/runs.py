@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.corpus import read_documents
-from dedup_middleware.evaluation.output import new_figure
-from dedup_middleware.evaluation.runs import Run
-from research import expansion, protocols, stringhashes, tables
-
-LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; labels of those between would overlap
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
-    """Processor seconds against number of pages for each method, both on logarithmic scales."""
-    figure = new_figure(8, 5)
-    axes = figure.subplots()
-    for i, name in enumerate(dict.fromkeys(str(row["method"]) for row in rows)):
-        own = [row for row in rows if row["method"] == name]
-        pages, seconds = [row["pages"] for row in own], [row["seconds"] for row in own]
-        axes.plot(pages, seconds, ("-", "--", ":")[i // 8 % 3], color=f"C{i % 8}", label=name)
-    axes.set(xlabel="pages", ylabel="processor seconds", xscale="log", yscale="log")
-    sizes = sorted({row["pages"] for row in rows})
-    axes.set_xticks(
-        sizes, [f"{size}" if size in LABELLED or len(sizes) < 6 else "" for size in sizes]
-    )
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
-    return figure
+from dedup_middleware.evaluation.edits import KINDS
+from dedup_middleware.evaluation.runs import Run, counted
+from research import expansion, plots, protocols, stringhashes, surface, tables
 
 
 @contextmanager
@@ -69,7 +46,7 @@ def run_li(run: Run) -> None:
         sizes = protocols.li_sizes(pages, comparers, progress=describe, whole=table)
     run.report("li-sizes", "protocol of LI with 50 to 1000 pages", sizes)
     if sizes:
-        run.plot("li-sizes", seconds_by_pages, sizes)
+        run.plot("li-sizes", plots.seconds_by_pages, sizes)
 
 
 def _published(method: str) -> dict[str, Any]:
@@ -134,3 +111,62 @@ def run_tables(run: Run) -> None:
         print(tables.begin(table.name) + table.markdown)
     if arguments.page is not None:
         tables.fill(arguments.page, made)
+
+
+def run_surface(run: Run) -> None:
+    """The recall surface of one method."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
+    names = arguments.methods or ["content"]
+    for name, comparer in methods_available(run.options, names).items():
+        steps = len(KINDS) * len(surface.INTENSITIES) * len(surface.LENGTHS)
+        with run.progress() as bar, counted(bar, name, steps) as advance:
+            cells = surface.surface(
+                documents,
+                comparer,
+                per_cell=arguments.per_cell,
+                seed=arguments.seed,
+                progress=advance,
+            )
+        file = f"surface-{name.replace(':', '-')}"
+        run.write(f"{file}-cells", [attrs.asdict(cell) for cell in cells])
+        run.report(file, f"edited copies found by {name}", _surface_records(cells))
+        run.plot(file, plots.heat_map, cells)
+
+
+def run_scripts(run: Run) -> None:
+    """Recall of every kind of edit by the script of the page, for one method."""
+    arguments = run.arguments
+    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
+    for name, comparer in methods_available(run.options, arguments.methods or ["content"]).items():
+        with run.progress() as bar, counted(bar, name, None) as advance:
+            cells = surface.by_script(
+                documents,
+                comparer,
+                intensity=arguments.intensity,
+                per_script=arguments.per_cell,
+                seed=arguments.seed,
+                progress=advance,
+            )
+        table: dict[str, dict[str, Any]] = {}
+        for cell in cells:
+            row = table.setdefault(cell.kind, {"kind": cell.kind})
+            row[cell.script] = cell.share
+        pages: dict[str, Any] = {"kind": "pages"}
+        for cell in cells:
+            pages[cell.script] = max(cell.pages, pages.get(cell.script, 0))
+        run.report(
+            f"scripts-{name.replace(':', '-')}",
+            f"edited copies found by {name}, by script (figures-changed, next-page: 0 is right)",
+            [pages, *table.values()],
+        )
+
+
+def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:
+    table: dict[tuple[str, int], dict[str, Any]] = {}
+    for cell in cells:
+        row = table.setdefault(
+            (cell.kind, cell.length), {"kind": cell.kind, "characters": f">= {cell.length}"}
+        )
+        row[f"{cell.intensity:g}"] = cell.recall
+    return list(table.values())

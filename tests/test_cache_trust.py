@@ -57,7 +57,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def forget() -> None:
     """As in a new process."""
     cachefolder.cache_directory.cache_clear()
-    cache: Any = sys.modules.get("dedup_middleware.base.kernelcache")
+    cache: Any = sys.modules.get("dedup_middleware.base.kernels")
     if cache is not None:
         cache._reported.clear()
     trusted: Any = sys.modules.get("dedup_middleware.base.trustedfolder")

@@ -15,8 +15,7 @@ from dedup_middleware.core.judge import (
     best_match,
     rank,
 )
-from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.reasons import EXACT
+from dedup_middleware.methods.base import EXACT, Judgement
 from dedup_middleware.model.records import State
 
 REASONS = (EXACT, "near-duplicate", "other-figures")

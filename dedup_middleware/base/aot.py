@@ -38,8 +38,6 @@ COUNTING: Final = frozenset(
         "index__scan___gather",
         "index__scan___scan",
         "signature__comparison___compare",
-        "signature__hamming___distances",
-        "signature__hamming___row_distances",
         "signature__hamming___within",
         "signature__sketch___jaccards",
         "spark__pairing___pairs",

@@ -1,21 +1,32 @@
-"""The decorators that compile kernels with numba, and keep their machine code on disk."""
+"""The decorators that compile kernels with numba, and the cache of their machine code.
+
+numba keeps kernels as pickles, opens them by their path, and looks at no owner. This is numba's own
+cache in its own format, whose files go through :class:`.TrustedFolder`. What can't be trusted, or
+is damaged, is compiled anew; a warning says so once for each folder.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import logging
+import pickle
+import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite
 import numba
 import numpy as np
+from numba.core import caching
+from numba.core.runtime import rtsys
 
 from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
-from dedup_middleware.base.kernelcache import folder_name, keep_in
+from dedup_middleware.base.trustedfolder import TrustedFolder
 
 logger = logging.getLogger(__name__)
 # numba writes whole functions at the level DEBUG, which is Scrapy's default.
@@ -74,7 +85,8 @@ def _keep(dispatcher: Any, source: Path) -> None:
     if directory is None:
         return
     if not source.is_relative_to(PACKAGE):
-        name, stamp, folders = folder_name(str(source)), None, {*SOURCES}
+        name = caching._CacheLocator.get_suitable_cache_subpath(str(source))
+        stamp, folders = None, {*SOURCES}
     else:
         own = source.parent.relative_to(PACKAGE)
         name, stamp = ".".join(own.parts), _NAMED_BY_CONTENT
@@ -82,7 +94,12 @@ def _keep(dispatcher: Any, source: Path) -> None:
     # numba looks only at the file of the outermost kernel; what that inlines, and constants that it
     # takes from other modules, may have changed.
     sources = _digest_once(*sorted(folders))
-    keep_in(dispatcher, directory / f"kernels-{sources}-{_compilers()}" / name, stamp=stamp)
+    folder = directory / f"kernels-{sources}-{_compilers()}" / name
+    try:
+        TrustedFolder(folder).make()
+        dispatcher._cache = _Cache(dispatcher.py_func, folder, stamp)
+    except OSError as error:
+        _report(folder, error)
 
 
 _digest_once: Final = functools.cache(source_digest)
@@ -109,15 +126,142 @@ def _widened(dispatcher: Any) -> Any:
 
 
 def subkernel(function: _F) -> _F:
-    """Compile `function` as part of the kernels that call it; Python itself can't call it.
-
-    It may not make arrays. So it needs no reference counts, which would cost two atomic
-    operations for each array it is given, in every call. Without them, without entry points for
-    Python and C and without a cache of their own, subkernels also compile in half the time.
-    """
+    """See :func:`.jit.subkernel`."""
     return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
 
 
 def allocating_subkernel(function: _F) -> _F:
-    """The same for a function that makes arrays."""
+    """See :func:`.jit.allocating_subkernel`."""
     return cast(_F, _widened(numba.njit(**_PART)(function)))
+
+
+_reported: set[Path] = set()
+
+
+def _report(folder: Path, error: Exception) -> None:
+    if folder in _reported:
+        return
+    _reported.add(folder)
+    logger.warning(
+        "The kernels in %s are not used, they are compiled in every process (about 25 s): %s. "
+        "Remove it, or set DEDUP_CACHE_DIR (or NUMBA_CACHE_DIR, if you set it) to a directory "
+        "that only you can write to.",
+        folder,
+        error,
+    )
+
+
+@functools.cache
+def _announce(cache: Path) -> None:
+    logger.info(
+        "The functions that compare pages are compiled for this processor (10 to 60 s). This "
+        "happens once for each version of the package; later starts load them from %s.",
+        cache,
+    )
+
+
+class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]
+    """Where the kernels of a function are, and the version of its source."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._py_file = inspect.getfile(function)
+        self._lineno = function.__code__.co_firstlineno
+        self._folder = folder
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def ensure_cache_path(self) -> None:
+        TrustedFolder(self._folder).make()
+
+
+class _Results(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """What numba writes down of a compiled function."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = _Locator(function, folder)
+        name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class _Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Index and data of one function; both are pickles."""
+
+    def __init__(self, folder: Path, name: str, stamp: object) -> None:
+        super().__init__(str(folder), name, stamp)
+        self._folder = TrustedFolder(folder)
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            raw = BytesIO(self._folder.read(self._index_name))
+            if pickle.load(raw) != self._version:
+                return {}
+            stamp, overloads = pickle.load(raw)
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            raise
+        except Exception as error:  # a damaged pickle may raise anything
+            logger.info("%s is written anew: %r", self._index_path, error)
+            return {}
+        return overloads if stamp == self._source_stamp else {}
+
+    def _load_data(self, name: str) -> Any:
+        try:
+            raw = self._folder.read(name)
+        except OSError as error:
+            # numba passes over it in silence.
+            if not isinstance(error, FileNotFoundError):
+                _report(self._folder.path, error)
+            raise
+        return pickle.loads(raw)
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        version = pickle.dumps(self._version, protocol=-1)
+        content = self._dump((self._source_stamp, overloads))
+        self._folder.write(self._index_name, version + content)
+
+    def _save_data(self, name: str, data: object) -> None:
+        self._folder.write(name, self._dump(data))
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function, in a folder of our choice."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path, stamp: object) -> None:
+        self._name = repr(function)
+        self._py_func = function
+        self._impl = _Results(function, folder)
+        self._cache_path = str(folder)
+        if stamp is None:
+            stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(folder, self._impl.filename_base, stamp)
+        self.enable()
+
+    def load_overload(self, sig: object, target_context: object) -> Any:
+        """What is kept of a function; None if there is nothing that can be used."""
+        kept = self._load(sig, target_context)
+        if kept is None:
+            # Below it are a folder for each version of the sources and one for each package.
+            _announce(Path(self._cache_path).parents[1])
+        return kept
+
+    def _load(self, sig: object, target_context: object) -> Any:
+        try:
+            # numba would load all that it compiles with, a quarter of a second; this is enough.
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+        except OSError as error:
+            _report(Path(self._cache_path), error)
+        except Exception as error:  # a damaged pickle may raise anything
+            logger.info("The kernel %s is compiled anew: %r", self._name, error)
+        return None
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Keep a compiled function; where that can't be done it is used all the same."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _report(Path(self._cache_path), error)

@@ -5,24 +5,28 @@ Where kernels come compiled the compiler is not loaded: it takes 100 MB and a th
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import numpy as np
 
 
+class _Type:
+    """What a kernel takes or returns."""
+
+    def __call__(self, *arguments: KernelType) -> Signature:
+        """The signature of a kernel that returns this."""
+        return Signature(cast("KernelType", self), arguments)
+
+
 @attrs.frozen
-class Scalar:
+class Scalar(_Type):
     """A number, a truth value, or nothing.
 
     :param name: numba's name of it
     """
 
     name: str
-
-    def __call__(self, *arguments: KernelType) -> Signature:
-        """The signature of a kernel that returns this."""
-        return Signature(self, arguments)
 
     def to_numba(self) -> Any:
         """The same as numba has it."""
@@ -32,7 +36,7 @@ class Scalar:
 
 
 @attrs.frozen
-class Array:
+class Array(_Type):
     """A NumPy array in C order.
 
     :param dtype: of its elements: a scalar, or fields of a record
@@ -43,10 +47,6 @@ class Array:
     ndim: int
     layout: str = "C"
     readonly: bool = False
-
-    def __call__(self, *arguments: KernelType) -> Signature:
-        """The signature of a kernel that returns this."""
-        return Signature(self, arguments)
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -63,14 +63,10 @@ class Array:
 
 
 @attrs.frozen
-class Tuple:
+class Tuple(_Type):
     """Several values."""
 
     types: tuple[KernelType, ...]
-
-    def __call__(self, *arguments: KernelType) -> Signature:
-        """The signature of a kernel that returns this."""
-        return Signature(self, arguments)
 
     def to_numba(self) -> Any:
         """The same as numba has it."""
@@ -80,14 +76,10 @@ class Tuple:
 
 
 @attrs.frozen
-class Optional:
+class Optional(_Type):
     """A value or None."""
 
     type: KernelType
-
-    def __call__(self, *arguments: KernelType) -> Signature:
-        """The signature of a kernel that returns this."""
-        return Signature(self, arguments)
 
     def to_numba(self) -> Any:
         """The same as numba has it."""
@@ -122,7 +114,6 @@ int64: Final = Scalar("int64")
 float64: Final = Scalar("float64")
 
 U8: Final = Array(uint8, 1)
-U16: Final = Array(uint16, 1)
 U32: Final = Array(uint32, 1)
 U64: Final = Array(uint64, 1)
 U64_2: Final = Array(uint64, 2)

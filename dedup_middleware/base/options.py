@@ -56,6 +56,7 @@ METHODS = (
     "text-profile",
     "idf",
 )
+OWN_METHODS = METHODS[:3]  # the others are of the literature
 SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
 #: MinHash bands by default, of pages with anchors and of others
 BANDS_BESIDE_ANCHORS, BANDS = 2, 8

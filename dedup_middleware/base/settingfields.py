@@ -30,6 +30,7 @@ MOST_SHARDS = 4096
 CLUSTER_SUFFIXES = (".jsonl", ".jl", ".csv", ".parquet")
 
 _T = TypeVar("_T")
+Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def setting_name(field: str) -> str:
@@ -41,37 +42,54 @@ def setting_name(field: str) -> str:
     return PREFIX + field.upper()
 
 
-def fail(attribute: attrs.Attribute[Any], value: object, fix: str) -> OptionsError:
-    """The error for a value that does not pass."""
-    return OptionsError(setting_name(attribute.name), value, fix)
+def fail(
+    attribute: attrs.Attribute[Any], value: object, fix: str, owner: object = None
+) -> OptionsError:
+    """The error for a value that does not pass, with the name that users write.
+
+    :param owner: the object with the field; of a method, which has a name, the field is a parameter
+        such as ``csu.width``, else it is a setting
+    """
+    method = getattr(owner, "name", None)
+    name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
+    return OptionsError(name, value, fix)
 
 
-def one_of(*choices: str) -> Callable[[Any, attrs.Attribute[str], str], None]:
+def one_of(*choices: str) -> Check:
     """A check: one of some words."""
 
-    def check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    def check(instance: Any, attribute: attrs.Attribute[str], value: str) -> None:
         if value not in choices:
-            raise fail(attribute, value, f"use one of {', '.join(choices)}")
+            raise fail(attribute, value, f"use one of {', '.join(choices)}", instance)
 
     return check
 
 
-def between(
-    low: float, high: float, unit: str = ""
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def between(low: float, high: float, unit: str = "") -> Check:
     """A check: a number within two bounds, both allowed."""
 
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         # `not (...)` also refuses NaN, which compares false with everything.
-        if not low <= value <= high:
-            raise fail(attribute, value, f"use a number from {low:g} to {high:g}{unit}")
+        if not (is_number and low <= value <= high):
+            raise fail(attribute, value, f"use a number from {low:g} to {high:g}{unit}", instance)
 
     return check
 
 
-def unless_none(
-    check: Callable[[Any, attrs.Attribute[Any], Any], None],
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def whole(low: int, high: int, unit: str = "") -> Check:
+    """The same for a whole number."""
+
+    def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (is_whole and low <= value <= high):
+            fix = f"use a whole number from {low} to {high}{unit}"
+            raise fail(attribute, value, fix, instance)
+
+    return check
+
+
+def unless_none(check: Check) -> Check:
     """A check that lets None pass."""
 
     def checked(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -255,7 +273,7 @@ def option(
     default: _T,
     kind: str,
     help_text: str,
-    *validators: Callable[[Any, attrs.Attribute[Any], Any], None],
+    *validators: Check,
     shown: Callable[[Any], str] = repr,
     converter: Callable[[Any], Any] | None = None,
 ) -> _T:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
@@ -66,7 +65,7 @@ class Carrying:
             now, or because it is not certain at this moment
         :raises IndexUnavailableError: the index can't be used
         """
-        there = await of_key(self.index, int(page.content["key"][0]))
+        there = await self.index.of_key(int(page.content["key"][0]))
         same = self.same(there, page.content)
         held = there.page_ids[same & (there.states == State.COMMITTED)]
         if len(held):
@@ -109,7 +108,7 @@ class Carrying:
 
     async def _commit(self, claim: Claim, content: NDArray[np.void]) -> bool:
         """Commit a claim, unless there is another text under its key by now."""
-        there = await of_key(self.index, int(content["key"][0]))
+        there = await self.index.of_key(int(content["key"][0]))
         there = chosen(there, there.page_ids != np.uint64(claim.page_id))
         if self._is_newer(there, self.same(there, content)):
             await self.index.release(claim)

@@ -24,7 +24,6 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
-from dedup_middleware.core.judge import Ruling
 from dedup_middleware.core.openclaims import OpenClaims, keep_alive
 from dedup_middleware.core.versions import REPLACE, Versions
 from dedup_middleware.core.warming import Warming
@@ -360,7 +359,8 @@ class Deduplicator:
             await self._versions.forget_others(page)  # it goes on to storage
             return _unchecked(document or page, PENDING_TIMEOUT)
         await self._keep_alive(ruling.match.number, entry.bucket_keys)
-        return self._dropped(document, page, ruling)
+        outcome = REVISIT if ruling.same_key else DUPLICATE
+        return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
 
     async def supersede(self, verdict: Verdict) -> Verdict:
         """Call this before a page is stored although it is a duplicate, a revisit or empty.
@@ -393,10 +393,6 @@ class Deduplicator:
         if self.options.window and (await self._index.expiring([page_id]))[0]:
             self._count("renewed", 1)
             await self._index.refresh(page_id, bucket_keys)
-
-    def _dropped(self, document: Document | None, page: Fingerprint, ruling: Ruling) -> Verdict:
-        outcome = REVISIT if ruling.same_key else DUPLICATE
-        return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
 
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.

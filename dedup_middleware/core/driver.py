@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.core.availability import FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.openclaims import OpenClaims
@@ -99,14 +100,8 @@ class Gathered:
         if len(self.records):
             self._forget_replaced(records)
             rest = chosen(self.records, ~np.isin(self.records.page_ids, records.page_ids))
-            page_ids = np.concatenate([rest.page_ids, records.page_ids])
-            order = np.argsort(page_ids)
-            records = PageRecords(
-                page_ids[order],
-                np.concatenate([rest.content, records.content])[order],
-                np.concatenate([rest.states, records.states])[order],
-                np.concatenate([rest.times, records.times])[order],
-            )
+            records = joined([rest, records])
+            records = chosen(records, np.argsort(records.page_ids))
         self.records = records
 
     def _forget_replaced(self, records: PageRecords) -> None:
@@ -152,48 +147,9 @@ class Gathered:
 
 logger = logging.getLogger(__name__)
 
-INTERVAL = 60.0  # seconds between two messages
-
 Count = Callable[[str, float], None]
 
-
-class FloodAlarm:
-    """Counts pages with more candidates than honest crawls produce, and warns once a minute.
-
-    :param count: called with the name of a counter and what to add to it
-    :param clock: seconds, monotonic
-    """
-
-    def __init__(self, count: Count, clock: Callable[[], float] = time.monotonic) -> None:
-        self._count = count
-        self._clock = clock
-        self._since = 0  # pages since the last message
-        self._quiet_until = float("-inf")
-
-    def ring(self, key: str, met: str) -> None:
-        """Count a page, and log a warning unless one was logged within the interval.
-
-        :param key: of the page
-        :param met: what the page found in its buckets, for the message
-        """
-        self._count("flood", 1)
-        self._since += 1
-        now = self._clock()
-        if now < self._quiet_until:
-            return
-        logger.warning(
-            "Flood: %s met %s, and so did %d pages before it since the last message. Pages "
-            "are crafted into one place of the index, or a template fills it. No decision takes "
-            "longer than it takes to read full buckets, and like pages are still found by their "
-            "other tables; look at what the host of these pages publishes",
-            key,
-            met,
-            self._since - 1,
-        )
-        self._since = 0
-        self._quiet_until = now + INTERVAL
-
-
+_FLOOD = "look at what the host of these pages publishes"
 _FIRST_POLL = 0.02  # seconds
 _LONGEST_POLL = 0.5
 _MOST_PROPOSALS = 1000  # of one page
@@ -216,9 +172,7 @@ class Driver:
     lease: float = 60.0
     pending_wait: float = 10.0
     former: Former | None = None
-    flood: FloodAlarm = attrs.field(
-        default=attrs.Factory(lambda self: FloodAlarm(self.count), takes_self=True)
-    )
+    faults: FaultLog = attrs.field(factory=lambda: FaultLog(logger, time.monotonic))
 
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
         """Decide a page by the stored pages; a new page gets a claim.
@@ -357,7 +311,15 @@ class _Decision:
         """Report a flood, once a page however often it is judged."""
         if not self._rang:
             self._rang = True
-            self._driver.flood.ring(self._page.key, met)
+            self._driver.count("flood", 1)
+            self._driver.faults.warn(
+                _FLOOD,
+                "Flood: %s met %s. Pages are crafted into one place of the index, or a template "
+                "fills it. No decision takes longer than it takes to read full buckets, and like "
+                "pages are still found by their other tables",
+                self._page.key,
+                met,
+            )
 
     async def _judge_all(self) -> Ruling:
         """Judge all candidates; the page records that are missing are fetched."""

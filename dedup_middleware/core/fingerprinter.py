@@ -100,7 +100,7 @@ class Fingerprinter:
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
-        from dedup_middleware.methods.literature.registry import literature
+        from dedup_middleware.methods.choose import literature_method
         from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher
         from dedup_middleware.signature.sketch import sketch
@@ -113,7 +113,7 @@ class Fingerprinter:
         self.options = options
         self.hash_key = hash_key
         self._shingler = make_shingler(options, hash_key)
-        method = literature(options, hash_key)
+        method = literature_method(options, hash_key)
         self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
         numbers = options.num_perm, options.band_count, options.rows

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -35,7 +35,6 @@ from dedup_middleware.core.availability import Breaker, FaultLog
 from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
-from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
 from dedup_middleware.methods.base import Method
@@ -59,8 +58,6 @@ logger = logging.getLogger(__name__)
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _TRIES = 16  # pages of the former index that are carried over for one page, or tried
-_PROPOSALS = 4  # of one page that is carried over
-_LEASE = 10.0  # seconds
 _MOST_OWED = 100_000
 _Found = TypeVar("_Found")
 
@@ -82,23 +79,6 @@ class Brought:
 
 
 _NOTHING = Brought()
-
-
-@attrs.frozen(eq=False)
-class _Stored:
-    """Pages of the former index that a page meets; all are stored."""
-
-    near: Neighbours
-    records: PageRecords
-    payloads: Sequence[bytes]
-
-
-@attrs.frozen
-class _Carried:
-    """The id of a page in the index of now, and its address."""
-
-    page_id: int
-    address: str | None
 
 
 class Former:
@@ -318,12 +298,12 @@ class Former:
         self, index: Index, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
     ) -> Brought:
         stored = await self._meet(index, (*entry.bucket_keys, *probes))
-        if stored is None:
+        if stored is NO_CANDIDATES:
             return _NOTHING
-        judged = self._method.judge(page, stored.records.content, stored.payloads)
-        same_key = same_keys(page, stored.near, stored.records)
+        judged = self._method.judge(page, stored.pages.content, list(stored.payloads.values()))
+        same_key = same_keys(page, stored.near, stored.pages)
         own_rows = [row for row, same in enumerate(same_key) if same]
-        own = tuple(stored.records.page_ids[own_rows].tolist())
+        own = tuple(stored.pages.page_ids[own_rows].tolist())
         alike = np.flatnonzero(judged.duplicate).tolist()
         for _ in range(min(len(alike), _TRIES)):
             best = best_match(judged, alike, same_key)
@@ -333,21 +313,21 @@ class Former:
             alike.remove(best)
         held = [] if judged.held is None else np.flatnonzero(judged.held).tolist()
         wanted = dict.fromkeys([*own_rows, *(held if self._replaces_held else [])])
-        carried_rows = {}
+        carried_rows: dict[int, tuple[int, str | None]] = {}
         for row in list(wanted)[:_TRIES]:
             carried = await self._carry(index, stored, row, entry)
             if carried is not None:
                 carried_rows[row] = carried
         return Brought(self._candidates(stored, carried_rows), own)
 
-    async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> _Stored | None:
+    async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> Candidates:
         """The stored pages that share a bucket with a page, at most those that are judged."""
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         data = await self._asked(index.read_buckets(bucket_keys))
         near = most_met(neighbours(bucket_keys, data, self._method.scan_distance), MOST_JUDGED)
         if not len(near):
-            return None
+            return NO_CANDIDATES
         payloads: list[bytes] = []
         if self._method.keeps_payload:
             records, payloads = await self._asked(index.fetch_with_payloads(near.page_ids))
@@ -355,49 +335,56 @@ class Former:
             records = await self._asked(index.fetch(near.page_ids))
         keep = records.states == State.COMMITTED
         if not keep.any():
-            return None
-        return _Stored(
-            Neighbours(near.page_ids[keep], near.tables[keep]),
+            return NO_CANDIDATES
+        page_ids = near.page_ids[keep]
+        every = dict(zip(near.page_ids.tolist(), payloads, strict=False))
+        return Candidates(
+            Neighbours(page_ids, near.tables[keep]),
             chosen(records, keep),
-            [one for one, kept in zip(payloads, keep.tolist(), strict=True) if kept]
-            if payloads
-            else (),
+            payloads={page_id: every[page_id] for page_id in page_ids.tolist() if every},
         )
 
-    def _candidates(self, stored: _Stored, carried: dict[int, _Carried]) -> Candidates:
-        """Pages that were carried over, as candidates of the index of now."""
+    def _candidates(
+        self, stored: Candidates, carried: Mapping[int, tuple[int, str | None]]
+    ) -> Candidates:
+        """Pages that were carried over, as candidates of the index of now.
+
+        :param carried: by the row of each among those stored, its id there and its address
+        """
         if not carried:
             return NO_CANDIDATES
-        by_id = {one.page_id: row for row, one in carried.items()}
-        page_ids = sorted(by_id)
-        rows = [by_id[page_id] for page_id in page_ids]
+        rows = sorted(carried, key=lambda row: carried[row][0])
+        page_ids = [carried[row][0] for row in rows]
         ids = np.array(page_ids, np.uint64)
-        states = np.full(len(rows), State.COMMITTED, np.uint8)
+        payloads = list(stored.payloads.values())
         return Candidates(
             Neighbours(ids, stored.near.tables[rows]),
-            PageRecords(ids, stored.records.content[rows], states),
-            {carried[row].page_id: carried[row].address for row in rows},
-            {carried[row].page_id: stored.payloads[row] for row in rows} if stored.payloads else {},
+            PageRecords(
+                ids, stored.pages.content[rows], np.full(len(rows), State.COMMITTED, np.uint8)
+            ),
+            dict(carried.values()),
+            {carried[row][0]: payloads[row] for row in rows} if payloads else {},
         )
 
     async def _carry(
-        self, index: Index, stored: _Stored, row: int, entry: Entry
-    ) -> _Carried | None:
-        """Enter a page of the former index into that of now; None: it must not count.
+        self, index: Index, stored: Candidates, row: int, entry: Entry
+    ) -> tuple[int, str | None] | None:
+        """Enter a page of the former index into that of now.
 
         :param entry: the page that met it
+        :returns: its page id there and its address; None: it must not count
         """
-        page_id = int(stored.records.page_ids[row])
+        page_id = int(stored.pages.page_ids[row])
         (address,) = await self._asked(index.addresses([page_id]))
-        payload = stored.payloads[row] if stored.payloads else b""
-        copy = StoredPage(stored.records.content[row : row + 1], address, payload)
+        payload = stored.payloads.get(page_id, b"")
+        copy = StoredPage(stored.pages.content[row : row + 1], address, payload)
 
         async def is_stored() -> bool:
             found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
             return int(found.states[0]) == State.COMMITTED
 
         carried = await self._carrying.carry(copy, entry.bucket_keys, is_stored)
-        return None if carried is None else _Carried(carried, address)
+        return None if carried is None else (carried, address)
 
     # Forgetting
 
@@ -430,7 +417,7 @@ class Former:
         while self._owed:
             key_hash, (exact, size) = self._owed.popitem()
             try:
-                found = await self._asked(of_key(index, key_hash))
+                found = await self._asked(index.of_key(key_hash))
                 content = found.content
                 other = (content["exact"] != np.uint64(exact)) | (content["size"] != size)
                 await self._forget_stored(index, found, other)
@@ -444,7 +431,7 @@ class Former:
             index = await self._ready()
             for row in range(len(records)):
                 content = records.content[row : row + 1]
-                found = await self._asked(of_key(index, int(content["key"][0])))
+                found = await self._asked(index.of_key(int(content["key"][0])))
                 same = self._carrying.same(found, content)
                 await self._forget_stored(index, found, same)
 

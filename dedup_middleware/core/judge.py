@@ -12,8 +12,7 @@ from functools import lru_cache
 import attrs
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.methods.base import Judgement, Method
-from dedup_middleware.methods.reasons import EXACT
+from dedup_middleware.methods.base import EXACT, Judgement, Method
 from dedup_middleware.model.buckets import KEY_TABLE, Neighbours
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, Match
 from dedup_middleware.model.fingerprint import Fingerprint

@@ -17,7 +17,6 @@ import numpy as np
 from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import of_key
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -76,7 +75,7 @@ class Versions:
             return OtherTexts()
         if self.former is not None:
             await self.former.forget_others(page)
-        found = await of_key(self.index, page.key_hash)
+        found = await self.index.of_key(page.key_hash)
         content = found.content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
         other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size)

@@ -44,20 +44,6 @@ def parser() -> argparse.ArgumentParser:
     tables.add_argument("--count", type=positive, default=1000, help="pairs for each Jaccard index")
     tables.add_argument("--shingles", type=positive, default=300, help="of a page")
 
-    surface = commands.add_parser("surface", parents=[common], help="edits that are seen through")
-    surface.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
-    surface.add_argument("--limit", type=positive, help="documents read at most")
-    surface.add_argument("--per-cell", type=positive, default=50, help="pages of each length")
-    scripts = commands.add_parser(
-        "scripts", parents=[common], help="edits that are seen through, by script of the page"
-    )
-    scripts.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
-    scripts.add_argument("--limit", type=positive, help="documents read at most")
-    scripts.add_argument("--per-cell", type=positive, default=40, help="pages of each script")
-    scripts.add_argument(
-        "--intensity", type=share, default=0.02, help="share of a page that is edited"
-    )
-
     every = commands.add_parser(
         "all", parents=[common], help="every experiment on the files given, and a report"
     )
@@ -73,8 +59,6 @@ def experiments() -> Mapping[str, Experiment]:
         "pairs": runs.run_pairs,
         "stream": runs.run_stream,
         "candidates": runs.run_candidates,
-        "surface": runs.run_surface,
-        "scripts": runs.run_scripts,
     }
 
 

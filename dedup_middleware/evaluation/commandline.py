@@ -163,12 +163,6 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "wall for several.",
     ),
     (
-        "surface-content",
-        "Edits",
-        "Share of edited copies that `content` calls near-duplicates of their original, by kind "
-        "and intensity of the edit and length of the page.",
-    ),
-    (
         "candidates",
         "Candidates",
         "How often the tables find a near-duplicate at all, by the Jaccard index of the pages; "
@@ -188,12 +182,11 @@ class Sizes:
 
     limit: int
     candidates: int
-    per_cell: int
     workers: int
 
 
-FULL_SIZES: Final = Sizes(3000, 1000, 50, 4)
-QUICK_SIZES: Final = Sizes(30, 20, 1, 2)
+FULL_SIZES: Final = Sizes(3000, 1000, 4)
+QUICK_SIZES: Final = Sizes(30, 20, 2)
 
 
 def check_files(arguments: argparse.Namespace) -> Path:
@@ -236,8 +229,7 @@ def command_lines(
         limit = ["--limit", str(arguments.limit or sizes.limit)]
         files = [str(path) for path in documents]
         stream = ["stream", *files, *common, *limit, "--workers", str(sizes.workers), *chosen]
-        surface = ["surface", files[0], *common, "--per-cell", str(sizes.per_cell)]
-        found += [stream, surface]
+        found.append(stream)
     return [*found, ["candidates", *common, "--count", str(sizes.candidates)]]
 
 

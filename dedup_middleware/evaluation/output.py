@@ -15,9 +15,7 @@ import attrs
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.evaluation.candidates import CandidateRow
-from dedup_middleware.evaluation.edits import OTHER_PAGE
 from dedup_middleware.evaluation.scores import Interval
-from dedup_middleware.evaluation.surface import SurfaceCell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -231,38 +229,4 @@ def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
     axes.set(xlabel="Jaccard index", ylabel="found", ylim=(0, 1.02))
     axes.grid(alpha=0.3)
     axes.legend()
-    return figure
-
-
-def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
-    """Recall by kind (rows), intensity (columns) and length (panels).
-
-    Below the line are the kinds that make another page, of which none should be found.
-    """
-    kinds = sorted(dict.fromkeys(cell.kind for cell in cells), key=lambda kind: kind in OTHER_PAGE)
-    labels = [f"{kind} (0 is right)" if kind in OTHER_PAGE else kind for kind in kinds]
-    border = sum(kind not in OTHER_PAGE for kind in kinds) - 0.5
-    intensities = sorted({cell.intensity for cell in cells})
-    lengths = sorted({cell.length for cell in cells})
-    known = {(c.kind, c.intensity, c.length): c.recall for c in cells}
-    figure = new_figure(2 + 4 * len(lengths), 1.5 + 0.35 * len(kinds))
-    panels = figure.subplots(1, len(lengths), squeeze=False)[0]
-    image: Any = None
-    for axes, length in zip(panels, lengths, strict=True):
-        values = [[known.get((kind, i, length)) for i in intensities] for kind in kinds]
-        grid = [[float("nan") if v is None else v for v in row] for row in values]
-        image = axes.imshow(grid, vmin=0, vmax=1, cmap="viridis", aspect="auto")
-        axes.set_title(f"from {length} characters")
-        axes.set_xticks(range(len(intensities)), [f"{i:g}" for i in intensities])
-        axes.set_yticks(range(len(kinds)), labels if axes is panels[0] else [])
-        axes.axhline(border, color="white", linewidth=5)
-        axes.set_xlabel("intensity")
-        for y, row in enumerate(values):
-            for x, value in enumerate(row):
-                if value is not None:
-                    colour = "black" if value > 0.6 else "white"
-                    axes.text(
-                        x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
-                    )
-    figure.colorbar(image, ax=list(panels), label="share called near-duplicates of their original")
     return figure

@@ -16,12 +16,7 @@ import attrs
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation import candidates as candidate_recall
-from dedup_middleware.evaluation import (
-    output,
-    pairs,
-    stream,
-    surface,
-)
+from dedup_middleware.evaluation import output, pairs, stream
 from dedup_middleware.evaluation.comparers import (
     METHOD_NAMES,
     VARIANTS,
@@ -29,7 +24,6 @@ from dedup_middleware.evaluation.comparers import (
     methods_available,
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
-from dedup_middleware.evaluation.edits import KINDS
 from dedup_middleware.methods.literature.registry import LITERATURE
 
 if TYPE_CHECKING:
@@ -188,7 +182,7 @@ def run_stream(run: Run) -> None:
         for order in stream.ORDERS:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
             for name, comparer in comparers.items():
-                with _task(bar, f"{name}, {order}", len(ordered)) as advance:
+                with counted(bar, f"{name}, {order}", len(ordered)) as advance:
                     decisions, seconds = stream.timed(
                         partial(stream.decide, comparer, ordered, run.options, advance)
                     )
@@ -205,7 +199,7 @@ def run_stream(run: Run) -> None:
 
 
 @contextmanager
-def _task(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def counted(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A line of the progress bar; gives the function that advances it."""
     task = bar.add_task(title, total=total)
     yield lambda n: bar.advance(task, n)
@@ -239,7 +233,7 @@ def _by_workers(
         stream.warm_up(pool, run.options, workers)
         for name, options in crawled.items():
             patient = attrs.evolve(options, timeout=60.0)
-            with TemporaryDirectory() as folder, _task(bar, f"{name}, {workers} workers", None):
+            with TemporaryDirectory() as folder, counted(bar, f"{name}, {workers} workers", None):
                 work = partial(stream.deduplicate_in_pool, pool, patient, arrivals, workers)
                 decisions, seconds = stream.timed(partial(work, Path(folder)), time.perf_counter)
             yield truth.score(decisions, name, "arrival", workers, seconds)
@@ -267,7 +261,7 @@ def run_candidates(run: Run) -> None:
         fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
         raise OptionsError("DEDUP_METHOD", run.options.method, fix)
     steps = arguments.count * len(candidate_recall.JACCARDS)
-    with run.progress() as bar, _task(bar, "pairs", steps) as advance:
+    with run.progress() as bar, counted(bar, "pairs", steps) as advance:
         rows = candidate_recall.measure(
             run.options,
             pairs=arguments.count,
@@ -279,62 +273,3 @@ def run_candidates(run: Run) -> None:
     records = [attrs.asdict(row, recurse=False) for row in rows]
     run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
     run.plot("candidates", output.candidate_recall, rows)
-
-
-def run_surface(run: Run) -> None:
-    """The recall surface of one method."""
-    arguments = run.arguments
-    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
-    names = arguments.methods or ["content"]
-    for name, comparer in methods_available(run.options, names).items():
-        steps = len(KINDS) * len(surface.INTENSITIES) * len(surface.LENGTHS)
-        with run.progress() as bar, _task(bar, name, steps) as advance:
-            cells = surface.surface(
-                documents,
-                comparer,
-                per_cell=arguments.per_cell,
-                seed=arguments.seed,
-                progress=advance,
-            )
-        file = f"surface-{name.replace(':', '-')}"
-        run.write(f"{file}-cells", [attrs.asdict(cell) for cell in cells])
-        run.report(file, f"edited copies found by {name}", _surface_records(cells))
-        run.plot(file, output.heat_map, cells)
-
-
-def run_scripts(run: Run) -> None:
-    """Recall of every kind of edit by the script of the page, for one method."""
-    arguments = run.arguments
-    documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
-    for name, comparer in methods_available(run.options, arguments.methods or ["content"]).items():
-        with run.progress() as bar, _task(bar, name, None) as advance:
-            cells = surface.by_script(
-                documents,
-                comparer,
-                intensity=arguments.intensity,
-                per_script=arguments.per_cell,
-                seed=arguments.seed,
-                progress=advance,
-            )
-        table: dict[str, dict[str, Any]] = {}
-        for cell in cells:
-            row = table.setdefault(cell.kind, {"kind": cell.kind})
-            row[cell.script] = cell.share
-        pages: dict[str, Any] = {"kind": "pages"}
-        for cell in cells:
-            pages[cell.script] = max(cell.pages, pages.get(cell.script, 0))
-        run.report(
-            f"scripts-{name.replace(':', '-')}",
-            f"edited copies found by {name}, by script (figures-changed, next-page: 0 is right)",
-            [pages, *table.values()],
-        )
-
-
-def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any]]:
-    table: dict[tuple[str, int], dict[str, Any]] = {}
-    for cell in cells:
-        row = table.setdefault(
-            (cell.kind, cell.length), {"kind": cell.kind, "characters": f">= {cell.length}"}
-        )
-        row[f"{cell.intensity:g}"] = cell.recall
-    return list(table.values())

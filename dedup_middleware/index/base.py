@@ -12,18 +12,16 @@ candidates that the index returns. One operation writes, and it is atomic::
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index import maintenance, verification
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.readable import ReadableIndex
-from dedup_middleware.index.verification import Progress, Verification
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
     BucketKey,
@@ -31,7 +29,7 @@ from dedup_middleware.model.buckets import (
     most_met,
 )
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.model.records import PageRecords, State
+from dedup_middleware.model.records import PageRecords, State, chosen
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,9 +39,32 @@ _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _FORGET = 100_000  # pages forgotten at once
 Parameters = Mapping[str, str]
+#: called now and then with what is being read and how much of it so far
+Progress = Callable[[str, int], None]
 
 
-class Index(ReadableIndex):
+@attrs.frozen(kw_only=True)
+class IndexStats:
+    """State of an index at one moment.
+
+    ``committed``, ``pending`` and ``released`` are numbers of pages (a pending page whose lease
+    has run out counts as released), ``buckets`` the number of buckets that hold a record,
+    ``bytes`` the memory or the disk the index takes (an estimate from samples on Redis),
+    ``corrupt`` the page records this process found damaged, ``overflow`` the records left out
+    because their bucket was full.
+    """
+
+    committed: int
+    pending: int
+    released: int
+    buckets: int
+    bytes: int
+    corrupt: int
+    overflow: int
+    parameters: Mapping[str, str]
+
+
+class Index(ABC):
     """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.base.errors.IndexUnavailableError` (try
@@ -51,6 +72,7 @@ class Index(ReadableIndex):
     :class:`~dedup_middleware.base.errors.IndexRefusedError`.
     """
 
+    _on_round_trip: Callable[[], None] = staticmethod(lambda: None)
     _report_scanned: Callable[[int], None] = staticmethod(lambda _: None)
 
     @abstractmethod
@@ -85,6 +107,7 @@ class Index(ReadableIndex):
         count, connecting does not. On SQLite it is a batch handed to the thread that owns the file,
         which runs it in one transaction. In memory there are none.
         """
+        self._on_round_trip = report
 
     def watch_scans(self, report: Callable[[int], None]) -> None:
         """Call ``report`` with the number of SimHash records that the Hamming kernel compared.
@@ -106,6 +129,64 @@ class Index(ReadableIndex):
     @abstractmethod
     async def close(self) -> None:
         """Give back connections and files. Claims stay as they are."""
+
+    @abstractmethod
+    async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        """What each bucket holds, in all live generations, the oldest first.
+
+        For checks and maintenance, and where a page has more candidates than one reply holds; no
+        claim depends on it.
+        """
+
+    @abstractmethod
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
+
+    @abstractmethod
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+
+    @abstractmethod
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages, b"" where there is none.
+
+        Record and payload of a page are read at one moment: a server that comes back in an older
+        state gives the same page id to another page, and the payload of one must never be judged
+        with the state of the other.
+        """
+
+    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
+        """Payloads of pages, b"" where there is none."""
+        return (await self.fetch_with_payloads(np.array(page_ids, np.uint64)))[1]
+
+    @abstractmethod
+    async def count(self) -> int:
+        """Number of committed pages."""
+
+    @abstractmethod
+    def pages(self) -> AsyncIterator[PageRecords]:
+        """All pages by ascending page id, many at a time; ids that are FREE are left out."""
+
+    @abstractmethod
+    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All buckets that hold a record, ascending, each once.
+
+        Other processes may write meanwhile: records written before the walk are included, records
+        added during it may or may not be.
+
+        :returns: the bucket (``table << 16 | prefix``) and its bytes of all live generations,
+            the oldest first
+        """
+
+    @abstractmethod
+    async def page_ids(self) -> range:
+        """Page ids that may exist: none below, none beyond."""
+
+    @abstractmethod
+    async def stats(self) -> IndexStats:
+        """State of the index: pages, buckets, bytes, parameters."""
 
     @abstractmethod
     async def propose(
@@ -210,7 +291,7 @@ class Index(ReadableIndex):
         entry = Entry(places, found.content[0].tobytes(), address, payload)
         for _ in range(_REFRESH_TRIES):
             near = await self.read_buckets(places)
-            newest = await maintenance.newest_if_enterable(self, page_id, places, near)
+            newest = await self.newest_if_enterable(page_id, places, near)
             if newest is None:
                 return False
             # A page that has come since blocks the claim, since its id is greater.
@@ -225,6 +306,26 @@ class Index(ReadableIndex):
                 return False
         return False  # other pages keep coming: it expires, and its next copy is stored
 
+    async def newest_if_enterable(
+        self, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
+    ) -> int | None:
+        """The newest page in some buckets, if a page may be entered anew; see :meth:`refresh`.
+
+        :param bucket_keys: those of the page, that of its key first
+        :param buckets: what their buckets hold
+        :returns: a page id; None: the page is not committed, or a page with its key is pending
+        """
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+        near = neighbours(bucket_keys[:1], buckets[:1], 0)
+        found = await self.fetch(np.append(near.page_ids, np.uint64(page_id)))
+        same = found.content["key"] == found.content["key"][-1]
+        pending = bool(np.any(same & (found.states == State.PENDING)))
+        if found.states[-1] != State.COMMITTED or pending:
+            return None
+        every = neighbours(bucket_keys, buckets, 0).page_ids
+        return max(page_id, int(every[-1]) if len(every) else 0)
+
     @abstractmethod
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released: like pages may be stored again.
@@ -238,7 +339,6 @@ class Index(ReadableIndex):
 
         Others may work meanwhile.
 
-        :param progress: called now and then with what is being read and how much of it so far
         :returns: number of records taken out
         """
 
@@ -278,34 +378,25 @@ class Index(ReadableIndex):
             known = np.array([bool(address) for address in addresses], np.bool_)
             yield page_ids[known], [address.encode() for address in addresses if address]
 
+    async def of_key(self, key_hash: int) -> PageRecords:
+        """The page records with a key, whatever their state.
+
+        :param key_hash: keyed 64-bit hash of the document key
+        """
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+        bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
+        near = neighbours([bucket_key], await self.read_buckets([bucket_key]), 0)
+        found = await self.fetch(near.page_ids)
+        return chosen(found, found.content["key"] == np.uint64(key_hash))
+
     async def lookup(self, key_hash: int) -> tuple[int, ...]:
         """Numbers of the committed pages with a key, ascending.
 
         :param key_hash: keyed 64-bit hash of the document key
         """
-        found = await maintenance.of_key(self, key_hash)
+        found = await self.of_key(key_hash)
         return tuple(found.page_ids[found.states == State.COMMITTED].tolist())
-
-    async def sample(self, count: int, seed: int = 0) -> PageRecords:
-        """Committed pages drawn at random, all with the same chance, none twice.
-
-        A small share of a large index is drawn by page id, without reading the rest.
-
-        :param count: how many; all, if there are no more
-        :param seed: the same one draws the same pages from an index that has not changed
-        :returns: the pages by ascending page id
-        """
-        return await maintenance.sample(self, count, seed)
-
-    async def verify(self, progress: Progress | None = None) -> Verification:
-        """Read every bucket and every page record and report inconsistencies; nothing is changed.
-
-        Other processes may write meanwhile: what looks wrong is read a second time before it is
-        reported, and pages added after the start are left out.
-
-        :param progress: called now and then with what is being read and how much of it so far
-        """
-        return await verification.verify(self, progress)
 
     async def __aenter__(self) -> Self:
         return self

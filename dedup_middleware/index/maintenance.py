@@ -1,4 +1,4 @@
-"""Maintenance that every index offers: forget, sample, compact, and what an index holds."""
+"""What maintenance of all back ends shares: compaction of buckets, and samples of pages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.readable import ReadableIndex
-from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key
+from dedup_middleware.index.base import Index
 from dedup_middleware.model.records import (
     BAND_RECORD,
     SIMHASH_RECORD,
@@ -101,43 +100,14 @@ _DRAWN = 1_000  # page ids read at once
 _RARE = 0.05  # share of page ids that belong to committed pages, below which all are read
 
 
-async def of_key(index: ReadableIndex, key_hash: int) -> PageRecords:
-    """The page records with a key, whatever their state.
+async def sample(index: Index, count: int, seed: int = 0) -> PageRecords:
+    """Committed pages drawn at random, all with the same chance, none twice.
 
-    :param key_hash: keyed 64-bit hash of the document key
-    """
-    from dedup_middleware.index.scan import neighbours  # numba stays lazy
+    A small share of a large index is drawn by page id, without reading the rest.
 
-    bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
-    near = neighbours([bucket_key], await index.read_buckets([bucket_key]), 0)
-    found = await index.fetch(near.page_ids)
-    return chosen(found, found.content["key"] == np.uint64(key_hash))
-
-
-async def newest_if_enterable(
-    index: ReadableIndex, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
-) -> int | None:
-    """The newest page in some buckets, if a page may be entered anew; see :meth:`.Index.refresh`.
-
-    :param bucket_keys: those of the page, that of its key first
-    :param buckets: what their buckets hold
-    :returns: a page id; None: the page is not committed, or a page with its key is pending
-    """
-    from dedup_middleware.index.scan import neighbours  # numba stays lazy
-
-    near = neighbours(bucket_keys[:1], buckets[:1], 0)
-    found = await index.fetch(np.append(near.page_ids, np.uint64(page_id)))
-    same = found.content["key"] == found.content["key"][-1]
-    pending = bool(np.any(same & (found.states == State.PENDING)))
-    if found.states[-1] != State.COMMITTED or pending:
-        return None
-    every = neighbours(bucket_keys, buckets, 0).page_ids
-    return max(page_id, int(every[-1]) if len(every) else 0)
-
-
-async def sample(index: ReadableIndex, count: int, seed: int) -> PageRecords:
-    """Committed pages drawn at random; see :meth:`.Index.sample`.
-
+    :param count: how many; all, if there are no more
+    :param seed: the same one draws the same pages from an index that has not changed
+    :returns: the pages by ascending page id
     :raises ValueError: a negative number of pages
     """
     if count < 0:
@@ -153,7 +123,7 @@ async def sample(index: ReadableIndex, count: int, seed: int) -> PageRecords:
 
 
 async def _drawn(
-    index: ReadableIndex, count: int, page_ids: range, random: np.random.Generator
+    index: Index, count: int, page_ids: range, random: np.random.Generator
 ) -> PageRecords | None:
     """Pages by random ids; None: too few of the ids belong to committed pages."""
     parts: list[PageRecords] = []
@@ -171,10 +141,11 @@ async def _drawn(
         hits += len(found)
         if hits < count and (hits < _RARE * len(seen) or 2 * len(seen) > len(page_ids)):
             return None
-    return _sorted(joined(parts), count)
+    drawn = joined(parts)
+    return chosen(drawn, np.argsort(drawn.page_ids[:count], kind="stable"))
 
 
-async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator) -> PageRecords:
+async def _of_all(index: Index, count: int, random: np.random.Generator) -> PageRecords:
     """Pages with the smallest of random marks, in one walk over all of them."""
     best, marks = joined([]), np.empty(0)
     async for pages in index.pages():
@@ -186,11 +157,3 @@ async def _of_all(index: ReadableIndex, count: int, random: np.random.Generator)
             best, marks = chosen(best, kept), marks[kept]
     kept = np.isin(np.arange(len(best)), np.argsort(marks, kind="stable")[:count])
     return chosen(best, kept)
-
-
-def _sorted(pages: PageRecords, count: int) -> PageRecords:
-    """The first pages, by ascending page id."""
-    order = np.argsort(pages.page_ids[:count], kind="stable")
-    return PageRecords(
-        pages.page_ids[order], pages.content[order], pages.states[order], pages.times[order]
-    )

@@ -197,10 +197,8 @@ def packed_simhash_keys(
     simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """Places of SimHashes in SimHash tables, elementwise."""
-    turned = _turned(simhashes, tables)
-    return np.asarray(
-        tables << np.uint64(TABLE_SHIFT) | turned >> np.uint64(64 - TABLE_SHIFT), np.uint64
-    )
+    first_bits = turned(simhashes, tables) >> np.uint64(64 - TABLE_SHIFT)
+    return np.asarray(tables << np.uint64(TABLE_SHIFT) | first_bits, np.uint64)
 
 
 def suffixes_of(
@@ -209,11 +207,11 @@ def suffixes_of(
     """The suffixes in the records of bucket keys, given the SimHashes of the pages."""
     tables = bucket_keys >> np.uint64(TABLE_SHIFT)
     band_suffixes = bucket_keys & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
-    simhash_suffixes = _turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
+    simhash_suffixes = turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
     return np.asarray(np.where(is_simhash(bucket_keys), simhash_suffixes, band_suffixes), np.uint64)
 
 
-def _turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SimHashes rotated left as their tables ask; of no meaning for other tables."""
     turn = (tables - np.uint64(_FIRST_SIMHASH)) * np.uint64(16) % np.uint64(64)
     back = (np.uint64(64) - turn) % np.uint64(64)

@@ -14,7 +14,6 @@ from dedup_middleware.index.record_layout import RECORD, record_parameter
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
 SCHEMA = 4
 HASH_KEY = "hash_key"
-_KEY_DIGITS = 32
 
 # Warnings; they take the index as the user knows it, without its password.
 EMPTIED = (
@@ -32,20 +31,6 @@ def replaced(where: str) -> IndexReplacedError:
     return IndexReplacedError(
         f"the index at {where} is another one than before, with another key: open it again"
     )
-
-
-def check_key(stored: Mapping[str, str], where: str) -> None:
-    """Refuse parameters without a key of all hashes.
-
-    :raises IndexRefusedError: says so, and the way out
-    """
-    key = stored.get(HASH_KEY, "")
-    if len(key) > _KEY_DIGITS or not key or set(key.lower()) - set("0123456789abcdef"):
-        raise IndexRefusedError(
-            f"the index at {where} is damaged: its parameter {HASH_KEY} is "
-            f"{'not a hexadecimal number' if key else 'gone'}; restore a backup, or use another "
-            "index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
-        )
 
 
 def complete(parameters: Parameters) -> dict[str, str]:
@@ -139,11 +124,13 @@ def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
     :param where: the index or file as the user knows it, without its password
     :raises IndexRefusedError: says so
     """
-    if not re.fullmatch("[0-9a-fA-F]{1,32}", parameters.get(HASH_KEY, "")):
+    key = parameters.get(HASH_KEY, "")
+    if not re.fullmatch("[0-9a-fA-F]{1,32}", str(key)):  # SQLite may hold bytes in its place
         raise IndexRefusedError(
-            f"{where} has no usable hash_key (1 to 32 hexadecimal digits), so its pages can't be "
-            "compared with new ones: it is damaged or was changed. Restore a copy, or begin a new "
-            "index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+            f"{where} has no usable hash_key ({HASH_KEY} is "
+            f"{'not a hexadecimal number of 1 to 32 digits' if key else 'gone'}), so its pages "
+            "can't be compared with new ones: it is damaged or was changed. Restore a copy, or "
+            "begin a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
 
 

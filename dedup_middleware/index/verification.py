@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.readable import ReadableIndex
+from dedup_middleware.index.base import Index, Progress
+from dedup_middleware.index.pages import turned
 from dedup_middleware.index.record_layout import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
@@ -29,7 +30,6 @@ from dedup_middleware.model.records import (
     suffixes_of,
 )
 
-Progress = Callable[[str, int], None]
 _TABLES = 64
 _NAMED = 1_000  # pages that are named, and looked at once more
 _SIMHASH_BITS = np.uint64(sum(1 << table for table in SIMHASH_TABLES))
@@ -113,8 +113,12 @@ class _Pages:
         return int(np.count_nonzero(self.states == state))
 
 
-async def verify(index: ReadableIndex, progress: Progress | None) -> Verification:
-    """See :meth:`.Index.verify`. Takes 25 bytes of memory a page."""
+async def verify(index: Index, progress: Progress | None = None) -> Verification:
+    """Read every bucket and every page record and report inconsistencies; nothing is changed.
+
+    Other processes may write meanwhile: what looks wrong is read a second time before it is
+    reported, and pages added after the start are left out. Takes 25 bytes of memory a page.
+    """
     report = progress or (lambda _what, _done: None)
     before = await index.stats()
     pages = _Pages(await index.page_ids())
@@ -232,8 +236,8 @@ def _check(
     free = states == State.FREE
     right = alive.copy()
     if of_simhashes and "simhash" in fields:
-        turn = 16 * (table - SIMHASH_TABLES[0])
-        right &= _turned(pages.simhashes[rows], turn) == prefixes << np.uint64(48) | suffixes
+        simhashes = turned(pages.simhashes[rows], np.full(len(rows), table, np.uint64))
+        right &= simhashes == prefixes << np.uint64(48) | suffixes
     elif table == KEY_TABLE and "key" in fields:
         hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | suffixes
         right &= pages.keys[rows] >> np.uint64(24) == hashed
@@ -251,14 +255,8 @@ def _check(
     )
 
 
-def _turned(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
-    if not bits:
-        return values
-    return np.asarray(values << np.uint64(bits) | values >> np.uint64(64 - bits), np.uint64)
-
-
 async def _lacking(
-    index: ReadableIndex, pages: _Pages, parameters: Mapping[str, str]
+    index: Index, pages: _Pages, parameters: Mapping[str, str]
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Committed pages without a record where they must have one, looked at once more."""
     required = _required(parameters, pages.tables)
@@ -279,9 +277,7 @@ async def _lacking(
     return found
 
 
-async def _still_missing(
-    index: ReadableIndex, pages: _Pages, row: int, tables: list[int]
-) -> list[int]:
+async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
     places = {
         bucket_key.table: bucket_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 import numpy as np
@@ -24,6 +24,33 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
+
+# Reasons that the rules on content give, and their codes within kernels.
+EXACT: Final = "exact-copy"
+CONTAINED: Final = "near-duplicate"
+TOO_SHORT: Final = "too-short-to-compare"
+TOO_LITTLE: Final = "too-little-in-common"
+OTHER_FIGURES: Final = "other-figures"
+TURNED: Final = "turned-round"
+OTHER_TITLE: Final = "other-title"
+COMMON: Final = "common-on-host"
+#: all reasons by their codes; a page with one of the first two is a duplicate
+REASONS: Final = (
+    EXACT,
+    CONTAINED,
+    TOO_SHORT,
+    TOO_LITTLE,
+    OTHER_FIGURES,
+    TURNED,
+    OTHER_TITLE,
+    COMMON,
+)
+EXACT_CODE, CONTAINED_CODE, TOO_SHORT_CODE, TOO_LITTLE_CODE = range(4)
+OTHER_FIGURES_CODE, TURNED_CODE, OTHER_TITLE_CODE, COMMON_CODE = range(4, 8)
+
+LONG: Final = 128  # shingles of a page below which it needs more than the threshold
+#: least threshold for a page of the same host under another title
+SAME_HOST: Final = 0.95
 
 
 @attrs.frozen(eq=False)
@@ -75,12 +102,20 @@ class Method(ABC):
         """
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of a page: its key; its exact text if it is short, else SimHash and bands."""
+        """Bucket keys of a page: its key; its exact text if it is short, else its content."""
         key = hash_bucket_key(KEY_TABLE, page.key_hash)
-        if page.simhash is None or page.size < self.min_features:
+        if self.is_short(page):
             return (key, hash_bucket_key(EXACT_TABLE, page.exact))
+        return (key, *self.content_keys(page))
+
+    def is_short(self, page: Fingerprint) -> bool:
+        """Whether a page has so few shingles that only an equal text is a copy of it."""
+        return page.simhash is None or page.size < self.min_features
+
+    def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
+        """Bucket keys of what a page that is not short says: SimHash, bands and anchors."""
         bands, anchors = band_bucket_keys(page.bands), anchor_bucket_keys(page.anchors.tolist())
-        return (key, *simhash_bucket_keys(page.simhash), *bands, *anchors)
+        return (*simhash_bucket_keys(page.simhash or 0), *bands, *anchors)
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
         """The same as :meth:`bucket_keys`, as numbers."""

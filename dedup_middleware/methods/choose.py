@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from dedup_middleware.base.options import PRESETS, SKETCH_BITS, Options
+from typing import TYPE_CHECKING
+
+from dedup_middleware.base.options import OWN_METHODS, PRESETS, SKETCH_BITS, Options
 from dedup_middleware.methods import minhash
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.methods.content_evidence import ContentByEvidence
-from dedup_middleware.methods.literature.base import BySignature
-from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.methods.simhash import SimHashMethod
+
+if TYPE_CHECKING:
+    from dedup_middleware.methods.literature.base import SignatureMethod
+
+
+def literature_method(options: Options, hash_key: int = 0) -> SignatureMethod | None:
+    """The method of the literature that the options name; None if they name another one.
+
+    :param hash_key: key of its hashes
+    :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
+    """
+    if options.method in OWN_METHODS and not options.method_parameters:
+        return None
+    # Importing all of them takes a twentieth of a start.
+    from dedup_middleware.methods.literature.registry import literature
+
+    return literature(options, hash_key)
 
 
 def choose_method(options: Options) -> Method:
@@ -18,8 +35,10 @@ def choose_method(options: Options) -> Method:
     :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
     """
     sketch_bits = max(1, SKETCH_BITS // options.num_perm)
-    signed = literature(options)
+    signed = literature_method(options)
     if signed is not None:
+        from dedup_middleware.methods.literature.base import BySignature
+
         return BySignature(
             signed, options.scan_distance, options.min_features, sketch_bits=sketch_bits
         )

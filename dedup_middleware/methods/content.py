@@ -42,8 +42,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement, Method, probe_bucket_keys
-from dedup_middleware.methods.reasons import CONTAINED_CODE, LONG, REASONS, SAME_HOST
+from dedup_middleware.methods.base import (
+    CONTAINED_CODE,
+    LONG,
+    REASONS,
+    SAME_HOST,
+    Judgement,
+    Method,
+    probe_bucket_keys,
+)
 from dedup_middleware.model.buckets import BucketKey, BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
@@ -142,7 +149,7 @@ class Content(Method):
             return BucketKeys.of(self.bucket_keys(page))
         from dedup_middleware.methods.placing import whole_page  # numba stays lazy
 
-        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors[:0]))
+        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))
 
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """Further buckets to look into: those of the SimHash with volatile bits flipped."""

@@ -44,17 +44,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     CONTAINED_CODE,
     LONG,
     REASONS,
+    Judgement,
 )
-from dedup_middleware.model.buckets import BucketKeys
+from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence_columns import COLUMNS, COMMON
 
 _FIELDS: Final = tuple(name for name in CONTENT.names or () if name != "sketch")
 _DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
@@ -76,7 +74,7 @@ class ContentByEvidence(Content):
         :param payloads: the evidence of each; one without evidence can only be an exact copy
         """
         from dedup_middleware.signature.comparison import differing_places
-        from dedup_middleware.signature.evidence import examine
+        from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
 
         count, wording = len(candidates), page.wording
         candidates = np.ascontiguousarray(candidates)
@@ -168,11 +166,3 @@ class ContentByEvidence(Content):
             turned,
             held.view(np.bool_),
         )
-
-    def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
-        """Bucket keys of a page: those of ``content``, then its anchors."""
-        if page.simhash is None or page.size < self.min_features:
-            return BucketKeys.of(self.bucket_keys(page))
-        from dedup_middleware.methods.placing import whole_page  # numba stays lazy
-
-        return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))

@@ -10,7 +10,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, I64, RI64
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     COMMON_CODE,
     CONTAINED_CODE,
     EXACT_CODE,

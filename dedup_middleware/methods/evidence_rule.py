@@ -9,7 +9,7 @@ import numpy as np
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, I64, RI64, RI64_2, U8
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     COMMON_CODE,
     CONTAINED_CODE,
     EXACT_CODE,
@@ -22,7 +22,7 @@ from dedup_middleware.methods.reasons import (
     TURNED_CODE,
 )
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.evidence_columns import (
+from dedup_middleware.signature.evidence import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,

@@ -14,16 +14,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.base import EXACT, TOO_LITTLE, TOO_SHORT, Judgement, Method
 from dedup_middleware.methods.content import is_exact
-from dedup_middleware.methods.reasons import EXACT, TOO_LITTLE, TOO_SHORT
-from dedup_middleware.model.buckets import (
-    EXACT_TABLE,
-    KEY_TABLE,
-    BucketKey,
-    band_bucket_keys,
-    hash_bucket_key,
-)
+from dedup_middleware.model.buckets import BucketKey, band_bucket_keys
 from dedup_middleware.model.fingerprint import Fingerprint
 
 SIMILAR = "minhash"
@@ -45,12 +38,9 @@ class MinHashMethod(Method):
         """There is no SimHash table to scan."""
         return 0
 
-    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Key and bands."""
-        key = hash_bucket_key(KEY_TABLE, page.key_hash)
-        if page.size < self.min_features:
-            return (key, hash_bucket_key(EXACT_TABLE, page.exact))
-        return (key, *band_bucket_keys(page.bands))
+    def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
+        """The bands."""
+        return band_bucket_keys(page.bands)
 
     def judge(
         self,

@@ -13,16 +13,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.base import EXACT, TOO_SHORT, Judgement, Method
 from dedup_middleware.methods.content import is_exact
-from dedup_middleware.methods.reasons import EXACT, TOO_SHORT
-from dedup_middleware.model.buckets import (
-    EXACT_TABLE,
-    KEY_TABLE,
-    BucketKey,
-    hash_bucket_key,
-    simhash_bucket_keys,
-)
+from dedup_middleware.model.buckets import BucketKey, simhash_bucket_keys
 from dedup_middleware.model.fingerprint import Fingerprint
 
 WITHIN = "simhash"
@@ -48,12 +41,9 @@ class SimHashMethod(Method):
         """The distance as a similarity."""
         return 1.0 - self.distance / 64.0
 
-    def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Key and the four tables; MinHash bands would only find what the rule refuses."""
-        key = hash_bucket_key(KEY_TABLE, page.key_hash)
-        if page.simhash is None or page.size < self.min_features:
-            return (key, hash_bucket_key(EXACT_TABLE, page.exact))
-        return (key, *simhash_bucket_keys(page.simhash))
+    def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
+        """The four tables; MinHash bands would only find what the rule refuses."""
+        return simhash_bucket_keys(page.simhash or 0)
 
     def judge(
         self,
@@ -62,10 +52,8 @@ class SimHashMethod(Method):
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
         """Judge a page against candidates by this rule."""
-        from dedup_middleware.signature.hamming import distances
-
         exact = is_exact(page, candidates)
-        bits = distances(np.ascontiguousarray(candidates["simhash"]), page.simhash or 0)
+        bits = np.bitwise_count(candidates["simhash"] ^ np.uint64(page.simhash or 0))
         long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)
         near = long & (bits <= self.distance)
         reasons = tuple(

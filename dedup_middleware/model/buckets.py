@@ -23,7 +23,6 @@ EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
 ANCHOR_TABLES = (6, 7, 8, 9)
 FIRST_BAND_TABLE = 10
-MOST_BANDS = 64 - FIRST_BAND_TABLE  # a table is a bit of a mask of 64
 #: pages with one anchor from which on it is ignored: so many pages say it that it finds no excerpt
 COMMON_ANCHOR = 32
 _MASK64 = (1 << 64) - 1
@@ -246,12 +245,6 @@ def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     return (suffix << PAGE_ID_BITS | page_id).to_bytes(
         SIMHASH_RECORD if of_simhashes else BAND_RECORD, "little"
     )
-
-
-def suffix(bucket_key: BucketKey) -> bytes:
-    """The suffix in a record: 6 bytes in a SimHash record, 3 in a band record."""
-    of_simhashes = _FIRST_SIMHASH <= bucket_key.bucket < _BEHIND_SIMHASH
-    return bucket_key.suffix.to_bytes(6 if of_simhashes else 3, "little")
 
 
 def cut_address(address: str) -> bytes:

@@ -13,17 +13,9 @@ if TYPE_CHECKING:
 from dedup_middleware.model.fingerprint import Fingerprint
 
 NEW = "new"
-
-
 DUPLICATE = "duplicate"
-
-
 REVISIT = "revisit"
-
-
 EMPTY = "empty"
-
-
 UNCHECKED = "unchecked"
 
 

@@ -24,14 +24,8 @@ def short_hash(text: str, hash_key: int) -> int:
 
 _CONTENT_KEY = "text:"
 _CONTENT_HASH = re.compile("[0-9a-f]{32}")
-
-
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?([^/?#:]+)", re.I)
-
-
 _NO_LETTERS = re.compile(r"[\W_]+")
-
-
 _TITLE_CHARS = 500
 
 

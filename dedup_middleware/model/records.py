@@ -82,8 +82,8 @@ class PageRecords:
 NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
 
 
-def chosen(pages: PageRecords, which: NDArray[np.bool_]) -> PageRecords:
-    """Some of the pages, by a mask."""
+def chosen(pages: PageRecords, which: NDArray[np.bool_ | np.intp]) -> PageRecords:
+    """Some of the pages, by a mask or by their positions."""
     return PageRecords(
         pages.page_ids[which], pages.content[which], pages.states[which], pages.times[which]
     )

@@ -269,63 +269,6 @@ def _sum(builder: Any, lanes: Any) -> Any:
 
 
 @intrinsic
-def distances64(_: Any, array: Any, start: Any, query: Any, out: Any) -> Any:
-    """Write the Hamming distances of ``array[start:start + 64]`` to ``out[start:start + 64]``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        base = _data(context, builder, signature.args[0], args[0])
-        target = _data(context, builder, signature.args[3], args[3])
-        query = _splat(builder, args[2], LANES64)
-        narrow = ir.VectorType(_I8, LANES64)
-        for step in range(0, NEAR, LANES64):
-            index = builder.add(args[1], _I64(step))
-            loaded = _load(builder, builder.gep(base, [index]), _I64, LANES64)
-            distance = builder.trunc(_ctpop(builder, builder.xor(loaded, query)), narrow)
-            _store(builder, distance, builder.gep(target, [index]), 1)
-        return context.get_dummy_value()
-
-    return types.void(array, types.uint64, types.uint64, out), codegen
-
-
-@intrinsic
-def distances_words(_: Any, array: Any, start: Any, count: Any, query: Any, out: Any) -> Any:
-    """The same for ``count`` codes, 1..8; memory behind them is neither read nor written."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        base = _data(context, builder, signature.args[0], args[0])
-        target = _data(context, builder, signature.args[4], args[4])
-        codes = _load_some(builder, builder.gep(base, [args[1]]), args[2])
-        differing = builder.xor(codes, _splat(builder, args[3], LANES64))
-        narrow = ir.VectorType(_I8, LANES64)
-        counts = builder.bitcast(builder.trunc(_ctpop(builder, differing), narrow), _I64)
-        place = builder.gep(target, [args[1]])
-        with cgutils.for_range(builder, args[2]) as loop:
-            shift = builder.mul(loop.index, _I64(8))
-            one = builder.trunc(builder.lshr(counts, shift), _I8)
-            builder.store(one, builder.gep(place, [loop.index]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.uint64, types.uint64, types.uint64, out), codegen
-
-
-@intrinsic
-def distance_words(_: Any, array: Any, start: Any, count: Any, query: Any, at: Any) -> Any:
-    """Bits in which ``array[start:start + count]`` and ``query[at:at + count]`` differ.
-
-    ``count`` is 1..8; words behind it are not read.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        one = _data(context, builder, signature.args[0], args[0])
-        other = _data(context, builder, signature.args[3], args[3])
-        a = _load_some(builder, builder.gep(one, [args[1]]), args[2])
-        b = _load_some(builder, builder.gep(other, [args[4]]), args[2])
-        return _sum(builder, _ctpop(builder, builder.xor(a, b)))
-
-    return types.uint64(array, types.uint64, types.uint64, query, types.uint64), codegen
-
-
-@intrinsic
 def differing_groups(_: Any, array: Any, byte: Any, query: Any, bits: Any, lowest: Any) -> Any:
     """Groups of ``bits`` bits in which two codes of 512 bits differ.
 

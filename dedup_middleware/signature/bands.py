@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U64
-from dedup_middleware.signature import _inputs
 
 _BITS = 16  # of a SimHash that must be equal in one of the four tables
 _TABLES = 4
@@ -53,27 +52,17 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
     The band's number is hashed too, so equal minima in two bands give different hashes.
 
-    :param minhash: K minima
+    :param minhash: K minima, uint32
     :param bands: number B of bands, at least 1
     :param rows: number R of minima a band, at least 1
-    :raises TypeError: a MinHash that is no array of uint32
     :raises ValueError: fewer minima than B*R
     """
-    # Plain comparisons first: this is called for every page.
-    if type(bands) is not int or type(rows) is not int or bands < 1 or rows < 1:
-        bands = _inputs.count(bands, "bands", 1, 1 << 16)
-        rows = _inputs.count(rows, "rows", 1, 1 << 16)
-    if type(minhash) is not np.ndarray:
-        minhash = _inputs.vector(minhash, np.uint32, "minhash")
     if bands * rows > minhash.size:
         raise ValueError(
             f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
             f"{minhash.size}: lower one of them or raise num_perm"
         )
-    try:
-        return _bands(minhash, bands, rows)
-    except REFUSED:
-        return _bands(_inputs.vector(minhash, np.uint32, "minhash"), bands, rows)
+    return _bands(minhash, bands, rows)
 
 
 @subkernel

@@ -20,22 +20,11 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R64_2, U8
-from dedup_middleware.signature import _inputs
 from dedup_middleware.text.hashing import mix
 
 PARTS: Final = 12
 CLAUSE_BYTES: Final = 3 * PARTS
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
-
-
-def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
-
-    :param clauses: words and turn of each, uint64[n, 2], any order
-    :raises TypeError: clauses that are no array of uint64
-    :raises ValueError: another shape
-    """
-    return _clause_sketch(_inputs.rows(clauses, np.uint64, 2, "clauses"))
 
 
 @subkernel
@@ -58,7 +47,11 @@ def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
 
 
 @kernel(U8(R64_2))
-def _clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
+
+    :param clauses: words and turn of each, uint64[n, 2], any order
+    """
     out = np.empty(CLAUSE_BYTES, np.uint8)
     fill_clauses(clauses, out)
     return out

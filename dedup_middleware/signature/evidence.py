@@ -27,20 +27,9 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R32, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.evidence_columns import COLUMNS as _COLUMNS
-from dedup_middleware.signature.evidence_columns import (
-    COMMON,
-    FALSE_POSITIVES,
-    LONGEST,
-    LOOSE_VALUES,
-    NEW,
-    NEW_FRAME,
-    NEW_SUBJECT,
-    NEW_TITLE,
-    NEW_VALUES,
-)
+from dedup_middleware.signature.ribbon import COLUMNS as _COLUMNS
+from dedup_middleware.signature.ribbon import FALSE_POSITIVES as _RATE
 from dedup_middleware.signature.ribbon import (
-    COLUMNS,
     PADDING,
     SLACK,
     TURNS,
@@ -51,11 +40,23 @@ from dedup_middleware.signature.ribbon import (
     is_filter,
     solve,
 )
-from dedup_middleware.signature.ribbon import FALSE_POSITIVES as MISTAKEN
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, WORD
 
+# The columns of what :func:`examine` returns.
+(
+    COMMON,
+    NEW,
+    LONGEST,
+    NEW_FRAME,
+    NEW_VALUES,
+    LOOSE_VALUES,
+    NEW_TITLE,
+    FALSE_POSITIVES,
+    NEW_SUBJECT,
+) = range(9)
+COLUMNS: Final = 9
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -63,7 +64,7 @@ TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
-_MISTAKEN: Final = round(1e6 * MISTAKEN)
+_MISTAKEN: Final = round(1e6 * _RATE)
 _NUMERAL: Final = np.uint8(2)  # of a new word that is one
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
@@ -155,7 +156,7 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     while count >> level > MOST:
         level += 1
     size = count_bytes((count >> level) + 2 * (values.size + title.size))
-    positions = 8 * size // COLUMNS
+    positions = 8 * size // _COLUMNS
     out = np.zeros(1 + size, np.uint8)
     rows = np.zeros(positions + SLACK, np.uint64)
     capacity = count + 2 * (values.size + title.size) + TURNS
@@ -416,7 +417,7 @@ def _examine(
     ends: Any,
 ) -> Any:
     count = ends.size - 1
-    found = np.zeros((count, _COLUMNS), np.int64)
+    found = np.zeros((count, COLUMNS), np.int64)
     shingles = np.int64(order.size)
     common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
     is_new = np.empty(words, np.uint8)

@@ -13,27 +13,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U8
-from dedup_middleware.signature import _inputs
 from dedup_middleware.text.places import NAMES, SECONDS
 
 ENTRIES: Final = 16
 FIGURE_BYTES: Final = 3 * ENTRIES
 _FREE: Final = 0xFFFFFF
-
-
-def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
-
-    :param entries: numbers below 2**24 - 1, any order, repetition allowed
-    :raises TypeError: entries that are no array of uint32
-    :raises ValueError: more than one dimension
-    """
-    try:
-        return _figure_sketch(entries)
-    except REFUSED:
-        return _figure_sketch(_inputs.vector(entries, np.uint32, "entries"))
 
 
 @subkernel
@@ -57,7 +43,11 @@ def fill_figures(
 
 
 @kernel(U8(R32))
-def _figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
+def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
+
+    :param entries: numbers below 2**24 - 1, any order, repetition allowed
+    """
     out = np.empty(FIGURE_BYTES, np.uint8)
     fill_figures(entries, np.empty(ENTRIES, np.uint32), out)
     return out

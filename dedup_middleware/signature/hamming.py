@@ -1,4 +1,4 @@
-"""The Hamming kernel: every comparison of SimHashes and of other binary codes.
+"""The Hamming kernel: every comparison of SimHashes with those of many pages.
 
 Codes lie as words of 64 bits in an array, or as the suffixes of SimHash records in the bytes of a
 bucket. Both are compared eight at a time: population counts of eight 64-bit lanes are one
@@ -14,16 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, allocating_subkernel, kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R64, R64_2, U8, U16
-from dedup_middleware.signature import _inputs
+from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.kerneltypes import I64, R64
 from dedup_middleware.signature._vector import (
     LANES64,
     NEAR,
     RECORD,
-    distance_words,
-    distances64,
-    distances_words,
     near_mask64,
     near_records,
     near_records8,
@@ -48,42 +44,45 @@ def within(
     :raises ValueError: another shape, or a number out of bounds
     """
     if type(query) is not int or not 0 <= query <= _WORD:
-        query = _inputs.word(query, "query")
+        query = _number(query, "query", _WORD)
     if type(distance) is not int or not 0 <= distance <= 64:
-        distance = _inputs.count(distance, "distance", 0, 64)
+        distance = _number(distance, "distance", 64)
     # The kernel knows its types: asking first would cost as much as a short scan.
     try:
         found = _within(fingerprints, query, distance)
     except REFUSED:
-        found = _within(_inputs.vector(fingerprints, np.uint64, "fingerprints"), query, distance)
+        found = _within(_vector(fingerprints), query, distance)
     return np.empty(0, np.int64) if found is None else found
 
 
-def distances(
-    fingerprints: NDArray[np.uint64], query: int | np.uint64 | NDArray[np.uint64]
-) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Hamming distance of each code to the query.
+def _vector(values: Any) -> NDArray[np.uint64]:
+    """The fingerprints as the kernel needs them: contiguous, aligned, of one dimension.
 
-    :param fingerprints: uint64, shape (n,), or (n, words) for codes of 64 x words bits
-    :param query: 64-bit fingerprint, or uint64 of shape (words,)
-    :return: uint8, shape (n,), for shape (n,); uint16 for longer codes
-    :raises TypeError: arrays that are not of uint64
-    :raises ValueError: shapes that don't fit, or codes of more than 65,535 bits
+    :raises TypeError: not an array, or of another dtype
+    :raises ValueError: not of one dimension
     """
-    rows = _inputs.codes(fingerprints, "fingerprints")
-    if rows.ndim == 1:
-        return _distances(rows, _inputs.word(query, "query"))  # type: ignore[arg-type]
-    return _row_distances(rows, _row_query(rows, query))
+    if not isinstance(values, np.ndarray) or values.dtype != np.uint64:
+        found = getattr(values, "dtype", type(values).__name__)
+        raise TypeError(f"fingerprints must be a NumPy array of uint64, got {found}")
+    if values.ndim != 1:
+        raise ValueError(f"fingerprints must have one dimension, got shape {values.shape}")
+    # np.require would keep a subclass; the kernels know plain arrays only.
+    return np.array(values, order="C", copy=True, subok=False)
 
 
-def _row_query(rows: NDArray[np.uint64], query: Any) -> NDArray[np.uint64]:
-    width = rows.shape[1]
-    if width * 64 > 0xFFFF:
-        raise ValueError(f"codes may have at most 65,535 bits, got {width} words")
-    return _inputs.words(query, np.uint64, width, "query")
+def _number(value: int | np.integer[Any], name: str, most: int) -> int:
+    """An integer from 0 to ``most``.
+
+    :raises TypeError: not an integer
+    :raises ValueError: out of bounds
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{name} must lie in 0..{most}, got {value}")
+    return int(value)
 
 
-_ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(LANES64)
 RECORDS = np.uint64(LANES64 * RECORD)  # bytes of the records that one comparison takes
@@ -103,19 +102,8 @@ def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance:
     return near_records(array, byte, count, query, distance)
 
 
-@allocating_subkernel
-def with_room(array: NDArray[np.int64], used: Word, more: Word) -> NDArray[np.int64]:
-    """The array if ``more`` entries fit behind the first ``used``, else a larger copy."""
-    size = np.uint64(array.size)
-    if used + more <= size:
-        return array
-    larger = np.empty(max(used + more, size + size), np.int64)
-    larger[:used] = array[:used]
-    return larger
-
-
 @subkernel
-def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
+def _take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
     """Append ``base + j`` for every one bit j of the mask; the new number of entries."""
     while mask:
         out[used] = np.int64(base + trailing_zeros(mask))
@@ -124,98 +112,23 @@ def take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
     return used
 
 
-@subkernel
-def _gather(
-    codes: NDArray[np.uint64],
-    start: Word,
-    stop: Word,
-    query: Word,
-    distance: Word,
-    out: NDArray[np.int64],
-    used: Word,
-) -> tuple[Word, Word]:
-    """Take the hits of whole blocks from ``start`` while they fit; the next block, and used.
-
-    The list stays the same here: a loop that may replace it counts references in every turn.
-    """
-    i = start
-    last = np.uint64(out.size) - _NEAR
-    if distance <= _SHARED:
-        while i + _NEAR <= stop and used <= last:
-            if share_word64(codes, i, query):
-                used = take(near_mask64(codes, i, query, distance), i, out, used)
-            i += _NEAR
-    else:
-        while i + _NEAR <= stop and used <= last:
-            used = take(near_mask64(codes, i, query, distance), i, out, used)
-            i += _NEAR
-    return i, used
-
-
-@allocating_subkernel
-def scan(
-    codes: NDArray[np.uint64],
-    start: Word,
-    stop: Word,
-    query: Word,
-    distance: Word,
-    out: NDArray[np.int64],
-    used: Word,
-) -> tuple[NDArray[np.int64], Word]:
-    """Append the positions in start..stop-1 within the distance; the list and its length.
-
-    :param out: at least 64 entries long, ``used`` of them taken
-    """
-    i, used = _gather(codes, start, stop, query, distance, out, used)
-    while i + _NEAR <= stop:
-        out = with_room(out, used, _NEAR)
-        i, used = _gather(codes, i, stop, query, distance, out, used)
-    # Fewer than 64 codes are left.
-    out = with_room(out, used, _NEAR)
-    while i < stop:
-        mask = near_words(codes, i, min(_EIGHT, stop - i), query, distance)
-        used = take(mask, i, out, used)
-        i += _EIGHT
-    return out, used
-
-
 @kernel(types.Optional(I64)(R64, types.uint64, types.uint64))
 def _within(
     fingerprints: NDArray[np.uint64], query: int | np.uint64, distance: int
 ) -> NDArray[np.int64] | None:
-    out = np.empty(2 * NEAR, np.int64)
-    size = np.uint64(fingerprints.size)
-    out, used = scan(fingerprints, _ZERO, size, np.uint64(query), np.uint64(distance), out, _ZERO)
+    size, at, used = np.uint64(fingerprints.size), np.uint64(0), np.uint64(0)
+    # Room for all: memory that nothing is written to is not taken.
+    out = np.empty(fingerprints.size, np.int64)
+    while at + _NEAR <= size:
+        if distance > _SHARED or share_word64(fingerprints, at, query):
+            used = _take(near_mask64(fingerprints, at, query, distance), at, out, used)
+        at += _NEAR
+    while at < size:
+        mask = near_words(fingerprints, at, min(_EIGHT, size - at), query, distance)
+        used = _take(mask, at, out, used)
+        at += _EIGHT
     # Handing an array to Python costs more than a short scan, and most find nothing.
-    if used == _ZERO:
+    if used == np.uint64(0):
         return None
-    return out[:used]
-
-
-@kernel(U8(R64, types.uint64))
-def _distances(fingerprints: NDArray[np.uint64], query: Word) -> NDArray[np.uint8]:
-    size = np.uint64(fingerprints.size)
-    out = np.empty(fingerprints.size, np.uint8)
-    i = np.uint64(0)
-    while i + _NEAR <= size:
-        distances64(fingerprints, i, query, out)
-        i += _NEAR
-    while i < size:
-        distances_words(fingerprints, i, min(_EIGHT, size - i), query, out)
-        i += _EIGHT
-    return out
-
-
-@kernel(U16(R64_2, R64))
-def _row_distances(rows: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    width = np.uint64(rows.shape[1])
-    out = np.empty(rows.shape[0], np.uint16)
-    flat = rows.reshape(rows.size)
-    for row in range(np.uint64(rows.shape[0])):
-        total, word = np.uint64(0), np.uint64(0)
-        while word < width:
-            count = min(_EIGHT, width - word)
-            total += distance_words(flat, row * width + word, count, query, word)
-            word += _EIGHT
-        out[row] = total
-    return out
+    found: NDArray[np.int64] = out[:used].copy()
+    return found

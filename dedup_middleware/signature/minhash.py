@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32_2, R64, U32
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import MINIMA, minima64
 
-MAX_PERMUTATIONS = 1 << 16
 EMPTY = 0xFFFFFFFF  # every minimum of a set without elements
 
 
@@ -31,9 +29,8 @@ def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
 class MinHasher:
     """Turns the features of a set into its MinHash.
 
-    :param num_perm: number K of permutations, 1..65536
+    :param num_perm: number K of permutations, 1 or more
     :param seed: chooses the permutations, 0..2**32-1
-    :raises ValueError: a number out of these bounds
 
     >>> hasher = MinHasher(num_perm=4)
     >>> once = hasher.of_features(np.array([5, 7], dtype=np.uint64))
@@ -45,8 +42,8 @@ class MinHasher:
     __slots__ = ("_padded", "num_perm", "seed")
 
     def __init__(self, num_perm: int = 512, seed: int = 1) -> None:
-        self.num_perm = _inputs.count(num_perm, "num_perm", 1, MAX_PERMUTATIONS)
-        self.seed = _inputs.count(seed, "seed", 0, (1 << 32) - 1)
+        self.num_perm = num_perm
+        self.seed = seed
         # The kernel works on whole blocks; what the padding yields is cut off.
         padding = -self.num_perm % MINIMA
         self._padded = np.pad(permutations(self.num_perm, self.seed), ((0, 0), (0, padding)))
@@ -59,18 +56,11 @@ class MinHasher:
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,).
 
-        :param features: one 64-bit hash an element, of which the low half counts; order and
+        :param features: uint64, one hash an element, of which the low half counts; order and
             repetition don't matter
         :return: K minima; all of them ``EMPTY`` for no element at all
-        :raises TypeError: features that are no array of uint64
-        :raises ValueError: more than one dimension
         """
-        # The kernel knows its types: asking first would cost as much as the call.
-        try:
-            return _minhash(features, self._padded, self.num_perm)
-        except REFUSED:
-            values = _inputs.vector(features, np.uint64, "features")
-            return _minhash(values, self._padded, self.num_perm)
+        return _minhash(features, self._padded, self.num_perm)
 
 
 _M1 = np.uint32(0x85EBCA6B)

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64, R32, R64
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64
-BLOCKS = 4
 BLOCK_BITS = 16
 _WEIGHT_BITS = 30  # the heaviest of float weights becomes 2**30 .. 2**31
 
@@ -45,10 +43,7 @@ class SimHash:
         :param block: 0..3; block i is the 16-bit prefix of the value rotated left by 16*i,
             so block 0 holds the positions 48..63 and block 3 the positions 0..15
         :param n: 0..16
-        :raises ValueError: a block or an n out of bounds
         """
-        _inputs.count(block, "block", 0, BLOCKS - 1)
-        _inputs.count(n, "n", 0, BLOCK_BITS)
         lowest = BITS - BLOCK_BITS * (block + 1)
         margins = np.abs(self.sums[lowest : lowest + BLOCK_BITS])
         order = np.argsort(margins, kind="stable")[:n]
@@ -67,43 +62,28 @@ def simhash(
 
     :param features: uint64, shape (n,)
     :param weights: uint32 or float64, shape (n,); each feature counts once without
-    :raises TypeError: arrays of other dtypes
     :raises ValueError: shapes that differ, or weights that are negative or not finite
     """
-    if weights is not None and (type(weights) is not np.ndarray or weights.dtype != np.uint32):
-        weights = _integers(weights)
-    # The kernels know their types: asking first would cost as much as they do.
-    try:
-        value, total, sums = _signed(features, weights)
-    except REFUSED:
-        features = _inputs.vector(features, np.uint64, "features")
-        value, total, sums = _signed(features, None if weights is None else _integers(weights))
-    return SimHash(value=value, sums=sums) if total else None
-
-
-def _signed(features: NDArray[np.uint64], weights: Any) -> tuple[int, int, NDArray[np.int64]]:
     if weights is None:
-        return _count(features)
+        weights = np.ones(len(features), np.uint32)
     if len(features) != len(weights):
         raise ValueError(
             f"weights must have one entry a feature: got {len(weights)} for {len(features)}"
         )
-    return _weigh(features, weights)
+    value, total, sums = _weigh(features, _integers(weights))
+    return SimHash(value=value, sums=sums) if total else None
 
 
-def _integers(weights: NDArray[np.uint32] | NDArray[np.float64]) -> NDArray[np.uint32]:
-    if not isinstance(weights, np.ndarray) or weights.dtype not in (np.uint32, np.float64):
-        found = weights.dtype if isinstance(weights, np.ndarray) else type(weights).__name__
-        raise TypeError(f"weights must be a NumPy array of uint32 or float64, got {found}")
+def _integers(weights: NDArray[Any]) -> NDArray[np.uint32]:
     if weights.dtype == np.uint32:
-        return _inputs.vector(weights.astype(np.uint32, copy=False), np.uint32, "weights")
-    exact = _inputs.vector(weights.astype(np.float64, copy=False), np.float64, "weights")
-    heaviest = float(exact.max(initial=0.0))
+        return weights
+    heaviest = float(weights.max(initial=0.0))
     # Written so that NaN fails too.
-    if not (math.isfinite(heaviest) and bool(np.all(exact >= 0.0))):
+    if not (math.isfinite(heaviest) and bool(np.all(weights >= 0.0))):
         raise ValueError("weights must be finite and not negative")
     exponent = math.frexp(heaviest)[1] if heaviest else 0
-    return np.rint(np.ldexp(exact, _WEIGHT_BITS + 1 - exponent)).astype(np.uint32)
+    scaled: NDArray[np.float64] = np.ldexp(weights, _WEIGHT_BITS + 1 - exponent)
+    return np.rint(scaled).astype(np.uint32)
 
 
 _ROUND = 255  # what the 8-bit counters hold
@@ -132,14 +112,6 @@ def sum_bits(
         count_bits(features, np.uint64(start), np.uint64(stop), counters)
         for p in range(np.uint64(BITS)):
             sums[p] += counters[p]
-
-
-@kernel(_RESULT(R64))
-def _count(features: NDArray[np.uint64]) -> tuple[int, int, NDArray[np.int64]]:
-    """SimHash, number of features and sums, each feature counting once."""
-    sums = np.empty(BITS, np.int64)
-    sum_bits(features, np.empty(BITS, np.uint8), sums)
-    return centred(sums, features.size), features.size, sums
 
 
 @kernel(_RESULT(R64, R32))

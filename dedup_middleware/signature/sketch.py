@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import REFUSED, Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, R32, R64, R64_2, U64
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import differing_groups
 from dedup_middleware.signature.minhash import mix32
 
@@ -50,62 +49,31 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
     ``bits_each`` gives b. They are taken from the mixed minimum: with odd a the
     lowest bit of ``a * h + b`` is that of ``h ^ b``, the same for every permutation.
 
-    :raises TypeError: a MinHash that is no array of uint32
+    :param minhash: uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
     """
-    if type(minhash) is not np.ndarray:
-        minhash = _inputs.vector(minhash, np.uint32, "minhash")
-    bits = bits_each(minhash.size)
-    try:
-        return _sketch(minhash, bits)
-    except REFUSED:
-        return _sketch(_inputs.vector(minhash, np.uint32, "minhash"), bits)
-
-
-def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int = 1) -> float:
-    """Estimate the Jaccard similarity of two sets from their sketches, in 0..1.
-
-    Minima that differ still agree in b bits by chance, once in 2**b; the
-    estimate is (agreement - 2**-b) / (1 - 2**-b), clipped. Its standard error at
-    b=1 and 512 minima is at most 4.5 points, 2.6 at J=0.8.
-
-    :param bits: b of both sketches, 1, 2, 4 or 8 (``bits_each``)
-    :raises TypeError: sketches that are no arrays of uint64
-    :raises ValueError: another number of words than 8, or another b
-    """
-    lowest = lowest_bits(bits)
-    try:
-        if len(a) == WORDS == len(b):
-            return float(_jaccard(a, b, bits, lowest))
-    except REFUSED:
-        pass
-    return float(
-        _jaccard(
-            _inputs.words(a, np.uint64, WORDS, "a"),
-            _inputs.words(b, np.uint64, WORDS, "b"),
-            bits,
-            lowest,
-        )
-    )
+    return _sketch(minhash, bits_each(minhash.size))
 
 
 def jaccards(
     query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
 ) -> NDArray[np.float64]:
-    """``jaccard`` of one sketch with each of many, shape (n,).
+    """Estimate the Jaccard similarity of a set and each of others from their sketches, in 0..1.
+
+    Minima that differ still agree in b bits by chance, once in 2**b; the
+    estimate is (agreement - 2**-b) / (1 - 2**-b), clipped. Its standard error at
+    b=1 and 512 minima is at most 4.5 points, 2.6 at J=0.8.
 
     :param query: shape (8,)
     :param sketches: shape (n, 8)
-    :param bits: b of all of them
-    :raises TypeError: sketches that are no arrays of uint64
+    :param bits: b of all of them, 1, 2, 4 or 8 (``bits_each``)
+    :returns: shape (n,)
     :raises ValueError: another number of words than 8, or another b
     """
-    lowest = lowest_bits(bits)
-    query = _inputs.words(query, np.uint64, WORDS, "query")
-    rows = _inputs.codes(sketches, "sketches")
-    if rows.ndim != 2 or rows.shape[1] != WORDS:
-        raise ValueError(f"sketches must have shape (n, {WORDS}), got shape {rows.shape}")
-    return _jaccards(query, rows, bits, lowest)
+    if query.shape != (WORDS,) or sketches.shape[1:] != (WORDS,):
+        raise ValueError(f"sketches have {WORDS} words, got {query.shape} and {sketches.shape}")
+    # A column of records is neither contiguous nor aligned.
+    return _jaccards(query, np.array(sketches, order="C"), bits, lowest_bits(bits))
 
 
 def lowest_bits(bits: int) -> Word:
@@ -150,11 +118,6 @@ def estimate(differing: Word, bits: int) -> Word:
     chance = 1.0 / (1 << bits)
     agreement = 1.0 - differing * bits / BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))
-
-
-@kernel(types.float64(R64, R64, types.int64, types.uint64))
-def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], bits: int, lowest: Word) -> Word:
-    return estimate(differing_groups(a, 0, b, bits, lowest), bits)
 
 
 @kernel(F64(R64, R64_2, types.int64, types.uint64))

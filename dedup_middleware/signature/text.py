@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
-from dedup_middleware.signature import _inputs
 from dedup_middleware.signature._vector import MINIMA
 from dedup_middleware.signature.bands import fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
@@ -63,20 +62,6 @@ class SignedText(NamedTuple):
     evidence: NDArray[np.uint8]
 
 
-def _check_bands(num_perm: int, bands: int, rows: int) -> None:
-    """Refuse bands that the minima are too few for.
-
-    :raises ValueError: a number out of bounds, or fewer minima than bands * rows
-    """
-    _inputs.count(bands, "bands", 0, 1 << 16)
-    _inputs.count(rows, "rows", 1, 1 << 16)
-    if bands * rows > num_perm:
-        raise ValueError(
-            f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-            f"{num_perm}: lower one of them or raise num_perm"
-        )
-
-
 class TextSigner:
     """Turns a text into its signatures.
 
@@ -89,7 +74,7 @@ class TextSigner:
     :param rows: minima R a band
     :param whole: all minima and the sketch are made; else only the minima of the bands, and
         evidence
-    :raises ValueError: a number out of bounds, or fewer minima than B*R
+    :raises ValueError: fewer minima than B*R
     """
 
     __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler")
@@ -103,7 +88,11 @@ class TextSigner:
         *,
         whole: bool = True,
     ) -> None:
-        _check_bands(num_perm, bands, rows)
+        if bands * rows > num_perm:
+            raise ValueError(
+                f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
+                f"{num_perm}: lower one of them or raise num_perm"
+            )
         padded, bits = MinHasher(num_perm).padded, bits_each(num_perm)
         if not whole:
             needed = -(-bands * rows // MINIMA) * MINIMA

@@ -21,7 +21,6 @@ from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import near_words, trailing_zeros
-from dedup_middleware.signature.hamming import distances
 
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
@@ -260,7 +259,7 @@ def common_tables(
     :param distance: largest Hamming distance of SimHashes
     """
     masks = np.zeros(len(owners), np.int64)
-    bits = distances(simhashes[owners] ^ simhashes, 0)
+    bits = np.bitwise_count(simhashes[owners] ^ simhashes)
     _common_tables(owners, starts, places, simhashes, bits, distance, masks)
     return masks
 

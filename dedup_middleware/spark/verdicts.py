@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import Ranking, names_of, rank
-from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.base import COMMON, Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
-from dedup_middleware.methods.reasons import COMMON
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (

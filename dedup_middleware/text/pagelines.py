@@ -7,6 +7,7 @@ of a few forms are meant, in which no fact fits; captions, standfirsts and sourc
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -43,8 +44,11 @@ _NETWORKS: Final = (
     r"|телеграм|вконтакте|дзен"
 )
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
-_DAY: Final = r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? \w+\.? \d{4}|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
-_NAMED: Final = r"[^.!?]{1,60}"
+_DAY: Final = (
+    r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
+    r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
+)
+_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: forms of a line from its first to its last character, each behind its first words, of which two
 #: characters are looked at; _ is a space
 _FORMS: Final = (
@@ -52,12 +56,12 @@ _FORMS: Final = (
     (
         "image photo picture video main featured cover",
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
-        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_NAMED}",
+        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
     ),
     ("image photo picture slide foto bild фото", r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
     (
         "credit crédit foto bild фото",
-        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_NAMED}",
+        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
     ),
     ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
     ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
@@ -77,11 +81,12 @@ _FORMS: Final = (
     # whose the page is
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
-        rf"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{{4}}(?:-\d{{4}})?{_NAMED}"
+        r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
         r"(?:\. all rights reserved)?",
     ),
     # who wrote it, with the day; who sent a message that is quoted
-    ("by", rf"by [^.!?\d]{{3,60}} ?[—–|,-] ?{_DAY}"),
+    ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
+    ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
 )
 _ADDRESS: Final = re.compile(
@@ -102,18 +107,21 @@ _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
 
 
-def _forms_by_beginning() -> dict[str, re.Pattern[str]]:
-    """The forms that lines with the same first characters may have, as one pattern each."""
-    forms: dict[str, list[str]] = {}
-    for words, form in _FORMS:
-        for beginning in {word[:_BEGINNING].replace("_", " ") for word in words.split()}:
-            forms.setdefault(beginning, []).append(form)
-    return {beginning: re.compile("|".join(found)) for beginning, found in forms.items()}
+def _beginnings(words: str) -> set[str]:
+    return {word[:_BEGINNING].replace("_", " ") for word in words.split()}
 
 
-_BY_BEGINNING: Final = _forms_by_beginning()
-_BEGINNINGS: Final = frozenset(_BY_BEGINNING) | {label[:_BEGINNING] for label in _LABELS}
+_BEGINNINGS: Final = frozenset().union(
+    *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
+)
 _ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
+
+
+@functools.cache
+def _form(beginning: str) -> re.Pattern[str] | None:
+    """The forms that lines with the same first characters may have, as one pattern."""
+    forms = [form for words, form in _FORMS if beginning in _beginnings(words)]
+    return re.compile("|".join(forms)) if forms else None
 
 
 def is_page_line(line: str) -> bool:
@@ -130,7 +138,7 @@ def is_page_line(line: str) -> bool:
     begins = text[:_BEGINNING].lower()
     if begins in _BEGINNINGS:
         lower = text.strip(_AROUND).lower()
-        form = _BY_BEGINNING.get(begins)
+        form = _form(begins)
         if lower in _LABELS or (form is not None and form.fullmatch(lower) is not None):
             return True
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):

@@ -42,10 +42,14 @@ _LABELS: Final = frozenset(
     .strip()
     .split(" | ")
 )
+_MORE: Final = re.compile(  # More Great Lakeside Stories
+    r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
+)
 _LONGEST_LABEL: Final = max(map(len, _LABELS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
+_LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
 
@@ -66,12 +70,16 @@ def relevant(text: str) -> str:
 def _without_lines(text: str) -> str:
     """The text without lines that say nothing of its subject, without those of the form `Read also:
     headline`, and without the headlines below a label on a line of its own at its end; as it is if
-    that were more than half of it.
+    that were more than half of it. Lines of the first kind stay if they are more than a quarter: in
+    a gallery the pictures are the subject.
 
     A headline is a short line that is no sentence: it has no full stop at its end.
     """
     lines = text.split("\n")
-    kept = [line for line in lines if not (is_page_line(line) or _is_link(line))]
+    kept = [line for line in lines if not is_page_line(line)]
+    if len(kept) < len(lines) and sum(map(len, kept)) < _LEAST_SUBJECT * sum(map(len, lines)):
+        kept = lines
+    kept = [line for line in kept if not _is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         if _is_label(line.strip().rstrip(":：").rstrip()):
             kept = kept[:-count]
@@ -96,7 +104,10 @@ def _is_link(line: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return len(text) <= _LONGEST_LABEL and text.lower() in _LABELS
+    lower = text.lower()
+    if len(text) > _LONGEST_LABEL:
+        return False
+    return lower in _LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
 
 
 def _is_headline(text: str) -> bool:

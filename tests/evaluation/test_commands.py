@@ -68,21 +68,14 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
 
 
 @pytest.mark.slow
-def test_candidates_and_surface_commands(tmp_path: Path, pages: Path) -> None:
-    """Tables, and plots unless they are not wanted."""
+def test_candidates_command(tmp_path: Path) -> None:
+    """A table, and no plots where they are not wanted."""
     out = tmp_path / "out"
     assert main(["candidates", "--out", str(out), "--count", "5", "--no-plots"]) == 0
     assert [row["jaccard"] for row in rows(out, "candidates")] == [
         str(round(0.5 + 0.05 * i, 2)) for i in range(10)
     ]
     assert not list(out.glob("*.svg"))
-    pytest.importorskip("matplotlib")
-    assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
-    assert len(rows(out, "surface-content-cells")) == 20 * 7 * 3
-    assert len(rows(out, "surface-content")) == 20 * 3
-    first = (out / "surface-content.svg").read_bytes()
-    assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
-    assert (out / "surface-content.svg").read_bytes() == first
 
 
 def test_settings_reach_the_methods(tmp_path: Path) -> None:
@@ -102,10 +95,10 @@ def test_settings_reach_the_methods(tmp_path: Path) -> None:
     ("given", "names"),
     [
         (("--pairs",), ["pairs", "pairs-all", "candidates"]),
-        (("--documents",), ["stream", "surface-content", "candidates"]),
+        (("--documents",), ["stream", "candidates"]),
         (
             ("--pairs", "--documents"),
-            ["pairs", "pairs-all", "stream", "surface-content", "candidates"],
+            ["pairs", "pairs-all", "stream", "candidates"],
         ),
     ],
 )

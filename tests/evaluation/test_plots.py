@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dedup_middleware.evaluation import output
-from dedup_middleware.evaluation.surface import SurfaceCell
 
 pytest.importorskip("matplotlib")
 
@@ -26,19 +25,3 @@ def test_precision_recall_shows_curves_and_points() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["content", "rules", "idf"]
     assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
-
-
-def test_heat_map_sets_other_pages_apart() -> None:
-    """A row a kind and a panel a length; where finding none is right, the label says so."""
-    cells = [
-        SurfaceCell(kind, intensity, length, 5, recall)
-        for kind, recall in (("figures-changed", 0.0), ("truncation", 1.0), ("full-width", None))
-        for intensity in (0.1, 0.5)
-        for length in (100, 300)
-    ]
-    *panels, bar = output.heat_map(cells).axes
-    assert [axes.get_title() for axes in panels] == ["from 100 characters", "from 300 characters"]
-    labels = [tick.get_text() for tick in panels[0].get_yticklabels()]
-    assert labels == ["truncation", "full-width", "figures-changed (0 is right)"]
-    assert [text.get_text() for text in panels[0].texts] == ["1.00", "1.00", "0.00", "0.00"]
-    assert "near-duplicates" in bar.get_ylabel()

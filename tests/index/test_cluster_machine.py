@@ -31,6 +31,7 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import nodes, propose
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.redis.link import Complaint, Remedy, Try
+from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import NO_NEIGHBOURS
 from dedup_middleware.model.documents import NEW, Document
 from dedup_middleware.model.records import NO_PAGES, State
@@ -315,7 +316,7 @@ class Machine(RuleBasedStateMachine):
         stats = await self.admin.index.stats()
         assert stats.pending == 0
         await self.admin.index.compact()
-        assert (await self.admin.index.verify()).is_sound
+        assert (await verify(self.admin.index)).is_sound
         self.seen["pages"] += sum(map(len, self.stored.values())) + len(self.dropped)
 
     async def end_leases(self, keys: set[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.driver import INTERVAL, Driver, FloodAlarm
+from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.judge import Ruling
 from dedup_middleware.index.base import MOST_JUDGED, Index
@@ -31,7 +31,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.crafted import crafted
-from tests.index.harness import Clock, Harness, RedisHarness, bucket_keys_of, entry, in_steps
+from tests.index.harness import Harness, RedisHarness, bucket_keys_of, entry, in_steps
 from tests.servers import RedisServer
 from tests.texts import article
 
@@ -163,23 +163,6 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
         found = dict(zip(near.page_ids.tolist(), near.tables.tolist(), strict=True))
         assert found[number] == rest | table * (number > newest)
     await harness.close()
-
-
-def test_alarm_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    """Every page counts, one message a minute says how many there were."""
-    counts, clock = Counts(), Clock()
-    alarm = FloodAlarm(counts, clock)
-    with caplog.at_level(logging.WARNING, "dedup_middleware.core.driver"):
-        for number in range(10):
-            alarm.ring(f"https://a/{number}", "2 full buckets")
-        assert len(caplog.records) == 1
-        clock.now += INTERVAL
-        alarm.ring("https://a/10", "3000 candidates")
-        clock.now += INTERVAL - 1
-        alarm.ring("https://a/11", "1 full buckets")
-    assert counts.of["flood"] == 12
-    assert len(caplog.records) == 2
-    assert "https://a/10 met 3000 candidates, and so did 9 pages before it" in caplog.text
 
 
 @pytest.mark.slow

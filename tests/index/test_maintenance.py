@@ -7,8 +7,10 @@ import asyncio
 import numpy as np
 import pytest
 
+from dedup_middleware.index import maintenance
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.scripts import TEXT_CHUNK
+from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import (
     BucketKey,
     band_bucket_keys,
@@ -89,13 +91,13 @@ async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> N
     numbers = await stored(index, *range(1, 51))
     await index.forget(numbers[:10])
     await claimed(index, 60)
-    drawn = await index.sample(count, seed=3)
+    drawn = await maintenance.sample(index, count, seed=3)
     assert len(drawn) == min(count, 40)
     assert drawn.page_ids.tolist() == sorted(set(drawn.page_ids.tolist()) & set(numbers[10:]))
     assert set(drawn.states.tolist()) <= {State.COMMITTED}
     sizes = dict(zip(numbers, range(1, 51), strict=True))
     assert drawn.content["size"].tolist() == [sizes[one] for one in drawn.page_ids.tolist()]
-    same = await index.sample(count, seed=3)
+    same = await maintenance.sample(index, count, seed=3)
     assert same.page_ids.tolist() == drawn.page_ids.tolist()
 
 
@@ -106,7 +108,7 @@ async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
     number or, where most numbers belong to pages that are gone, out of all."""
     numbers = await stored(index, *range(1, 401))
     await index.forget(numbers[20:] if gone else numbers[:0])
-    drawn = [(await index.sample(8, seed=seed)).page_ids for seed in range(250)]
+    drawn = [(await maintenance.sample(index, 8, seed=seed)).page_ids for seed in range(250)]
     kept = numbers[:20] if gone else numbers
     counts = np.bincount(np.concatenate(drawn).astype(np.int64), minlength=int(max(numbers)) + 1)[
         kept
@@ -118,9 +120,9 @@ async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
 
 async def test_sample_of_nothing(index: Index) -> None:
     """An empty index gives an empty sample; a negative number of pages is refused."""
-    assert len(await index.sample(5)) == 0
+    assert len(await maintenance.sample(index, 5)) == 0
     with pytest.raises(ValueError, match="count is -1"):
-        await index.sample(-1)
+        await maintenance.sample(index, -1)
 
 
 async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None:
@@ -189,7 +191,7 @@ async def test_a_sound_index(harness: Harness, index: Index) -> None:
     await index.release(await claimed(index, 41))
     await index.forget(numbers[:5])
     reports: list[tuple[str, int]] = []
-    found = await index.verify(lambda what, done: reports.append((what, done)))
+    found = await verify(index, lambda what, done: reports.append((what, done)))
     assert found.is_sound
     assert (found.committed, found.pending, found.released) == (25, 1, 6)
     assert [one.name for one in found.tables] == [
@@ -199,7 +201,7 @@ async def test_a_sound_index(harness: Harness, index: Index) -> None:
     assert reports[-1] == ("buckets", 7 * 32)
     assert ("pages", 32) in reports
     await index.compact()
-    found = await index.verify()
+    found = await verify(index)
     assert found.is_sound
     assert {(one.records, one.gone) for one in found.tables} == {(26, 0)}
 
@@ -212,7 +214,7 @@ async def test_faults_are_found(harness: Harness, index: Index) -> None:
     wrong = BucketKey(first.bucket, first.suffix ^ 1)
     harness.put_bucket(first.bucket, record(wrong, numbers[0]) + b"junk")
     harness.put_bucket(band.bucket, record(band, numbers[0]) + record(band, 0))
-    found = await index.verify()
+    found = await verify(index)
     assert not found.is_sound
     assert found.lacking == ((numbers[0], ("key", "simhash/0")),)
     assert found.lacking_pages == 1
@@ -227,7 +229,7 @@ async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:
     """A page with a record in some bands must have one in all."""
     numbers = await stored(index, 1, 2)
     harness.put_bucket(bucket_keys_of(2)[-1].bucket, b"")
-    assert (await index.verify()).lacking == ((numbers[1], ("band/1",)),)
+    assert (await verify(index)).lacking == ((numbers[1], ("band/1",)),)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +253,7 @@ async def test_lost_tables_are_found(
         harness.put_bucket(bucket_key.bucket, b"")
     short = Entry((hash_bucket_key(0, hashed(9)), hash_bucket_key(1, 5)), content_of(9), None)
     assert await index.commit(await entered(index, short, LEASE))
-    found = await index.verify()
+    found = await verify(index)
     assert found.lacking == (((numbers[1], missing),) if missing else ())
 
 
@@ -262,10 +264,10 @@ async def test_wrong_counters_and_lost_satellites_are_found(
     """Counters are compared with pages and buckets; records of a damaged page are unknown."""
     numbers = await stored(index, 1, 2, 3)
     harness.damage_counter()
-    found = await index.verify()
+    found = await verify(index)
     assert [line.partition(":")[0] for line in found.counters] == ["committed"]
     harness.damage_page(numbers[-1])
-    found = await index.verify()
+    found = await verify(index)
     assert {one.unknown for one in found.tables} == {1}
     assert not found.is_sound
 
@@ -281,7 +283,7 @@ async def test_verifying_beside_other_work(harness: Harness, index: Index) -> No
         await other.forget(numbers[:50])
         await other.compact()
 
-    found, _ = await asyncio.gather(index.verify(), work())
+    found, _ = await asyncio.gather(verify(index), work())
     assert found.lacking == ()
     assert found.counters == ()
     assert sum(one.misplaced + one.junk for one in found.tables) == 0

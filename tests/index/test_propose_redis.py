@@ -13,7 +13,7 @@ from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.propose import batches, proposals, request
 from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.window import Window
-from dedup_middleware.model.buckets import BucketKey, suffix
+from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known, Proposed
 from dedup_middleware.model.records import CONTENT, PageRecords
 from tests.index.claiming import candidates_of
@@ -191,7 +191,7 @@ def test_buckets_are_named_once(seconds: float) -> None:
     assert fields == b"".join((bucket & 0xFFFF).to_bytes(2, "big") for bucket in buckets)
     bucket_keys = [bucket_key for page in pages for bucket_key in page.bucket_keys]
     assert tokens == sent.tokens
-    assert suffixes == b"".join(map(suffix, bucket_keys))
+    assert suffixes == b"".join(one.suffix.to_bytes(one.width - 5, "little") for one in bucket_keys)
     firsts = {table: min(b for b in buckets if b >> 16 == table) for table in tables}
     for i, one in zip(np.frombuffer(places, "<u2").tolist(), bucket_keys, strict=True):
         assert buckets[buckets.index(firsts[one.table]) + i - 1] == one.bucket
@@ -201,5 +201,5 @@ def test_buckets_are_named_once(seconds: float) -> None:
         own_tables = bytes(tables.index(bucket_key.table) + 1 for bucket_key in page.bucket_keys)
         assert (
             sizes
-            == bytes(48 + len(suffix(bucket_key)) for bucket_key in page.bucket_keys) + own_tables
+            == bytes(48 + bucket_key.width - 5 for bucket_key in page.bucket_keys) + own_tables
         )

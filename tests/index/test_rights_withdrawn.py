@@ -14,7 +14,7 @@ from dedup_middleware.index.redis import namespace as redis_namespace
 from dedup_middleware.index.redis import propose as redis_propose
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout, Script, script
-from dedup_middleware.index.verification import Verification
+from dedup_middleware.index.verification import Verification, verify
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Verdict
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
@@ -44,7 +44,7 @@ async def verified(server: RedisServer) -> Verification:
     """What a verification by a user with all rights says."""
     index = RedisIndex(Options(index_url=server.url))
     await index.attach()
-    found = await index.verify()
+    found = await verify(index)
     await index.close()
     return found
 

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import Content, is_exact, required
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     COMMON,
     CONTAINED,
     EXACT,
@@ -19,7 +17,9 @@ from dedup_middleware.methods.reasons import (
     TOO_LITTLE,
     TOO_SHORT,
     TURNED,
+    Judgement,
 )
+from dedup_middleware.methods.content import Content, is_exact, required
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature.sketch import jaccards
 from tests.signature.differing import differing_figures, turned_clauses

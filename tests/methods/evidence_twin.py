@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import Judgement
-from dedup_middleware.methods.content import is_exact
-from dedup_middleware.methods.content_evidence import ContentByEvidence
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     COMMON,
     CONTAINED,
     EXACT,
@@ -19,9 +16,12 @@ from dedup_middleware.methods.reasons import (
     TOO_LITTLE,
     TOO_SHORT,
     TURNED,
+    Judgement,
 )
+from dedup_middleware.methods.content import is_exact
+from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature import evidence_columns as evidence
+from dedup_middleware.signature import evidence
 
 _REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
 

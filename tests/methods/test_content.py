@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.base.options import MEASURES, PRESETS
-from dedup_middleware.methods.base import Judgement, content_record, probe_bucket_keys
-from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content import Content, required
-from dedup_middleware.methods.reasons import (
+from dedup_middleware.methods.base import (
     COMMON,
     CONTAINED,
     EXACT,
@@ -27,7 +24,12 @@ from dedup_middleware.methods.reasons import (
     OTHER_TITLE,
     TOO_LITTLE,
     TOO_SHORT,
+    Judgement,
+    content_record,
+    probe_bucket_keys,
 )
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content import Content, required
 from dedup_middleware.model.fingerprint import Fingerprint
 from tests.methods.content_twin import judge as plainly_judged
 from tests.methods.content_twin import standard_error

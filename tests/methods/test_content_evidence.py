@@ -19,7 +19,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint, Wording
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature import evidence_columns as evidence
+from dedup_middleware.signature import evidence
 from dedup_middleware.signature.evidence import examine
 from tests.methods.evidence_twin import weigh as plainly_weighed
 from tests.texts import WORDS, article

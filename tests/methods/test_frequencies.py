@@ -46,33 +46,6 @@ def test_idf_of_common_rare_and_unknown_terms() -> None:
     )
 
 
-@given(token_lists)
-def test_table_survives_as_bytes(documents: list[list[str]]) -> None:
-    """What is loaded answers like what was saved."""
-    table = DocumentFrequencies.of(documents)
-    loaded = DocumentFrequencies.from_bytes(table.to_bytes())
-    assert loaded.documents == table.documents
-    assert loaded.terms.tolist() == table.terms.tolist()
-    assert loaded.counts.tolist() == table.counts.tolist()
-
-
-def test_damaged_table_is_refused() -> None:
-    """Bytes that are cut off, changed or foreign are an error that says how to write a table."""
-    data = frequencies().to_bytes()
-    changed = data[:-1] + bytes([data[-1] ^ 1])
-    for broken in (b"", data[: len(data) // 2], changed, b"PK\x03\x04" * 50):
-        with pytest.raises(ValueError, match=r"no table of document frequencies.*to_bytes"):
-            DocumentFrequencies.from_bytes(broken)
-
-
-def test_foreign_table_file_is_refused() -> None:
-    """A sound file of other arrays is no table of frequencies."""
-    from dedup_middleware.text.store import dump
-
-    with pytest.raises(ValueError, match="no table of document frequencies"):
-        DocumentFrequencies.from_bytes(dump({"units": np.zeros(3, np.int32)}))
-
-
 def test_background_knows_chinese() -> None:
     """The table of jieba has 270,000 terms; function words are common in it, names rare."""
     table = background()

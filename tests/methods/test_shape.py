@@ -213,7 +213,7 @@ def test_hash_key_changes_the_keys(method: SignatureMethod) -> None:
 
 def test_methods_import_nothing_heavy() -> None:
     """Importing all methods loads neither numba nor jieba nor Scrapy."""
-    modules = "base charset csu digests frequencies hashsets registry simhashes validators"
+    modules = "base charset csu digests frequencies hashsets registry simhashes"
     code = "import sys\n" + "".join(
         f"import dedup_middleware.methods.literature.{name}\n" for name in modules.split()
     )

@@ -74,6 +74,19 @@ def test_expansion_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_surface_command(tmp_path: Path, pages: Path) -> None:
+    """A row for each kind of edit and length; the plot is the same each time."""
+    out = tmp_path / "out"
+    pytest.importorskip("matplotlib")
+    assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
+    assert len(rows(out, "surface-content-cells")) == 20 * 7 * 3
+    assert len(rows(out, "surface-content")) == 20 * 3
+    first = (out / "surface-content.svg").read_bytes()
+    assert main(["surface", str(pages), "--out", str(out), "--per-cell", "1"]) == 0
+    assert (out / "surface-content.svg").read_bytes() == first
+
+
+@pytest.mark.slow
 def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One command runs every experiment without any data and writes one report of them all."""
     pytest.importorskip("matplotlib")
@@ -122,7 +135,13 @@ def test_what_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["li", "f", "--size", "x"], ["expansion", "--count", "0"], ["pairs", "f"]]
+    "arguments",
+    [
+        ["li", "f", "--size", "x"],
+        ["expansion", "--count", "0"],
+        ["surface", "f", "--per-cell", "-1"],
+        ["pairs", "f"],
+    ],
 )
 def test_what_is_not_understood_is_refused(arguments: list[str]) -> None:
     """By the usage message, with exit code 2."""

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -74,24 +72,3 @@ def test_recall_matches_what_bands_find() -> None:
         a, b = hasher.of_features(drawn[:100]), hasher.of_features(drawn[25:])
         shared += bool((bands(a, 8, 4) == bands(b, 8, 4)).any())
     assert shared / 600 == pytest.approx(band_recall(0.6, 8, 4), abs=0.06)
-
-
-@pytest.mark.parametrize(("count", "rows"), [(0, 4), (4, 0), (-1, 4), (2.0, 4), (True, 4)])
-def test_numbers_of_bands_and_rows_are_checked(count: Any, rows: Any) -> None:
-    """A band needs a row and a signature a band."""
-    with pytest.raises((TypeError, ValueError), match=r"(bands|rows) must"):
-        bands(np.zeros(64, dtype=np.uint32), count, rows)
-
-
-def test_awkward_arrays_give_the_same_bands() -> None:
-    """Strided, reversed, read-only and unaligned arrays are read like any other."""
-    minhash = np.random.default_rng(1).integers(0, 1 << 32, 64, dtype=np.uint32)
-    for view in oracles.awkward_views(minhash):
-        assert bands(view, 8, 8).tolist() == bands(minhash, 8, 8).tolist()
-
-
-@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
-def test_other_input_is_refused(bad: Any) -> None:
-    """Anything but a vector of uint32 raises an error that says so."""
-    with pytest.raises((TypeError, ValueError), match=r"minhash must|minima"):
-        bands(bad, 1, 4)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.model.fingerprint import NO_WORDING, Wording
 from dedup_middleware.signature import evidence as kernels
-from dedup_middleware.signature.evidence import examine, make_evidence
-from dedup_middleware.signature.evidence_columns import (
+from dedup_middleware.signature.evidence import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,
@@ -22,6 +21,8 @@ from dedup_middleware.signature.evidence_columns import (
     NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
+    examine,
+    make_evidence,
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, WORD

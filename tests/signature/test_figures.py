@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, figure_sketch
 from dedup_middleware.text.places import NAMES, SECONDS
-from tests.signature import oracles
 from tests.signature.differing import differing_figures
 
 # Few places and values, so that they meet, in each of the three ranges; and the largest there are.
@@ -112,10 +109,3 @@ def test_what_a_full_sketch_may_have_lost_does_not_count() -> None:
     last = made([ENTRIES - 1 << 8 | 1])
     first = made([1])
     assert differing_figures(full, np.stack([last, first])) == [0, 1]
-
-
-@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint32))
-def test_other_entries_are_refused(bad: Any) -> None:
-    """Anything but a vector of uint32 raises an error that names the argument."""
-    with pytest.raises((TypeError, ValueError), match="entries must"):
-        figure_sketch(bad)

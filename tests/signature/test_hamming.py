@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.hamming import distances, within
+from dedup_middleware.signature.hamming import within
 from tests.signature import oracles
 
 QUERY = 0x0123456789ABCDEF
@@ -54,40 +54,12 @@ def test_more_hits_than_first_room() -> None:
     assert within(fingerprints, QUERY, 0).tolist() == list(range(10_000))
 
 
-@given(oracles.codes(), oracles.words)
-def test_distances_equal_bitwise_count(fingerprints: NDArray[np.uint64], query: int) -> None:
-    """Each 64-bit code has its own distance, in a byte."""
-    found = distances(fingerprints, query)
-    assert found.dtype == np.uint8
-    assert found.tolist() == oracles.hamming(fingerprints, query).tolist()
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 8, 16])
-def test_distances_of_longer_codes(width: int) -> None:
-    """Codes of 64 to 1,024 bits have the sum over their words."""
-    query = oracles.random_codes(width, 99)
-    for size in SIZES:
-        rows = oracles.random_codes(size * width, size).reshape(size, width)
-        expected = np.bitwise_count(rows ^ query).sum(axis=1)
-        found = distances(rows, query)
-        assert found.dtype == np.uint16
-        assert found.tolist() == expected.tolist(), size
-
-
 def test_awkward_arrays_give_the_same_result() -> None:
     """Strided, reversed, read-only and unaligned arrays are read like any other."""
     fingerprints = oracles.clustered(150, 4)
     query = int(fingerprints[0])
     for view in oracles.awkward_views(fingerprints):
         assert within(view, query, 20).tolist() == within(fingerprints, query, 20).tolist()
-        assert distances(view, query).tolist() == distances(fingerprints, query).tolist()
-
-
-def test_columns_of_records_are_codes() -> None:
-    """Rows of a wider array are codes without a copy by the caller."""
-    wide = oracles.random_codes(60, 1).reshape(10, 6)
-    expected = np.bitwise_count(wide[:, :2] ^ wide[0, :2]).sum(axis=1)
-    assert distances(wide[:, :2], wide[0, :2]).tolist() == expected.tolist()
 
 
 def test_numpy_integers_are_queries() -> None:
@@ -95,7 +67,6 @@ def test_numpy_integers_are_queries() -> None:
     fingerprints = np.array([5, 1 << 63], dtype=np.uint64)
     assert within(fingerprints, np.uint64(1 << 63), 0).tolist() == [1]
     assert within(fingerprints, 5, np.int32(0)).tolist() == [0]
-    assert distances(fingerprints, np.uint64(1 << 63)).tolist() == [3, 0]
 
 
 @pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
@@ -105,44 +76,12 @@ def test_other_fingerprints_are_refused(bad: Any) -> None:
         within(bad, 0, 3)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        np.zeros((2, 2, 2), dtype=np.uint64),
-        np.zeros((2, 0), dtype=np.uint64),
-        np.zeros((), dtype=np.uint64),
-        np.zeros(2, dtype=np.float64),
-        [1],
-    ],
-)
-def test_other_codes_are_refused(bad: Any) -> None:
-    """Codes have one dimension, or two with at least one word."""
-    with pytest.raises((TypeError, ValueError), match="fingerprints must"):
-        distances(bad, 0)
-
-
 @pytest.mark.parametrize("query", [-1, 1 << 64, 1.0, "1", None, True, np.float64(1)])
 def test_other_queries_are_refused(query: Any) -> None:
     """A query is an unsigned 64-bit integer; nothing is wrapped or rounded."""
     fingerprints = np.zeros(3, dtype=np.uint64)
     with pytest.raises((TypeError, ValueError), match="query must"):
-        distances(fingerprints, query)
-    with pytest.raises((TypeError, ValueError), match="query must"):
         within(fingerprints, query, 3)
-
-
-@pytest.mark.parametrize("query", [0, np.zeros(3, dtype=np.uint64), np.zeros(2, dtype=np.int64)])
-def test_query_of_longer_codes_has_their_width(query: Any) -> None:
-    """A long code is compared with a code of the same width."""
-    rows = np.zeros((4, 2), dtype=np.uint64)
-    with pytest.raises((TypeError, ValueError), match="query must"):
-        distances(rows, query)
-
-
-def test_widest_code() -> None:
-    """Distances fit their 16 bits: wider codes are refused."""
-    with pytest.raises(ValueError, match="65,535 bits"):
-        distances(np.zeros((1, 1024), dtype=np.uint64), np.zeros(1024, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("distance", [-1, 65, 3.0, "3", None, True])

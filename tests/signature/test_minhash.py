@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from datasketch import MinHash
@@ -58,35 +56,3 @@ def test_agreement_estimates_jaccard() -> None:
     one, other = hasher.of_features(features[:2000]), hasher.of_features(features[1000:])
     share = float(np.mean(one == other))
     assert share == pytest.approx(1 / 3, abs=0.06)
-
-
-def test_awkward_arrays_give_the_same_minima() -> None:
-    """Strided, reversed, read-only and unaligned arrays are read like any other."""
-    features = oracles.random_codes(99, 1)
-    hasher = MinHasher(128)
-    for view in oracles.awkward_views(features):
-        assert hasher.of_features(view).tolist() == hasher.of_features(features).tolist()
-
-
-@pytest.mark.parametrize("bad", oracles.bad_vectors(np.uint64))
-def test_other_features_are_refused(bad: Any) -> None:
-    """Anything but a vector of uint64 raises an error that names the argument."""
-    with pytest.raises((TypeError, ValueError), match="features must"):
-        MinHasher(64).of_features(bad)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"num_perm": 0}, "num_perm"),
-        ({"num_perm": 1 << 20}, "num_perm"),
-        ({"num_perm": 12.0}, "num_perm"),
-        ({"num_perm": True}, "num_perm"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 1 << 32}, "seed"),
-    ],
-)
-def test_bad_parameters_are_named(arguments: dict[str, Any], name: str) -> None:
-    """A number of permutations or a seed out of bounds is named in the error."""
-    with pytest.raises((TypeError, ValueError), match=f"{name} must"):
-        MinHasher(**arguments)

@@ -28,10 +28,8 @@ KERNELS = {
     "Redis index, proposals": scan._gather,
     "SQLite index, and reading of any index": scan._scan,
     "Spark, pairs": pairing._pairs,
-    "Spark, distances of pairs": hamming._distances,
     "sketches of candidates": comparison._compare,
     "sketches": sketch._jaccards,
-    "codes of any width": hamming._row_distances,
 }
 SCALAR = r"\tpopcnt[wlq]?\t"
 

@@ -55,6 +55,10 @@ Copyright 2031 The Lakeside Press. All rights reserved.
 (c) 2031 Lakeside Herald
 by Ann Shepherd — March 4, 2031
 By Ann Shepherd, Lake Post - 4 March 2031
+Written by Ann Shepherd on March 4, 2031
+Von Anna Schäfer | 4. März 2031
+Por Ana Prado | 4 de marzo de 2031
+Por: Ana Prado – 04/03/2031
 — Ann Shepherd (@annshepherd) March 4, 2031
 """.strip().split("\n")
 OF_THE_SUBJECT = """
@@ -63,6 +67,8 @@ Share of the vote: 4 %
 Photo shows four men on the pier
 Image problems of the mayor
 Video: man rescued from flood. He is well.
+Photo: 77 firemen at the pier
+Photo: firemen at the old pier on Monday, when the ferry sank
 Follow the money, said the mayor
 Sign up for the race by Friday
 Join the union, says the minister
@@ -70,6 +76,8 @@ Comments were read out at the meeting
 More than 4
 By Friday the lake had risen
 By Monday, 4 March 2031 was forgotten.
+Von Montag, 4. März 2031
+March 4, 2031
 Copyright law of 2031 is void
 Copyright 2031: the court. It said no.
 Reuters
@@ -108,9 +116,16 @@ def test_such_lines_are_not_compared() -> None:
 
 
 def test_a_page_of_such_lines_is_compared_whole() -> None:
-    """A text of which they would be more than half has nothing else to be compared by."""
+    """A text of which they would be more than a quarter has nothing else to be compared by."""
     text = "Photo: Ann Shepherd\nShare this story\nThe ferry."
     assert relevant(text) == text
+
+
+def test_the_pictures_of_a_gallery_are_its_subject() -> None:
+    """Such lines stay where they are more than a quarter of a text."""
+    pictures = "\n".join(f"Photo: the ferry's {part}" for part in ("bow", "stern", "deck") * 3)
+    assert relevant(f"{ARTICLE}\n{pictures}") == f"{ARTICLE}\n{pictures}"
+    assert relevant(f"{ARTICLE}\n{ARTICLE}\n{ARTICLE}\n{pictures}").count("Photo") == 0
 
 
 @given(st.text(max_size=200))

@@ -42,6 +42,7 @@ def test_escaped_text_reads_like_the_text(text: str) -> None:
     "links",
     [
         "Read also:\nFerry is late\n\nWho built the bridge?",
+        "More Great Lakeside Stories\nFerry is late",
         "RELATED STORIES\r\nMr. Potter on the ferry\r\n",
         "相关阅读：\n渡轮晚点三小时\n新桥通车",
         "Читайте также\nПаром опоздал",
@@ -65,6 +66,7 @@ def test_a_link_inside_is_left_out() -> None:
     "text",
     [
         f"{ARTICLE}\nRead also what the mayor said.",
+        f"{ARTICLE}\nMore of the old news\nFerry is late",
         f"{ARTICLE}\nRead also: the mayor said that nobody was on board.",
         f"{ARTICLE}\nSee also\nThe mayor said that nobody was on board.",
         f"{ARTICLE}\nSee also\nनाव सोमवार को डूब गई।",

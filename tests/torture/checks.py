@@ -13,7 +13,7 @@ import numpy as np
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.verification import Verification
+from dedup_middleware.index.verification import Verification, verify
 from dedup_middleware.model.records import State
 from tests.torture.articles import VARIANTS, address, number_of
 from tests.torture.ledger import DROPPED, FAILED, KEPT_OUT, STORED, Record, records
@@ -76,7 +76,7 @@ async def held_by(url: str) -> Held:
         return Held(
             committed=await _committed(index),
             pending=(await index.stats()).pending,
-            verification=await index.verify(),
+            verification=await verify(index),
         )
 
 

@@ -25,6 +25,7 @@ from dedup_middleware import DedupPipeline, NearDuplicate
 from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.edits import CHINESE, LATIN
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.verification import verify
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.text.extract import extract
@@ -159,7 +160,7 @@ class Run:
     async def _verify(self) -> None:
         async with open_index(self._options) as index:
             await index.attach()
-            found = await index.verify()
+            found = await verify(index)
         if not found.is_sound or found.pending:
             self._fault(f"the index: {found}")
 

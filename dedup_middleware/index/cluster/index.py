@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index import maintenance
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
@@ -20,13 +20,11 @@ from dedup_middleware.index.cluster.propose import propose
 from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import PagesToVisit, visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
-from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
-from dedup_middleware.index.verification import Progress
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
     SIMHASH_TABLES,
@@ -140,12 +138,7 @@ class ClusterIndex(ClusterHomes):
         content = seen.records.content
         own = hash_bucket_key(KEY_TABLE, int(content["key"][0]))
         places = (own, *(one for one in bucket_keys if one.table != KEY_TABLE))
-        if (
-            await maintenance.newest_if_enterable(
-                self, page_id, places, await self.read_buckets(places)
-            )
-            is None
-        ):
+        if await self.newest_if_enterable(page_id, places, await self.read_buckets(places)) is None:
             return False
         entry = Entry(places, content[0].tobytes(), seen.addresses[0], seen.payloads[0])
         found = await self.candidates(places, 0, MOST_KNOWN)

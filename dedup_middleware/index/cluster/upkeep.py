@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.base import Progress
 from dedup_middleware.index.cluster.homes import ClusterHomes, ids
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.maintenance import Living
@@ -19,7 +20,6 @@ from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import compact_some, pages_of
 from dedup_middleware.index.redis.walk import in_order
-from dedup_middleware.index.verification import Progress
 from dedup_middleware.model.records import PageRecords, State, joined
 
 _READ = 512  # buckets read by one call

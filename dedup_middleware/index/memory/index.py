@@ -9,18 +9,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index, IndexStats, Parameters, Progress
 from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Pages, records_of
 from dedup_middleware.index.parameters import agree, complete, missing
-from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.verification import Progress
 from dedup_middleware.index.window import Moment, Window, window_parameter
 from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
@@ -53,11 +50,6 @@ _CHUNK = 5_000  # pages that are entered before others get their turn
 
 def _is_simhash(bucket: int) -> bool:
     return bucket >> 16 in SIMHASH_TABLES
-
-
-@attrs.define
-class _Lease:
-    until: float
 
 
 class MemoryIndex(Index):
@@ -96,7 +88,7 @@ class MemoryIndex(Index):
         addresses, payloads = files or (None, None)
         self._addresses = Texts(addresses)
         self._payloads = Texts(payloads)
-        self._leases: dict[int, _Lease] = {}
+        self._leases: dict[int, float] = {}  # of page ids, when they end
         self._last = 0  # page id
         self._forgotten = 0  # pages below it have expired; their rows are gone
         self._window = Window(window)
@@ -189,7 +181,7 @@ class MemoryIndex(Index):
             page_id = int(wanted[0])
             row = page_id - self._forgotten
             if self._leases:
-                self._lease(page_id)
+                self._is_leased(page_id)
             at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
             content = self._content[at]
             content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
@@ -200,7 +192,7 @@ class MemoryIndex(Index):
         if self._leases:
             for page_id in wanted.tolist():
                 if page_id in self._leases:
-                    self._lease(page_id)
+                    self._is_leased(page_id)
         content = self._content[rows]
         if content.dtype is not CONTENT:
             content = self._record.unpack(content)
@@ -287,7 +279,7 @@ class MemoryIndex(Index):
             self._addresses[page_id] = cut_address(entry.address)
         if entry.payload:
             self._payloads[page_id] = entry.payload
-        self._leases[page_id] = _Lease(until)
+        self._leases[page_id] = until
         return Claim(page_id, self._token)
 
     async def load(self, pages: Pages) -> int:
@@ -332,10 +324,9 @@ class MemoryIndex(Index):
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         results = []
         for claim in claims:
-            found = self._lease(claim.page_id)
-            alive = found is not None and claim.token == self._token
-            if found is not None and alive:
-                found.until = self._clock() + lease
+            alive = self._is_leased(claim.page_id) and claim.token == self._token
+            if alive:
+                self._leases[claim.page_id] = self._clock() + lease
             results.append(alive)
         return results
 
@@ -402,7 +393,7 @@ class MemoryIndex(Index):
         """State of the index; its bytes are those of the records, without Python's own."""
         self._turn()
         for page_id in list(self._leases):
-            self._lease(page_id)
+            self._is_leased(page_id)
         counts = np.bincount(self._states, minlength=4)
         return IndexStats(
             committed=int(counts[State.COMMITTED]),
@@ -430,18 +421,17 @@ class MemoryIndex(Index):
                 setattr(self, name, larger)
         return self._last
 
-    def _lease(self, page_id: int) -> _Lease | None:
-        """The live lease of a page; one that has run out is ended for good."""
-        found = self._leases.get(page_id)
-        if found is not None and found.until <= self._clock():
+    def _is_leased(self, page_id: int) -> bool:
+        """Whether a page has a lease; one that has run out is ended for good."""
+        until = self._leases.get(page_id)
+        if until is not None and until <= self._clock():
             del self._leases[page_id]
             self._states[page_id - self._forgotten] = State.RELEASED
-            return None
-        return found
+            return False
+        return until is not None
 
     def _end(self, claim: Claim, state: State) -> bool:
-        found = self._lease(claim.page_id)
-        if found is None or claim.token != self._token:
+        if not self._is_leased(claim.page_id) or claim.token != self._token:
             return False
         del self._leases[claim.page_id]
         row = claim.page_id - self._forgotten

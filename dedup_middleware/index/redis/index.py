@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.redis.expiry import (
     end_of,
     estimate_bytes,
@@ -45,7 +45,6 @@ from dedup_middleware.index.redis.upkeep import (
     rows,
 )
 from dedup_middleware.index.redis.walk import walk_buckets
-from dedup_middleware.index.verification import Progress
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     Candidates,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_key, check_schema
+from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_hash_key, check_schema
 from dedup_middleware.index.record_layout import RecordLayout, layout_of
 from dedup_middleware.index.redis.link import Call, Link
 from dedup_middleware.index.redis.scripts import RowLayout, strange_stamps
@@ -115,7 +115,7 @@ class ServerIndex(Index):
         """
         check_schema(opened.schema, self._name)
         stored = opened.parameters
-        check_key(stored, self._name)
+        check_hash_key(stored, self._name)
         if parameters is not None:
             stored = agree(stored, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))

@@ -24,8 +24,8 @@ from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, chosen, split_stamps
 
 if TYPE_CHECKING:
+    from dedup_middleware.index.base import Progress
     from dedup_middleware.index.redis.servers import Reply
-    from dedup_middleware.index.verification import Progress
 
 _AHEAD = 3  # calls under way
 _CHUNKS = 16  # chunks of page records read by one call

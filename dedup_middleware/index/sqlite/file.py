@@ -27,7 +27,7 @@ from dedup_middleware.index.parameters import (
     REPLACED,
     SCHEMA,
     agree,
-    check_key,
+    check_hash_key,
     check_schema,
     complete,
     missing,
@@ -110,26 +110,17 @@ _File = tuple[int, int]  # device and inode
 
 @attrs.frozen(eq=False)
 class Step:
-    """What to do inside a transaction, and whether it writes."""
+    """What to do inside a transaction, and whether it writes.
 
-    act: Callable[[sqlite3.Connection, Moment], Any]
-    writes: bool = False
-    needs_leases: bool = False  # reads states, so leases that have run out must be ended first
-
-
-@attrs.frozen(eq=False)
-class Shared:
-    """One argument of a step that does the same for all who ask for it in one transaction.
-
-    ``act`` takes the arguments of all, in their order, and returns a result for each. Those of a
-    lower ``rank`` go first.
+    ``act`` is called once for all steps with the same one in a transaction: it takes their
+    arguments, in their order, and returns a result for each. Those of a lower ``rank`` go first.
     """
 
     act: Callable[[sqlite3.Connection, Moment, list[Any]], Sequence[Any]]
-    argument: Any
+    argument: Any = None
     rank: int = 0
     writes: bool = True
-    needs_leases: bool = True
+    needs_leases: bool = True  # reads states, so leases that have run out must be ended first
 
 
 class SQLiteFile(Index):
@@ -157,8 +148,7 @@ class SQLiteFile(Index):
         self._side_files: dict[str, _File | None] = {}  # its -wal and -shm
         self._is_maker = False  # whether it is made anew if it is removed
         self._thread: ThreadPoolExecutor | None = None
-        self._batcher: Batcher[Step | Shared, Any] = Batcher(self._run, BATCH)
-        self._on_round_trip: Callable[[], None] = lambda: None
+        self._batcher: Batcher[Step, Any] = Batcher(self._run, BATCH)
         # SimHash records compared by each transaction; their thread adds, the event loop's takes.
         self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
@@ -170,10 +160,6 @@ class SQLiteFile(Index):
     def window(self) -> float:
         """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
-
-    def watch_round_trips(self, report: Callable[[], None]) -> None:
-        """See :meth:`.Index.watch_round_trips`."""
-        self._on_round_trip = report
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
@@ -217,7 +203,7 @@ class SQLiteFile(Index):
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        check_key(stored, self._where)
+        check_hash_key(stored, self._where)
         return stored if parameters is None else agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:
@@ -278,15 +264,23 @@ class SQLiteFile(Index):
             self._thread.shutdown(wait=False)
             self._thread = None
 
-    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T], **needs: bool) -> _T:
-        result: _T = await self._batcher.submit(Step(act, **needs))
+    async def _do(
+        self,
+        act: Callable[[sqlite3.Connection, Moment], _T],
+        *,
+        writes: bool = False,
+        needs_leases: bool = False,
+    ) -> _T:
+        """Carry out an act in the next transaction, before those that others share."""
+        step = Step(lambda db, at, _: [act(db, at)], None, -1, writes, needs_leases)
+        result: _T = await self._batcher.submit(step)
         return result
 
-    async def _run(self, steps: list[Step | Shared]) -> list[Any]:
+    async def _run(self, steps: list[Step]) -> list[Any]:
         self._on_round_trip()
         return await self._in_thread(lambda: self._transact(steps))
 
-    def _transact(self, steps: list[Step | Shared]) -> list[Any]:
+    def _transact(self, steps: list[Step]) -> list[Any]:
         try:
             db = self._connected()
             moment = self._window.at(self._clock())
@@ -347,16 +341,13 @@ class SQLiteFile(Index):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step | Shared]) -> list[Any]:
-    """Carry out steps: those of their own in their order, then those that share one."""
+def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> list[Any]:
+    """Carry out steps, those with the same act together."""
     results: list[Any] = [None] * len(steps)
-    shared: dict[Callable[..., Sequence[Any]], list[tuple[int, Shared]]] = {}
+    together: dict[Callable[..., Sequence[Any]], list[tuple[int, Step]]] = {}
     for place, step in enumerate(steps):
-        if isinstance(step, Step):
-            results[place] = step.act(db, moment)
-        else:
-            shared.setdefault(step.act, []).append((place, step))
-    for act, asked in sorted(shared.items(), key=lambda item: item[1][0][1].rank):
+        together.setdefault(step.act, []).append((place, step))
+    for act, asked in sorted(together.items(), key=lambda item: item[1][0][1].rank):
         given = act(db, moment, [step.argument for _, step in asked])
         for (place, _), result in zip(asked, given, strict=True):
             results[place] = result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.readable import IndexStats
-from dedup_middleware.index.sqlite import tables, upkeep
-from dedup_middleware.index.sqlite.file import Shared, SQLiteFile, Step
+from dedup_middleware.index.sqlite import tables
+from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.load import SQLiteSteps, settled
-from dedup_middleware.index.sqlite.propose import commit, propose
-from dedup_middleware.index.sqlite.upkeep import LAST_BUCKET, buckets_after
-from dedup_middleware.index.verification import Progress
+from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
@@ -93,11 +90,11 @@ class SQLiteIndex(SQLiteFile):
 
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
-                forget_outcome(self._finish(made.claim, State.RELEASED))
+                forget_outcome(self._batcher.submit(Step(_release, made.claim)))
 
         page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
-        step = Shared(self._propose, page, rank=1)
+        step = Step(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.submit(step, undo)
         while self._scans:
             self._report_scanned(self._scans.popleft())
@@ -130,12 +127,13 @@ class SQLiteIndex(SQLiteFile):
 
     async def commit(self, claim: Claim) -> bool:
         """The page is stored. False: the lease had run out or the claim is gone."""
-        stored: bool = await self._batcher.submit(Shared(_commit, claim))
+        stored: bool = await self._batcher.submit(Step(_commit, claim))
         return stored
 
     async def release(self, claim: Claim) -> bool:
         """The page was not stored. False: nothing to release."""
-        return await self._finish(claim, State.RELEASED)
+        released: bool = await self._batcher.submit(Step(_release, claim))
+        return released
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -157,42 +155,42 @@ class SQLiteIndex(SQLiteFile):
 
     async def _pages_after(self, page_id: int) -> PageRecords:
         return await self._do(
-            lambda db, _: upkeep.pages_after(db, page_id, self._record), needs_leases=True
+            lambda db, _: tables.pages_after(db, page_id, self._record), needs_leases=True
         )
 
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """All buckets; see :meth:`.Index.buckets`."""
         at = -1
-        while at < LAST_BUCKET:
+        while at < tables.LAST_BUCKET:
             part, at = await self._buckets_after(at)
             for bucket in part:
                 yield bucket
 
     async def _buckets_after(self, bucket: int) -> tuple[list[tuple[int, bytes]], int]:
-        return await self._do(lambda db, moment: buckets_after(db, bucket, moment))
+        return await self._do(lambda db, moment: tables.buckets_after(db, bucket, moment))
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
         steps = [
-            self._forget(list(map(int, page_ids[start : start + upkeep.PAGES])))
-            for start in range(0, len(page_ids), upkeep.PAGES)
+            self._forget(list(map(int, page_ids[start : start + tables.PAGES])))
+            for start in range(0, len(page_ids), tables.PAGES)
         ]
         return sum([await step for step in steps])
 
     async def _forget(self, page_ids: list[int]) -> int:
-        return await self._do(lambda db, _: upkeep.forget(db, page_ids), writes=True)
+        return await self._do(lambda db, _: tables.forget(db, page_ids), writes=True)
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         forgotten = 0
         every = await self.page_ids()
-        for start in range(every.start, every.stop, upkeep.PAGES):
+        for start in range(every.start, every.stop, tables.PAGES):
             forgotten += await self._forget_span(start, since, until)
         return forgotten
 
     async def _forget_span(self, first: int, since: float, until: float) -> int:
         return await self._do(
-            lambda db, _: upkeep.forget_span(db, first, since, until), writes=True
+            lambda db, _: tables.forget_span(db, first, since, until), writes=True
         )
 
     async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
@@ -203,11 +201,11 @@ class SQLiteIndex(SQLiteFile):
             part = await self._addresses_after(int(part[0][-1]))
 
     async def _addresses_after(self, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
-        return await self._do(lambda db, _: upkeep.addresses_after(db, page_id))
+        return await self._do(lambda db, _: tables.addresses_after(db, page_id))
 
     async def page_ids(self) -> range:
         """Page ids that may exist; see :meth:`.Index.page_ids`."""
-        return await self._do(lambda db, _: upkeep.page_ids(db))
+        return await self._do(lambda db, _: tables.page_ids(db))
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and released pages too."""
@@ -231,10 +229,10 @@ class SQLiteIndex(SQLiteFile):
         return removed
 
     async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int, int | None]:
-        return await self._do(lambda db, _: upkeep.compact_after(db, bucket, living), writes=True)
+        return await self._do(lambda db, _: tables.compact_after(db, bucket, living), writes=True)
 
     async def _remove_released(self, page_id: int, last: int) -> int | None:
-        return await self._do(lambda db, _: upkeep.remove_released(db, page_id, last), writes=True)
+        return await self._do(lambda db, _: tables.remove_released(db, page_id, last), writes=True)
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the file and its journal."""
@@ -254,15 +252,10 @@ class SQLiteIndex(SQLiteFile):
         files = (Path(self._path + end) for end in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def _finish(self, claim: Claim, state: State) -> asyncio.Future[bool]:
-        return self._batcher.submit(
-            Step(
-                lambda db, at: tables.finish(db, claim, state, at.now),
-                writes=True,
-                needs_leases=True,
-            )
-        )
-
 
 def _commit(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
-    return commit(db, claims, at.now)
+    return tables.finish(db, claims, State.COMMITTED, at.now)
+
+
+def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
+    return tables.finish(db, claims, State.RELEASED, at.now)

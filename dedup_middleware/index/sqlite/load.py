@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fitting, lapsed
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.sqlite.tables import add, last_number, sweep
+from dedup_middleware.index.sqlite.tables import add, bucket_id, last_number, sweep
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import PAGE_ID_MASK, State
 
-_GENERATION = 24  # bits of a bucket's id below its generation
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
 
 Act = Callable[[sqlite3.Connection, Moment], Any]
@@ -62,7 +61,7 @@ class SQLiteSteps(Steps):
 
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             self._hold(db, moment)
-            _add_records(db, records, self._generation << _GENERATION)
+            _add_records(db, records, bucket_id(self._generation, 0))
 
         await self._transact(act)
 

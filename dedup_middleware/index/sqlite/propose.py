@@ -26,7 +26,7 @@ from dedup_middleware.model.buckets import (
     record_of,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
-from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, PageRecords, State
+from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, PageRecords, State, chosen
 
 _NAMED = 16  # candidates of a page whose addresses come with the reply
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -192,30 +192,7 @@ def _of(
     addresses: dict[int, str | None],
     payloads: dict[int, bytes],
 ) -> Candidates:
-    rows = np.searchsorted(found.page_ids, described)
-    pages = PageRecords(described, found.content[rows], found.states[rows], found.times[rows])
+    pages = chosen(found, np.searchsorted(found.page_ids, described))
     own = {n: addresses[n] for n in described.tolist() if n in addresses}
     kept = {n: payloads[n] for n in described.tolist()} if payloads else {}
     return Candidates(near, pages, own, kept, more=len(described) < len(near))
-
-
-def commit(db: sqlite3.Connection, claims: Sequence[Claim], now: float) -> list[bool]:
-    """Commit claims. False: its lease had run out or it is gone."""
-    leases: dict[int, tuple[bytes, float]] = {}
-    for part in tables.parts([claim.page_id for claim in claims]):
-        query = f"SELECT number, token, until FROM lease WHERE number IN ({tables.marks(part)})"
-        leases.update((n, (bytes(token), until)) for n, token, until in db.execute(query, part))
-    results: list[bool] = []
-    for claim in claims:
-        # A claim that is committed twice at once has no lease the second time.
-        token, until = leases.get(claim.page_id, (b"", now))
-        alive = until > now and token == claim.token.to_bytes(8, "little")
-        if alive:
-            del leases[claim.page_id]
-        results.append(alive)
-    done = [claim.page_id for claim, alive in zip(claims, results, strict=True) if alive]
-    db.executemany("DELETE FROM lease WHERE number = ?", [(page_id,) for page_id in done])
-    stamp = int(now)
-    db.executemany("UPDATE page SET stamp = ? WHERE number = ?", [(stamp, n) for n in done])
-    tables.add(db, "committed", len(done))
-    return results

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.settingfields import between, whole
 from dedup_middleware.methods.base import Judgement, Method
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
@@ -28,6 +29,8 @@ from dedup_middleware.model.fingerprint import Fingerprint, Signature
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"
 _BITS = 64
+share_check = between(0.0, 1.0)
+hash_key_check = whole(0, (1 << 64) - 1)
 
 
 @attrs.frozen(eq=False)

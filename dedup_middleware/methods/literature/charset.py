@@ -17,8 +17,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import one_of
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod, share_check
 from dedup_middleware.methods.literature.digests import md5
 from dedup_middleware.methods.literature.hashsets import bare
 from dedup_middleware.model.fingerprint import Signature
@@ -173,7 +173,7 @@ class CharacterSet(_ByVector):
     """
 
     name: ClassVar[str] = "charset"
-    threshold: float = attrs.field(default=0.9, validator=validators.share)
+    threshold: float = attrs.field(default=0.9, validator=share_check)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""
@@ -190,8 +190,8 @@ class MachineCode(_ByVector):
     """
 
     name: ClassVar[str] = "machine-code"
-    threshold: float = attrs.field(default=0.9, validator=validators.share)
-    encoding: str = attrs.field(default=UTF_16, validator=validators.one_of(UTF_16, GB2312))
+    threshold: float = attrs.field(default=0.9, validator=share_check)
+    encoding: str = attrs.field(default=UTF_16, validator=one_of(UTF_16, GB2312))
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""

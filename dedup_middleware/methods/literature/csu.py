@@ -25,8 +25,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import one_of, whole
+from dedup_middleware.methods.literature.base import (
+    MethodInput,
+    SignatureMethod,
+    hash_key_check,
+    share_check,
+)
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 
@@ -154,7 +159,8 @@ def fingerprint(sample: NDArray[np.uint64], positions: int) -> NDArray[np.uint16
 
     The permutations are those of the package's MinHash.
     """
-    return fold16(_hasher(positions, FINGERPRINT_SEED).of_features(sample))
+    features = np.ascontiguousarray(sample)  # by position it is a part with steps
+    return fold16(_hasher(positions, FINGERPRINT_SEED).of_features(features))
 
 
 def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -224,14 +230,14 @@ class Csu(SignatureMethod):
     name: ClassVar[str] = "csu"
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "verify"})
     segmenter: ClassVar[str | None] = "fmm"
-    threshold: float = attrs.field(default=0.5, validator=validators.share)
-    verify: float = attrs.field(default=0.7, validator=validators.share)
-    positions: int = attrs.field(default=8, validator=validators.whole(7, 10, " positions"))
-    width: int = attrs.field(default=3, validator=validators.whole(2, 5, " tokens"))
-    samples: int = attrs.field(default=1024, validator=validators.whole(1, 1 << 30, " shingles"))
-    sampling: str = attrs.field(default=HASH, validator=validators.one_of(HASH, POSITION))
+    threshold: float = attrs.field(default=0.5, validator=share_check)
+    verify: float = attrs.field(default=0.7, validator=share_check)
+    positions: int = attrs.field(default=8, validator=whole(7, 10, " positions"))
+    width: int = attrs.field(default=3, validator=whole(2, 5, " tokens"))
+    samples: int = attrs.field(default=1024, validator=whole(1, 1 << 30, " shingles"))
+    sampling: str = attrs.field(default=HASH, validator=one_of(HASH, POSITION))
     any_position: bool = False
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without tokens."""

@@ -17,8 +17,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import between, one_of, whole
+from dedup_middleware.methods.literature.base import (
+    MethodInput,
+    SignatureMethod,
+    hash_key_check,
+    share_check,
+)
 from dedup_middleware.methods.literature.csu import mix64
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
 from dedup_middleware.model.fingerprint import Signature
@@ -55,8 +60,8 @@ class DigestMethod(SignatureMethod):
     :param hash_key: key of the hashes that name buckets
     """
 
-    threshold: float = attrs.field(default=1.0, validator=validators.share)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    threshold: float = attrs.field(default=1.0, validator=share_check)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
@@ -113,7 +118,7 @@ class TextProfile(DigestMethod):
     """
 
     name: ClassVar[str] = "text-profile"
-    rate: float = attrs.field(default=0.01, validator=validators.share)
+    rate: float = attrs.field(default=0.01, validator=share_check)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without tokens."""
@@ -201,9 +206,9 @@ class Rules(DigestMethod):
 
     name: ClassVar[str] = "rules"
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "distance"})
-    rule: str = attrs.field(default="R5", validator=validators.one_of(*RULES))
-    keyword_count: int = attrs.field(default=10, validator=validators.whole(1, 1000, " keywords"))
-    distance: float = attrs.field(default=0.1, validator=validators.share)
+    rule: str = attrs.field(default="R5", validator=one_of(*RULES))
+    keyword_count: int = attrs.field(default=10, validator=whole(1, 1000, " keywords"))
+    distance: float = attrs.field(default=0.1, validator=share_check)
     frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
@@ -322,9 +327,9 @@ class Idf(DigestMethod):
     """
 
     name: ClassVar[str] = "idf"
-    share: float = attrs.field(default=0.7, validator=validators.between(0.01, 1.0))
-    lexicons: int = attrs.field(default=10, validator=validators.whole(0, 32, " lexicons"))
-    dropped: float = attrs.field(default=0.33, validator=validators.between(0.0, 0.99))
+    share: float = attrs.field(default=0.7, validator=between(0.01, 1.0))
+    lexicons: int = attrs.field(default=10, validator=whole(0, 32, " lexicons"))
+    dropped: float = attrs.field(default=0.33, validator=between(0.0, 0.99))
     frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.model.keys import keyed_hash
 
-_FORMAT = 1
+_FORMAT = 2  # of the built table
 
 
 def _hash(term: str) -> int:
@@ -84,36 +84,6 @@ class DocumentFrequencies:
         hashed.update(self.counts.astype("<u4").tobytes())
         return hashed.hexdigest()
 
-    def to_bytes(self) -> bytes:
-        """The table as bytes with a checksum, for a file."""
-        from dedup_middleware.text.store import dump
-
-        head = np.array([_FORMAT, self.documents], "<u8")
-        arrays = {"head": head, "terms": self.terms, "counts": self.counts}
-        return dump(arrays)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> DocumentFrequencies:
-        """The table that :meth:`to_bytes` made bytes of.
-
-        :raises ValueError: cut off, damaged, or no such table
-        """
-        from dedup_middleware.text.store import load
-
-        try:
-            return cls._from_arrays(load(data))
-        except (KeyError, ValueError) as error:
-            raise ValueError(
-                f"no table of document frequencies ({error}): write it with to_bytes()"
-            ) from error
-
-    @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> DocumentFrequencies:
-        version, documents = arrays["head"].tolist()
-        if version != _FORMAT:
-            raise ValueError(f"format {version}, this version reads {_FORMAT}")
-        return cls(int(documents), arrays["terms"], arrays["counts"])
-
 
 def _jieba_table() -> Path:
     found = importlib.util.find_spec("jieba")
@@ -163,8 +133,10 @@ def background() -> DocumentFrequencies:
 
     def build() -> dict[str, NDArray[Any]]:
         table = parse_idf(data.decode("utf-8").splitlines())
-        head = np.array([_FORMAT, table.documents], "<u8")
-        return {"head": head, "terms": table.terms, "counts": table.counts}
+        documents = np.array([table.documents], "<u8")
+        return {"documents": documents, "terms": table.terms, "counts": table.counts}
 
     name = f"frequencies-{_FORMAT}-{hashlib.blake2b(data, digest_size=8).hexdigest()}"
-    return DocumentFrequencies._from_arrays(load_or_build(name, build))
+    arrays = load_or_build(name, build)
+    (documents,) = arrays["documents"].tolist()
+    return DocumentFrequencies(documents, arrays["terms"], arrays["counts"])

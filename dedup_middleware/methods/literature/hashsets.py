@@ -14,8 +14,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import one_of, whole
+from dedup_middleware.methods.literature.base import (
+    MethodInput,
+    SignatureMethod,
+    hash_key_check,
+    share_check,
+)
 from dedup_middleware.methods.literature.digests import (
     digest_key,
     md5,
@@ -139,8 +144,8 @@ class HashSetMethod(SignatureMethod):
     """
 
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.5, validator=validators.share)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    threshold: float = attrs.field(default=0.5, validator=share_check)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
@@ -171,9 +176,7 @@ class StructureTree(HashSetMethod):
     """
 
     name: ClassVar[str] = "structure-tree"
-    leaves: str = attrs.field(
-        default=BY_PARAGRAPH, validator=validators.one_of(BY_PARAGRAPH, BY_SENTENCE)
-    )
+    leaves: str = attrs.field(default=BY_PARAGRAPH, validator=one_of(BY_PARAGRAPH, BY_SENTENCE))
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""
@@ -214,7 +217,7 @@ class FeatureString(HashSetMethod):
     """
 
     name: ClassVar[str] = "feature-string"
-    radius: int = attrs.field(default=5, validator=validators.whole(1, 1000, " characters"))
+    radius: int = attrs.field(default=5, validator=whole(1, 1000, " characters"))
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without letters."""
@@ -268,9 +271,9 @@ class Segments(SignatureMethod):
 
     name: ClassVar[str] = "segments"
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=5 / 8, validator=validators.share)
-    count: int = attrs.field(default=8, validator=validators.whole(1, 64, " segments"))
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    threshold: float = attrs.field(default=5 / 8, validator=share_check)
+    count: int = attrs.field(default=8, validator=whole(1, 64, " segments"))
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""

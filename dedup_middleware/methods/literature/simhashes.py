@@ -19,8 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.methods.literature import validators
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
+from dedup_middleware.base.settingfields import between, one_of
+from dedup_middleware.methods.literature.base import (
+    MethodInput,
+    SignatureMethod,
+    hash_key_check,
+    share_check,
+)
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
@@ -186,13 +191,13 @@ class Luogang(SignatureMethod):
 
     name: ClassVar[str] = "luogang"
     is_simhash: ClassVar[bool] = True
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=validators.share)
-    hash: str = attrs.field(default=KEYED, validator=validators.one_of(KEYED, ENUMERATED, STRING))
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
+    hash: str = attrs.field(default=KEYED, validator=one_of(KEYED, ENUMERATED, STRING))
     zero_sets: bool = True
     vocabulary: Mapping[str, int] | None = attrs.field(
         default=None, validator=_check_vocabulary, repr=False, eq=False
     )
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def _feature_hash(self) -> Callable[[str], int | None]:
         if self.hash == STRING:
@@ -279,14 +284,14 @@ class WeightedSimHash(SignatureMethod):
 
     name: ClassVar[str] = "weighted-simhash"
     is_simhash: ClassVar[bool] = True
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=validators.share)
+    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
     tf: bool = True
     idf: bool = True
     length: bool = True
     title: bool = True
-    title_boost: float = attrs.field(default=2.0, validator=validators.between(1.0, 100.0))
+    title_boost: float = attrs.field(default=2.0, validator=between(1.0, 100.0))
     frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
         """Weight of each word, in the order of ``counts``.
@@ -330,7 +335,6 @@ class WeightedSimHash(SignatureMethod):
 
 SIGNS: Final = 384
 SIGN_BYTES: Final = SIGNS // 8
-WORDS: Final = SIGNS // 64
 MOST_BLOCKS: Final = 16
 _CHUNK: Final = 4096  # tokens at a time: 12 MB of sums' addends however large the page is
 
@@ -403,8 +407,8 @@ class RandomProjection(SignatureMethod):
     name: ClassVar[str] = "random-projection"
     # The threshold sets the number of blocks, and so the keys.
     used_to_compare: ClassVar[frozenset[str]] = frozenset()
-    threshold: float = attrs.field(default=372 / SIGNS, validator=validators.share)
-    hash_key: int = attrs.field(default=0, validator=validators.hash_key, repr=False)
+    threshold: float = attrs.field(default=372 / SIGNS, validator=share_check)
+    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     @property
     def has_keys(self) -> bool:
@@ -420,8 +424,7 @@ class RandomProjection(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        from dedup_middleware.signature.hamming import distances
-
-        rows = np.frombuffer(a.payload, "<u8").reshape(1, WORDS).astype(np.uint64)
-        query = np.frombuffer(b.payload, "<u8").astype(np.uint64)
-        return 1 - int(distances(rows, query)[0]) / SIGNS
+        if len(a.payload) != len(b.payload):
+            raise ValueError("signs of another number can't be compared")
+        differing = int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little")
+        return 1 - int.bit_count(differing) / SIGNS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from dedup_middleware.index.verification import Verification, verify
 from dedup_middleware.tools.commands.asking import existing_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
@@ -22,7 +23,7 @@ from dedup_middleware.tools.commands.context import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dedup_middleware.index.verification import Progress, Verification
+    from dedup_middleware.index.base import Progress
 
 
 class Verify(Subcommand):
@@ -39,7 +40,7 @@ class Verify(Subcommand):
         """Run the command; returns its exit code."""
         async with existing_index(context.options) as index:
             with context.progress("read") as done:
-                found = await index.verify(lambda _, number: done(number))
+                found = await verify(index, lambda _, number: done(number))
         context.say({"sound": found.is_sound, **attrs.asdict(found)}, lambda: _table(found))
         return OK if found.is_sound else FOUND
 

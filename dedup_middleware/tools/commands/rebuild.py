@@ -13,6 +13,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.verification import verify
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -96,7 +97,7 @@ class Command(Subcommand):
                         await entering.take(entering.sign(row), f"{path}, row {row.number}")
                         done(rebuilt.read)
                 await entering.flush()
-            rebuilt.sound = (await reader.index.verify()).is_sound
+            rebuilt.sound = (await verify(reader.index)).is_sound
         context.say(attrs.asdict(rebuilt), lambda: _sentences(rebuilt, options))
         if rebuilt.rejected and rebuilt.rejected == rebuilt.read:
             raise CommandError(

@@ -12,10 +12,9 @@ import numpy as np
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, IndexStats
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY
-from dedup_middleware.index.readable import IndexStats
 from dedup_middleware.index.window import LIVE, Window
 from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.model.buckets import BucketKey, table_name

@@ -11,7 +11,7 @@ import attrs
 
 from dedup_middleware.base.newfiles import make_anew
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.readable import ReadableIndex
+from dedup_middleware.index.base import Index
 from dedup_middleware.journal.base import kept_name
 from dedup_middleware.journal.clusters import Clusters, encoder, write_clusters
 from dedup_middleware.journal.entries import (
@@ -160,7 +160,7 @@ class ClusterOutput:
             else:
                 self._clusters.add(entry, entry.match)
 
-    async def finish(self, index: ReadableIndex) -> None:
+    async def finish(self, index: Index) -> None:
         """Write the file."""
         numbers = [entry.number for entry in self._unnamed if entry.number is not None]
         names = await index.addresses(numbers)

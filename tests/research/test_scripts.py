@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware import Document, Options
-from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.comparers import methods_available
-from dedup_middleware.evaluation.surface import NEXT_PAGE, by_script, script_of
+from research.__main__ import main
+from research.surface import NEXT_PAGE, by_script, script_of
 from tests.evaluation.lines import rows
 
 # Of each script: its name, some letters, what separates words, and what ends a sentence.

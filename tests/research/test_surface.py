@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dedup_middleware import Document, Options
 from dedup_middleware.evaluation.comparers import methods_available
-from dedup_middleware.evaluation.surface import surface
+from research.surface import surface
 from tests.evaluation.lines import page
 
 DOCUMENTS = [Document(key=f"d{i}", text=page(i, n)) for n in (6, 24, 60) for i in range(n, n + 6)]
