@@ -10,16 +10,21 @@ These are internals of numba: before `kernels` uses them with another version, r
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, cast
 
 from llvmlite import binding as llvm
-from numba import _dynfunc
-from numba.core import cgutils, codegen, typed_passes, untyped_passes
+from numba import _dynfunc, types
+from numba.core import cgutils, codegen, targetconfig, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.datamodel.models import OpaqueModel
+from numba.core.datamodel.registry import register_default
 from numba.core.pythonapi import PythonAPI
 
 #: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types,
@@ -139,7 +144,8 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         library = _KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         library.enable_object_caching()
         state.library = library
-        return bool(super().run_pass(state))
+        with _lowering(state):
+            return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -152,7 +158,8 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         """Lower, and register the code."""
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        super().run_pass(state)
+        with _lowering(state):
+            super().run_pass(state)
         lowered = state["cr"]
         description = lowered.fndesc
         # numba keeps functions by their entry point; this one is never called, it has no code.
@@ -164,6 +171,127 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         # numba 0.61 has none
         state.reload_init.extend(getattr(state.library, "_reload_init", ()))
         return True
+
+
+class _CachedTyping:
+    """A typing context that resolves a call of one of numba's own functions once.
+
+    numba tries every overload of an operator for each use; that was two fifths of type inference.
+
+    :param flags: those of the compilation; signatures may depend on them
+    """
+
+    def __init__(self, context: Any, flags: str) -> None:
+        self._context = context
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, None if there is none."""
+        return self._resolved(function, args, keywords, self._context.resolve_function_type)
+
+    def _resolved(self, function: Any, args: Any, keywords: Any, resolve: Any) -> Any:
+        if type(function) is not types.Function:
+            return resolve(function, args, keywords)
+        call = (function, tuple(args), tuple(sorted(keywords.items())), self._flags)
+        found = _signatures.get(call)
+        if found is None:
+            signature = resolve(function, args, keywords)
+            if signature is None or signature.args not in function._impl_keys:
+                return signature
+            found = _signatures[call] = (signature, function._impl_keys[signature.args])
+        # the implementation that the function uses next
+        signature, function._impl_keys[signature.args] = found
+        return signature
+
+
+class _LoweringTyping(_CachedTyping):
+    """The same for lowering, which resolves operators once more, without the context."""
+
+    def resolve_value_type(self, value: Any) -> Any:
+        """The type of a global."""
+        found = self._context.resolve_value_type(value)
+        return _CachedFunction(found) if type(found) is types.Function else found
+
+    def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, None if there is none."""
+        original = getattr(function, "original", function)
+        return super().resolve_function_type(original, args, keywords)
+
+    def call_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, which exists."""
+
+        def resolve(function: Any, args: Any, keywords: Any) -> Any:
+            return function.get_call_type(self._context, args, keywords)
+
+        return self._resolved(function, args, keywords, resolve)
+
+
+class _CachedFunction(types.Function):  # type: ignore[misc]
+    """One of numba's functions, whose calls are resolved once."""
+
+    def __init__(self, original: Any) -> None:
+        self.__dict__.update(original.__dict__)
+        self.original = original
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call."""
+        if isinstance(context, _LoweringTyping):
+            return context.call_type(self.original, args, kws)
+        return self.original.get_call_type(context, args, kws)
+
+
+register_default(_CachedFunction)(OpaqueModel)
+_signatures: dict[Any, Any] = {}
+_common: dict[str, Any] = {}
+
+
+def _common_flags(flags: Any) -> Any:
+    """Flags that kernels and subkernels share.
+
+    numba compiles its own functions once for all flags that differ in nothing, be it in wrappers.
+    """
+    summary = flags.summary()
+    if summary not in _common:
+        common = flags.copy()
+        common.no_cpython_wrapper = common.no_cfunc_wrapper = True
+        _common[summary] = _common.setdefault(common.summary(), common)
+    return _common[summary]
+
+
+@contextlib.contextmanager
+def _lowering(state: Any) -> Iterator[None]:
+    """Let lowering reuse what was computed before."""
+    target = state.targetctx  # a copy for this compilation
+    typing, flags = target.typing_context, _common_flags(state.flags)
+    target.typing_context = _LoweringTyping(typing, flags.summary())
+    # numba parses LLVM code for each size.
+    target.get_abi_sizeof = functools.cache(target.get_abi_sizeof)
+    try:
+        with targetconfig.ConfigStack().enter(flags):
+            yield
+    finally:
+        target.typing_context = typing
+        del target.get_abi_sizeof
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
+    """Type inference with :class:`_CachedTyping`."""
+
+    _name = "dedup_type_inference"
+
+    def run_pass(self, state: Any) -> bool:
+        """Infer types."""
+        context, flags = state.typingctx, _common_flags(state.flags)
+        state.typingctx = _CachedTyping(context, flags.summary())
+        try:
+            with targetconfig.ConfigStack().enter(flags):
+                return bool(super().run_pass(state))
+        finally:
+            state.typingctx = context
 
 
 def _load_numba_without_blas() -> None:
@@ -202,7 +330,10 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """numba's passes, the lowering replaced."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        replaced = {typed_passes.NativeLowering: self.lowering}
+        replaced = {
+            typed_passes.NativeLowering: self.lowering,
+            typed_passes.NopythonTypeInference: _Typing,
+        }
         pipeline.passes[:] = [
             (replaced.get(one, one), text)
             for one, text in pipeline.passes
