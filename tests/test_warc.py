@@ -86,11 +86,12 @@ class Archive:
         return self.folder / "pages.warc.gz"
 
     def crawl(self, *paths: str) -> None:
-        """Run the spider of the page."""
+        """Run the spider of the page; it asks for an address when the item before is stored."""
         urls = " ".join(f"{self.site}{path}" for path in paths)
         done = subprocess.run(
             [sys.executable, "-m", "scrapy", "runspider", "warc_pages.py", "-a", f"urls={urls}",
-             "-s", "CONCURRENT_REQUESTS=1", "-s", "SCHEDULER_MEMORY_QUEUE="
+             "-s", "CONCURRENT_REQUESTS=1", "-s", "SCRAPER_SLOT_MAX_ACTIVE_SIZE=1",
+             "-s", "SCHEDULER_MEMORY_QUEUE="
              "scrapy.squeues.FifoMemoryQueue", "-s", "DEDUP_INDEX_URL=sqlite:index.db"],
             cwd=self.folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
             text=True, check=False,
