@@ -52,7 +52,7 @@ _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: forms of a line from its first to its last character, each behind its first words, of which two
 #: characters are looked at; _ is a space
 _FORMS: Final = (
-    # who took the picture, with the word that says so, or the number of a picture in a gallery
+    # the credit of a picture, behind a word for it, or its number in a gallery
     (
         "image photo picture video main featured cover",
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
@@ -65,7 +65,7 @@ _FORMS: Final = (
     ),
     ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
     ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
-    # whom to follow, where to subscribe
+    # invitations to follow a network, or to subscribe to a newsletter
     ("follow like find join", rf"\w+ .{{0,80}}\b(?:{_NETWORKS})\b.{{0,60}}"),
     ("sign subscribe get join", rf"\w+ .{{0,100}}\b(?:{_LETTER})\b.{{0,40}}"),
     ("like enjoy", r"\w+ this (?:story|article)\?.{0,60}"),
@@ -78,13 +78,13 @@ _FORMS: Final = (
     ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
     ("转载", r"转载请(?:注明|联系).{0,40}"),
     ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
-    # whose the page is
+    # copyright
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
         r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
         r"(?:\. all rights reserved)?",
     ),
-    # who wrote it, with the day; who sent a message that is quoted
+    # a byline with the day, the signature of a quoted message
     ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
     ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
