@@ -57,6 +57,11 @@ _HELD, _SURELY_HELD = 0.97, 0.8
 _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
 
 
+def most_lacking(threshold: float) -> float:
+    """The share of its shingles that a duplicate may lack at a threshold, short pages apart."""
+    return (1.0 - _SHARE) * (1.0 - threshold) / (1.0 - _DEFAULT)
+
+
 @subkernel
 def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
     """The largest threshold at which the new words of a page are few and scattered enough."""

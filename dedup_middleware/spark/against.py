@@ -18,6 +18,7 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import differences
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
 from dedup_middleware.spark.columns import to_binary, words
+from dedup_middleware.spark.sieve import NO_SIEVE
 from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.format import from_arrow, schema
 
@@ -78,6 +79,7 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
         F.lit(False).alias("copied"),
         F.lit(True).alias("named"),
         F.lit(None).cast("array<bigint>").alias("probes"),
+        F.lit(bytearray(NO_SIEVE)).alias("sieve"),
         F.lit(None).cast("binary").alias("judged"),
     )
 

@@ -82,6 +82,11 @@ def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return starts - starts[0], words(numbers)
 
 
+def fixed(column: Any, width: int) -> NDArray[np.int64]:
+    """A binary column of n values of ``8 * width`` bytes without nulls, int64[n, width]."""
+    return np.frombuffer(b"".join(column.to_pylist()), np.int64).reshape(len(column), width)
+
+
 def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """First and end of each run of equal values.
 

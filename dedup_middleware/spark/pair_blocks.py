@@ -4,9 +4,10 @@ Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 
 大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit keys of the other tables, which are all
 that an index compares there. Keys are counted in two stages, salted and then whole, so that no
 task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
-that no task holds a whole hot list. Only numbers are moved here: of a page and its SimHash, and
-the keys that decide whether a pair has a lower block in common. What a method judges by follows
-for candidates alone.
+that no task holds a whole hot list. Only numbers are moved here: of a page, its SimHash and its
+sieve, and the keys that decide whether a pair has a lower block in common. What a method judges by
+follows for candidates alone, and pages that can't be duplicates of each other are no candidates
+(:mod:`.sieve`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import matrix, numbers, words
+from dedup_middleware.spark.columns import fixed, matrix, numbers, words
 from dedup_middleware.spark.job_settings import Job
 from dedup_middleware.spark.pairing import (
     NOTHING,
@@ -36,13 +37,21 @@ from dedup_middleware.spark.pairing import (
     Blocks,
     pairs,
 )
+from dedup_middleware.spark.sieve import WORDS, may_match
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
 _BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_OF_PAGE = ("order", "last", "simhash", "crowded")  # columns of a record that its page gives
+_LOWER, _SIEVE = "lower", "sieve"
+_OF_PAGE = (
+    "order",
+    "last",
+    "simhash",
+    "crowded",
+    _SIEVE,
+)  # columns of a record that its page gives
 _PLACES = "array<bigint>"
 
 
@@ -92,9 +101,10 @@ def keyed(pages: DataFrame) -> DataFrame:
 
 
 def records(pages: DataFrame) -> DataFrame:
-    """Records (key, order, last, simhash, crowded, flags, lower) of pages, see :class:`.Blocks`.
+    """Records (key, order, last, simhash, crowded, sieve, flags, lower) of pages, see
+    :class:`.Blocks`.
 
-    :param pages: with columns order, last, simhash, crowded, slots and probes
+    :param pages: with columns order, last, simhash, crowded, sieve, slots and probes
     """
     # The lowest first: SimHash tables, of which a page is in all or in none, bands, and the key.
     ascending = F.array_sort("slots")
@@ -194,14 +204,17 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     return split.select("key", *_OF_PAGE, flags.alias("flags"), "lower", "place.block")
 
 
-def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) -> DataFrame:
+def candidate_pairs(
+    pages: DataFrame, job: Job, distance: int, limit: float, partitions: int
+) -> DataFrame:
     """Pages with their candidates (page, candidate), each pair once: from its lowest common block.
 
     A key is crowded when a page may have more candidates under it than are compared. Such ones
     come behind all others, so that a pair they leave out is found where it can be.
 
-    :param pages: with columns order, last, simhash, slots and probes
+    :param pages: with columns order, last, simhash, sieve, slots and probes
     :param distance: largest Hamming distance of SimHashes
+    :param limit: of :func:`.may_match`
     """
     counts = hot_keys(keyed(pages), min(job.hot, job.most))
     hot = {key: count for key, count in counts.items() if count > job.hot}
@@ -211,10 +224,12 @@ def candidate_pairs(pages: DataFrame, job: Job, distance: int, partitions: int) 
     )
     chunks = -(-2 * max(hot.values(), default=0) // job.hot)
     most = (job.most, max(1, job.most // max(1, chunks)))
-    return blocks.mapInArrow(_finder(distance, most), from_arrow_schema(PAIRS))
+    return blocks.mapInArrow(_finder(distance, most, limit), from_arrow_schema(PAIRS))
 
 
-def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _finder(
+    distance: int, most: tuple[int, int], limit: float
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """A function for ``mapInArrow`` over sorted records."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
@@ -222,8 +237,10 @@ def _finder(distance: int, most: tuple[int, int]) -> Callable[[Iterable[Any]], I
             blocks = blocks_of(columns)
             at = (0, 0)
             while at[0] < len(blocks.tables):
-                *found, at = pairs(blocks, distance, most, max(_MOST_PAIRS, most[0]), at)
-                yield pa.RecordBatch.from_arrays([pa.array(one) for one in found], schema=PAIRS)
+                page, candidate, at = pairs(blocks, distance, most, max(_MOST_PAIRS, most[0]), at)
+                kept = may_match(blocks.sieves, page, candidate, limit)
+                orders = [pa.array(blocks.orders[rows[kept]]) for rows in (page, candidate)]
+                yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
 
     return work
 
@@ -232,8 +249,10 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
     """Columns of sorted batches, cut so that no block is in two of them; see :class:`.Blocks`."""
     kept: dict[str, NDArray[np.int64]] | None = None
     for batch in batches:
-        columns = {name: words(batch.column(name)) for name in batch.schema.names if name != _LOWER}
+        single = [name for name in batch.schema.names if name not in (_LOWER, _SIEVE)]
+        columns = {name: words(batch.column(name)) for name in single}
         columns[_LOWER] = matrix(batch.column(_LOWER), NOTHING)
+        columns[_SIEVE] = fixed(batch.column(_SIEVE), WORDS)
         if kept is not None:
             width = max(kept[_LOWER].shape[1], columns[_LOWER].shape[1])
             for part in (kept, columns):
@@ -246,9 +265,6 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         kept = {name: values[last:] for name, values in columns.items()}
     if kept is not None:
         yield kept
-
-
-_LOWER = "lower"
 
 
 def _widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -284,4 +300,5 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
         own["flags"],
         own["crowded"],
         own[_LOWER],
+        own[_SIEVE].view(np.uint64),
     )

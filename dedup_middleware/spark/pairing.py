@@ -46,6 +46,7 @@ class Blocks:
     probe. ``crowded`` int64[n]: mask of the tables in which the page has a crowded key.
     ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
     those in tables of band records, the lowest first, as far as they can be lower than this one.
+    ``sieves`` uint64[n, WORDS], see :mod:`.sieve`.
     """
 
     starts: NDArray[np.int64]
@@ -57,12 +58,13 @@ class Blocks:
     flags: NDArray[np.int64]
     crowded: NDArray[np.int64]
     lower: NDArray[np.int64]
+    sieves: NDArray[np.uint64]
 
 
 def pairs(
     blocks: Blocks, distance: int, most: tuple[int, int], capacity: int, at: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
-    """The next pairs of some blocks: pages and their candidates.
+    """The next pairs of some blocks: rows of pages and of their candidates.
 
     A candidate comes before the page or before one of its exact copies. Records of SimHash tables
     pair within ``distance`` bits. Pages pair in the lowest block that they have in common: SimHash
@@ -234,8 +236,8 @@ def _pairs(
                         lower[i], lower[j], crowded[j], _current(flags[i], table, crowded[j]),
                     ):  # fmt: skip
                         continue
-                    page[found] = orders[i]
-                    candidate[found] = orders[j]
+                    page[found] = i
+                    candidate[found] = j
                     found += 1
                     mine += 1
                 at += 8

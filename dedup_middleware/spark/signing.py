@@ -23,6 +23,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, to_places
+from dedup_middleware.spark.sieve import make_sieve
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.signing import Signed, Signer
 
@@ -51,6 +52,7 @@ FIELDS = (
     ("slots", pa.list_(pa.int64())),
     ("probes", pa.list_(pa.int64())),
     ("payload", pa.binary()),
+    ("sieve", pa.binary()),
     ("judged", pa.binary()),
 )
 
@@ -157,7 +159,7 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
 def _rejected(row: Row, error: str) -> tuple[Any, ...]:
     raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
     raw = raw[:_RAW].encode("utf-8", "replace").decode()
-    return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None)
+    return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None, None)
 
 
 def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
@@ -179,6 +181,7 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
         method.bucket_key_array(page),
         BucketKeys.of(probes) if probes else NOWHERE,
         page.payload,
+        make_sieve(method, page),
         judged_by(method, page),
     )
 

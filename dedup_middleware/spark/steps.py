@@ -20,6 +20,7 @@ from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
 from dedup_middleware.spark.settling import settled
+from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
 from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
 from dedup_middleware.spark.stages import Stages
 from dedup_middleware.spark.verdicts import (
@@ -40,7 +41,7 @@ _NUMBERS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
 }
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
-           "payload", "judged")  # fmt: skip
+           "payload", "sieve", "judged")  # fmt: skip
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -67,7 +68,7 @@ class Steps:
     def ordered(self) -> DataFrame:
         """Every page that was read, with its ``order``: narrow, without the input's columns."""
         names = ("position", "rank", "key", "named", "size", "content", "key_hash", "simhash",
-                 "twin", "slots", "probes", "payload", "judged")  # fmt: skip
+                 "twin", "slots", "probes", "payload", "sieve", "judged")  # fmt: skip
         readable = self.pages.where(F.col(self._own("error")).isNull())
         by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
         narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
@@ -160,8 +161,10 @@ class Steps:
         """Pages with their candidates, by :mod:`.pair_blocks`."""
 
         def made() -> DataFrame:
+            # A near miss may have more words of its own than a duplicate.
+            limit = EVERY_PAIR if self.job.near else limit_of(self.method)
             found = candidate_pairs(
-                self.single, self.job, self.method.scan_distance, self.partitions
+                self.single, self.job, self.method.scan_distance, limit, self.partitions
             )
             # Pages may share several anchors of one table, each of which makes them a pair.
             return found.distinct() if isinstance(self.method, ContentByEvidence) else found
@@ -333,7 +336,7 @@ class Steps:
         def made() -> DataFrame:
             own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
                    "key_hash", "simhash", "twin", "slots", "probes", "payload",
-                   "judged")]  # fmt: skip
+                   "sieve", "judged")]  # fmt: skip
             place = self._own("position")
             pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
             if self._sorted:

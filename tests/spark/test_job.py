@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 import pytest
 from pyspark.find_spark_home import _find_spark_home
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware import Options
@@ -43,6 +43,7 @@ from dedup_middleware.spark.pair_blocks import (
     records,
     with_crowded,
 )
+from dedup_middleware.spark.sieve import EVERY_PAIR, NO_SIEVE
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
@@ -52,6 +53,11 @@ from tests.spark.streams import stream
 
 ROOT = Path(__file__).parents[2]
 PAGES = "order bigint, simhash bigint, slots array<bigint>"
+
+
+def without_sieve() -> Column:
+    """A column for pages all of whose pairs are judged."""
+    return F.lit(bytearray(NO_SIEVE)).alias("sieve")
 
 
 def written(folder: Path, pages: int) -> Path:
@@ -159,6 +165,7 @@ def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
         F.lit(0).cast("bigint").alias("simhash"),
         F.array(F.lit(7 << 40 | 5).cast("bigint")).alias("slots"),
         F.lit(None).cast("array<bigint>").alias("probes"),
+        without_sieve(),
     )
     keys = hot_keys(keyed(pages), hot)
     assert list(keys.values()) == [count]
@@ -167,7 +174,7 @@ def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
     # Chunks are drawn by a hash: of 2,500 each, give or take some fifty.
     assert blocks.agg(F.max("count")).first()[0] < hot * 1.1
     job = Job(output="", hot=hot, most=most)
-    pairs = candidate_pairs(pages, job, 3, 4).groupBy("page").count()
+    pairs = candidate_pairs(pages, job, 3, EVERY_PAIR, 4).groupBy("page").count()
     # The pages before a page may all be in its own chunk; from there on each has one.
     stated = pairs.agg(F.max("count"), F.count("*")).first()
     assert stated[0] <= 2 * most
@@ -206,9 +213,12 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
         for i, v in enumerate(values)
     ]
     pages = spark.createDataFrame(rows, PAGES).select(
-        "*", F.col("order").alias("last"), F.lit(None).cast("array<bigint>").alias("probes")
+        "*",
+        F.col("order").alias("last"),
+        F.lit(None).cast("array<bigint>").alias("probes"),
+        without_sieve(),
     )
-    found = candidate_pairs(pages, Job(output="", hot=100, most=10**6), 3, 2)
+    found = candidate_pairs(pages, Job(output="", hot=100, most=10**6), 3, EVERY_PAIR, 2)
     near = {
         (i, j) for i in range(900) for j in range(i) if (values[i] ^ values[j]).bit_count() <= 3
     }
@@ -237,7 +247,7 @@ def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded:
         simhashes.append(simhash)
         places.append((set(bucket_keys), set(probes)))
     pages = spark.createDataFrame(rows, f"{PAGES}, probes array<bigint>").select(
-        "*", F.col("order").alias("last")
+        "*", F.col("order").alias("last"), without_sieve()
     )
 
     def met(i: int, j: int) -> set[BucketKey]:
@@ -252,7 +262,7 @@ def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded:
 
     expected = {(i, j): met(i, j) for i in range(300) for j in range(i)}
     job = Job(output="", most=100) if crowded else Job(output="")
-    found = [tuple(row) for row in candidate_pairs(pages, job, 3, 2).collect()]
+    found = [tuple(row) for row in candidate_pairs(pages, job, 3, EVERY_PAIR, 2).collect()]
     assert len(found) == len(set(found)) > 10_000
     every = {pair for pair, blocks in expected.items() if blocks}
     sure = {pair for pair, blocks in expected.items() if blocks - {shared}}

@@ -20,6 +20,7 @@ from dedup_middleware.spark.pairing import (
     common_tables,
     pairs,
 )
+from dedup_middleware.spark.sieve import NO_SIEVE, WORDS
 
 Rank = tuple[bool, str, int]  # crowded ones last, then by kind and number
 SIMHASH_RECORD, BANDS = 3, (6, 7, 8)  # tables
@@ -96,7 +97,7 @@ def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int
                 if near and apart and before and findable:
                     here = rank_of(blocks, i, j, table)
                     if all(one >= here for one in common_blocks(blocks, i, j, distance)):
-                        mine.append((int(blocks.orders[i]), int(blocks.orders[j])))
+                        mine.append((i, j))
             found += mine[:limit]
     return found
 
@@ -139,7 +140,7 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
     return Blocks(
         starts.astype(np.int64), np.array(tables), np.array(split), np.array(orders),
         np.array(lasts), np.array(simhashes, np.uint64), np.array(flags), np.array(crowded),
-        np.array(lower),
+        np.array(lower), np.zeros((len(orders), WORDS), np.uint64),
     )  # fmt: skip
 
 
@@ -196,8 +197,11 @@ def test_tables_in_common_equal_a_plain_loop(
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1), st.integers(1, 5))
 def test_a_block_is_never_cut(keys: list[tuple[int, int]], size: int) -> None:
     """Batches of any size give each block once and whole; blocks of one record are left out."""
-    rows = [(key, block, i, i, 0, 0, 0, [7] * key) for i, (key, block) in enumerate(sorted(keys))]
-    names = ["key", "block", "order", "last", "simhash", "flags", "crowded", "lower"]
+    rows = [
+        (key, block, i, i, 0, 0, 0, [7] * key, NO_SIEVE)
+        for i, (key, block) in enumerate(sorted(keys))
+    ]
+    names = ["key", "block", "order", "last", "simhash", "flags", "crowded", "lower", "sieve"]
     batches = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
     wholes = list(whole_blocks(batches.to_batches(max_chunksize=size)))
     seen = [
