@@ -80,7 +80,6 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
         F.lit(True).alias("named"),
         F.lit(None).cast("array<bigint>").alias("probes"),
         F.lit(bytearray(NO_SIEVE)).alias("sieve"),
-        F.lit(None).cast("binary").alias("judged"),
     )
 
 

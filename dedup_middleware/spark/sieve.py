@@ -19,7 +19,7 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint
 
 BITS: Final = 1024
-HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, number of shingles, and from here on bits
+HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
 WORDS: Final = FIRST + BITS // 64
 SIEVE_BYTES: Final = 8 * WORDS
 NO_SIEVE: Final = bytes(SIEVE_BYTES)
@@ -36,10 +36,9 @@ def make_sieve(method: Method, page: Fingerprint) -> bytes:
     """The sieve of a page, ``SIEVE_BYTES``; zeros where the method compares no wordings."""
     if not isinstance(method, ContentByEvidence) or not len(page.wording.order):
         return NO_SIEVE
-    shingles = np.unique(page.wording.order)
     bits = np.zeros(BITS, np.bool_)
-    bits[(shingles * _SPREAD) >> _SHIFT] = True
-    head = np.array((page.host, len(shingles)), np.uint64)
+    bits[(page.wording.order * _SPREAD) >> _SHIFT] = True
+    head = np.array((page.host, page.size), np.uint64)
     return head.tobytes() + np.packbits(bits).tobytes()
 
 

@@ -41,7 +41,7 @@ _NUMBERS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
 }
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
-           "payload", "sieve", "judged")  # fmt: skip
+           "payload", "sieve")  # fmt: skip
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -171,6 +171,10 @@ class Steps:
 
         return self.stages.table("work/pairs", made, _NUMBERS)
 
+    def _with_judged(self, some: DataFrame) -> DataFrame:
+        """Some pages of the input with ``judged``, the longest column: few steps need it."""
+        return some.join(self.ordered.select("order", "judged"), "order")
+
     def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
         """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates.
 
@@ -184,7 +188,9 @@ class Steps:
         rows = pairs.join(theirs, "candidate").select(
             "page", F.lit(CANDIDATE).alias("kind"), "candidate", "places", *of_page
         )
-        own = self.single.where(F.col("order") >= 0).select(
+        # Most pages have no candidates.
+        searching = pairs.select(F.col("page").alias("order")).distinct()
+        own = self._with_judged(self.single.join(searching, "order", "left_semi")).select(
             F.col("order").alias("page"),
             F.lit(OWN).alias("kind"),
             F.lit(None).cast("bigint").alias("candidate"),
@@ -193,8 +199,6 @@ class Steps:
             F.col("judged").alias("payload"),
             *more,
         )
-        # Most pages have no candidates.
-        own = own.join(pairs.select("page").distinct(), "page", "left_semi")
         return self._by_page(own.unionByName(rows, allowMissingColumns=True))
 
     @cached_property
@@ -258,7 +262,8 @@ class Steps:
             ),
         )
         none = F.lit(None)
-        own = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied")).select(
+        found = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied"))
+        own = self._with_judged(found).select(
             F.col("order").alias("page"),
             F.lit(OWN).alias("kind"),
             none.cast("bigint").alias("candidate"),

@@ -97,3 +97,10 @@ def test_pages_without_a_sieve_are_judged() -> None:
     simhash = choose_method(Options(method="simhash"))
     assert make_sieve(simhash, page) == NO_SIEVE
     assert limit_of(simhash) == EVERY_PAIR
+
+
+def test_a_sieve_counts_different_shingles() -> None:
+    """Its number of shingles is that of its page's wording, each once."""
+    for page, sieve in zip(fingerprints(40), sieves_of(fingerprints(40)), strict=True):
+        assert sieve[COUNT] == len(np.unique(page.wording.order))
+        assert 0 < np.bitwise_count(sieve[FIRST:]).sum() <= sieve[COUNT]
