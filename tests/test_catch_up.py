@@ -87,7 +87,7 @@ class Impatient(Breaker):
 def deduplicator(index: ScriptedIndex, counts: Counts) -> Deduplicator:
     """One that makes no pauses."""
     dedup = Deduplicator(OPTIONS, index=index, count=counts)
-    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
     return dedup
 
 
@@ -103,7 +103,11 @@ def loop_errors() -> Iterator[list[dict[str, Any]]]:
 def unaccounted(counts: Counts, dedup: Deduplicator) -> int:
     """Pages that were remembered, less those settled, still remembered, or forgotten."""
     of = counts.of
-    known = of["unchecked/settled"] + of["unchecked/forgotten"] + len(dedup._catch_up.backlog)
+    known = (
+        of["unchecked/settled"]
+        + of["unchecked/forgotten"]
+        + len(dedup._settlement.catch_up.backlog)
+    )
     return of["unchecked/remembered"] - known
 
 
@@ -220,7 +224,7 @@ async def test_unresolved_claims_hold_up_no_catch_up() -> None:
     dedup = Deduplicator(
         Options(index_url="memory:", pending_wait=600.0), index=index, count=counts
     )
-    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
     await dedup.open()
     unresolved = await dedup.decide(page("a/1", TEXTS[1]))
     assert unresolved.outcome == NEW
@@ -242,7 +246,7 @@ async def test_page_under_way_of_another_process_bounds_the_end() -> None:
     for number in range(10):
         assert (await other.decide(page(f"o/{number}", TEXTS[number]))).outcome == NEW
     dedup = Deduplicator(Options(index_url="memory:", pending_wait=2.0), index=index, count=counts)
-    dedup._breaker = dedup._catch_up._breaker = Impatient()
+    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
     await dedup.open()
     down[0] = True
     for number in range(10):
@@ -320,7 +324,7 @@ async def _overlap(seed: int, rate: float, down_at_end: bool, cancel_after: int 
         await asyncio.sleep(0)
     assert errors == []
     assert index.closed == 1
-    assert len(dedup._catch_up.backlog) == 0
+    assert len(dedup._settlement.catch_up.backlog) == 0
     assert unaccounted(counts, dedup) == 0
     assert counts.of["unchecked/remembered"] >= remembered
     if not down_at_end:

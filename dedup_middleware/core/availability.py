@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 
@@ -274,6 +275,44 @@ class FaultLog:
         _, since, left_out = known
         if left_out:
             self._log.warning("%s", _repeated(kind, self._clock() - since, left_out))
+
+
+class Outage:
+    """Calls to one index that failed: no more of them for a while, a count, and few warnings.
+
+    :param address: of the index, without secrets, for the log
+    :param count: called with the name of a counter and what to add to it
+    """
+
+    def __init__(self, address: str, count: Callable[[str, float], None]) -> None:
+        self.breaker = Breaker(time.monotonic)
+        self.faults = FaultLog(logger, time.monotonic)
+        self._address = address
+        self._count = count
+        self._is_on = False
+
+    def report(self, error: Exception, message: str, *arguments: object) -> None:
+        """Log that the index can't be used, once for all calls that find the same."""
+        self._is_on = True
+        self.faults.warn(error, message, *arguments)
+
+    def failed(self, error: Exception, message: str, *arguments: object) -> None:
+        """A call failed: count it, log it, and pause."""
+        self.breaker.failed()
+        self._count("error/index", 1)
+        self.report(error, message, *arguments)
+
+    def ended(self) -> None:
+        """A call worked: go on, and say so if the last one had not."""
+        self.breaker.worked()
+        if self._is_on:
+            self._is_on = False
+            meanwhile = self.faults.left_out()
+            logger.info(
+                "The index can be used again: %s%s",
+                self._address,
+                f" (meanwhile {meanwhile})" if meanwhile else "",
+            )
 
 
 def _repeated(kind: str, seconds: float, left_out: int) -> str:

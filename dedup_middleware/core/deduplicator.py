@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -19,12 +18,13 @@ from dedup_middleware.base.errors import (
     IndexUnavailableError,
 )
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.availability import Breaker, CatchUp, FaultLog, Unsettled, stop
+from dedup_middleware.core.availability import Outage, stop
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
 from dedup_middleware.core.openclaims import OpenClaims, keep_alive
+from dedup_middleware.core.settlement import INDEX_UNAVAILABLE, Settlement, unchecked
 from dedup_middleware.core.versions import REPLACE, Versions
 from dedup_middleware.core.warming import Warming
 from dedup_middleware.index.base import Index
@@ -49,12 +49,8 @@ from dedup_middleware.model.keys import is_content_key
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-logger = logging.getLogger(__name__)
-
 PENDING_TIMEOUT = "pending-timeout"
-INDEX_UNAVAILABLE = "index-unavailable"
 _MASK64 = (1 << 64) - 1
-_POLL = 0.1  # seconds
 
 Count = Callable[[str, float], None]
 
@@ -110,11 +106,17 @@ class Deduplicator:
         self._opening = asyncio.Lock()
         self._warming = Warming(options, self._index, self._method)
         self._was_opened = False
-        self._breaker = Breaker(time.monotonic)
-        self._faults = FaultLog(logger, time.monotonic)
-        self._catch_up = CatchUp(self._enter_later, self._breaker, self._count)
+        self._outage = Outage(options.safe_index_url, self._count)
+        self._settlement = Settlement(
+            self._index,
+            self._versions,
+            self._claims,
+            self._outage,
+            self._examine,
+            options.pending_wait,
+            self._count,
+        )
         self._heartbeat: asyncio.Task[None] | None = None
-        self._is_away = False
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -166,7 +168,11 @@ class Deduplicator:
                 if self._heartbeat is None:
                     self._heartbeat = asyncio.create_task(
                         keep_alive(
-                            self._claims, self._index, self.options.lease, self._count, self._faults
+                            self._claims,
+                            self._index,
+                            self.options.lease,
+                            self._count,
+                            self._outage.faults,
                         )
                     )
             return self._fingerprinter
@@ -178,39 +184,22 @@ class Deduplicator:
         that could not be checked are counted and logged.
         """
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
-        self._breaker.worked()
+        self._outage.breaker.worked()
         if len(self._claims):
             self._count("claim/unresolved", len(self._claims))
         async with contextlib.AsyncExitStack() as steps:  # the last one is done first
-            steps.callback(self._faults.end)
+            steps.callback(self._outage.faults.end)
             steps.push_async_callback(self._index.close)
             if self._former is not None:
                 steps.push_async_callback(self._former.close)
-            steps.callback(self._catch_up.end)
-            steps.push_async_callback(self._release_all)
-            steps.push_async_callback(self._catch_up.stop)
-            steps.push_async_callback(self._catch_up.run)
+            steps.callback(self._settlement.end)
+            steps.push_async_callback(self._settlement.release_all)
+            steps.push_async_callback(self._settlement.catch_up.stop)
+            steps.push_async_callback(self._settlement.catch_up.run)
             # First: a remembered copy of such a page would wait for its claim until the time-out.
-            steps.push_async_callback(self._release_all)
+            steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)
         self._heartbeat = None  # it refers to this object, whose index takes up memory
-
-    async def _release_all(self) -> None:
-        if not self._breaker.closed:
-            return
-        try:
-            while len(self._claims):
-                claim = next(iter(self._claims))
-                await self._index.release(claim)
-                self._claims.settle(claim)
-        except IndexUnavailableError as error:
-            self._breaker.failed()
-            self._count("error/index", 1)
-            self._faults.warn(
-                error,
-                "%d open claims could not be released and will expire",
-                len(self._claims),
-            )
 
     async def read(self, document: Document) -> Document:
         """The document with its text, extracted from the HTML in a thread if need be."""
@@ -259,12 +248,12 @@ class Deduplicator:
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
         if verdict.outcome not in (UNCHECKED, EMPTY):
-            self._catch_up.start()
+            self._settlement.catch_up.start()
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:
-        if not self._breaker.closed:
-            return _unchecked(what, INDEX_UNAVAILABLE)
+        if not self._outage.breaker.closed:
+            return unchecked(what, INDEX_UNAVAILABLE)
         try:
             try:
                 verdict = await self._judged(what)
@@ -275,26 +264,17 @@ class Deduplicator:
         except IndexRefusedError as error:
             if not self._was_opened:
                 raise  # open() was not called, so the caller does not know yet
-            self._failed(error, "The index can't be used")
-            return _unchecked(what, INDEX_UNAVAILABLE)
+            self._outage.failed(error, "The index can't be used")
+            return unchecked(what, INDEX_UNAVAILABLE)
         except IndexUnavailableError as error:
-            self._failed(error, "The index can't be used")
-            return _unchecked(what, INDEX_UNAVAILABLE)
-        self._breaker.worked()
-        if self._is_away:
-            self._is_away = False
-            meanwhile = self._faults.left_out()
-            logger.info(
-                "The index can be used again: %s%s",
-                self.options.safe_index_url,
-                f" (meanwhile {meanwhile})" if meanwhile else "",
-            )
+            self._outage.failed(error, "The index can't be used")
+            return unchecked(what, INDEX_UNAVAILABLE)
+        self._outage.ended()
         return verdict
 
     def report_outage(self, error: DedupError, message: str) -> None:
         """Log that the index can't be used, so that decisions do not log the same again."""
-        self._is_away = True
-        self._faults.warn(error, message)
+        self._outage.report(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
         if not self._warming.is_done:
@@ -357,7 +337,7 @@ class Deduplicator:
         if ruling.match is None:
             self._count("pending/timeout", 1)
             await self._versions.forget_others(page)  # it goes on to storage
-            return _unchecked(document or page, PENDING_TIMEOUT)
+            return unchecked(document or page, PENDING_TIMEOUT)
         await self._keep_alive(ruling.match.number, entry.bucket_keys)
         outcome = REVISIT if ruling.same_key else DUPLICATE
         return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
@@ -384,8 +364,10 @@ class Deduplicator:
             if verdict.is_revisit:
                 claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
-            self._failed(error, "The index could not record that %s is replaced", verdict.key)
-            return _unchecked(document or page, INDEX_UNAVAILABLE)
+            self._outage.failed(
+                error, "The index could not record that %s is replaced", verdict.key
+            )
+            return unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
@@ -404,45 +386,11 @@ class Deduplicator:
 
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """
-        if verdict.claim is None:
-            source = _source(verdict)
-            is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
-            if not is_known and source is not None:
-                self._catch_up.remember(Unsettled(source))
-            return True
-        is_only, left = await self._commit(verdict)
-        if left is not None:
-            self._catch_up.remember(left)
-        return is_only
+        return await self._settlement.commit(verdict)
 
-    async def _commit(
-        self, verdict: Verdict, *, again: bool = True
-    ) -> tuple[bool, Unsettled | None]:
-        """Commit the claim of a verdict; see :meth:`_enter` for what is returned.
-
-        :param again: decide anew if the claim is lost, else leave it for later
-        """
-        claim, source = verdict.claim, _source(verdict)
-        assert claim is not None
-        try:
-            stored = await self._index.commit(claim)
-        except IndexUnavailableError as error:
-            self._failed(error, "The index could not record that %s is stored", verdict.key)
-            return True, None if source is None else Unsettled(source, claim)
-        finally:
-            self._claims.settle(claim)
-        if stored:
-            self._count("committed", 1)
-            try:
-                await self._versions.forget_superseded(verdict)
-            except IndexUnavailableError as error:
-                self._failed(error, "The index still holds what %s supersedes", verdict.key)
-            return True, None
-        # Its lease had run out, and another page may have taken its place: decide anew.
-        self._count("claim/lost", 1)
-        if source is None:
-            return True, None
-        return await self._enter(source) if again else (True, Unsettled(source))
+    async def release(self, verdict: Verdict) -> None:
+        """Give the claim back: the page was not stored, and the next like page may be."""
+        await self._settlement.release(verdict)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
@@ -453,87 +401,5 @@ class Deduplicator:
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
-            self._failed(error, "It is not known what %s supersedes", verdict.key)
+            self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
             return []
-
-    async def release(self, verdict: Verdict) -> None:
-        """Give the claim back: the page was not stored, and the next like page may be."""
-        if verdict.claim is None:
-            return
-        try:
-            await self._index.release(verdict.claim)
-            self._count("released", 1)
-        except IndexUnavailableError as error:
-            self._failed(error, "The index could not release the claim of %s", verdict.key)
-        finally:
-            self._claims.settle(verdict.claim)
-
-    def _failed(self, error: Exception, message: str, *arguments: object) -> None:
-        self._is_away = True
-        self._breaker.failed()
-        self._count("error/index", 1)
-        self._faults.warn(error, message, *arguments)
-
-    async def _enter_later(self, page: Unsettled) -> Unsettled | None:
-        """Enter a remembered page; returns what is still to be remembered."""
-        if page.claim is not None:
-            try:
-                if await self._index.commit(page.claim):
-                    self._count("committed", 1)
-                    return None
-            except IndexUnavailableError as error:
-                self._failed(error, "The index could not record that a page is stored")
-                return page
-        return (await self._enter(page.document))[1]
-
-    async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
-        """Enter a page that is stored already into the index.
-
-        :returns: False if a like page is there; and what has to be remembered, because the index
-            can't be used
-        """
-        verdict = await self._examine(source)
-        if verdict.claim is not None:
-            if verdict.earlier and self._versions.replaced:
-                # Whether it was stored before or after that version is not known: the row may hold
-                # either, so the index calls neither of them stored.
-                await self.release(verdict)
-                return True, None
-            return await self._commit(verdict, again=False)
-        if verdict.outcome == UNCHECKED or not await self._replaced(verdict):
-            return True, Unsettled(source)
-        if verdict.outcome == DUPLICATE:
-            self._count("stored-twice", 1)
-            logger.info("%s was stored although it is a %s", source.key, verdict)
-            return False, None
-        return True, None
-
-    async def _replaced(self, verdict: Verdict) -> bool:
-        """Forget what a page that is stored already may have replaced; False: not possible now.
-
-        A page with its key that is on its way may have been written before it, so its end is
-        awaited, for ``pending_wait`` at the most.
-        """
-        page, ends = verdict.fingerprint, time.monotonic() + self.options.pending_wait
-        try:
-            while page is not None:
-                pending = (await self._versions.forget_others(page)).pending
-                left = min(ends, self._claims.waits_end) - time.monotonic()
-                if not pending or left <= 0:
-                    break
-                await self._claims.wait(pending, min(left, _POLL))
-        except IndexUnavailableError as error:
-            self._failed(error, "The index could not record that %s is replaced", verdict.key)
-            return False
-        return True
-
-
-def _source(verdict: Verdict) -> Document | Fingerprint | None:
-    """What a page can be decided by a second time."""
-    return verdict.document or verdict.fingerprint
-
-
-def _unchecked(what: Document | Fingerprint, reason: str) -> Verdict:
-    if isinstance(what, Fingerprint):
-        return Verdict(what.key, UNCHECKED, reason, fingerprint=what)
-    return Verdict(what.key, UNCHECKED, reason, document=what)

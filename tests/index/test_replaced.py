@@ -217,7 +217,7 @@ async def test_file_replaced_by_something_else(tmp_path: Path) -> None:
         assert (await one.decide(page("b/1", 1))).outcome == UNCHECKED
         assert file.read_bytes() == b"not a database at all" * 100
         (tmp_path / "kept.db").replace(file)
-        one._breaker.worked()
+        one._outage.breaker.worked()
         assert await store(one, "c/1", 1) == DUPLICATE
 
 

@@ -104,27 +104,27 @@ async def test_right_withdrawn(
         allow(own_server, f"-{command}")
         kept: list[Verdict] = []
         for wave in range(3):
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
             copies = await decide_all(dedup, f"d{wave}", STORED)
             assert {copy.outcome for copy in copies} <= {DUPLICATE, UNCHECKED}
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
             kept += await decide_all(dedup, f"e{wave}", range(30 + 4 * wave, 34 + 4 * wave))
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
         for verdict in to_commit:
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
             await dedup.commit(verdict)
         for verdict in to_release:
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
             await dedup.release(verdict)
         for verdict in kept:
             assert verdict.outcome in (NEW, UNCHECKED)
-            dedup._breaker.worked()
+            dedup._outage.breaker.worked()
             await dedup.commit(verdict)
         allow(own_server, f"+{command}")
         with own_server.client() as admin:
             shorten_leases(admin, b"{dedup}", 60)  # claims that could not be released run out
-        dedup._breaker.worked()
-        await dedup._catch_up.run()
+        dedup._outage.breaker.worked()
+        await dedup._settlement.catch_up.run()
         stored = (*STORED, *LATER, *range(30, 42))
         copies = await decide_all(dedup, "f", stored)
         assert [copy.outcome for copy in copies] == [DUPLICATE] * len(stored)

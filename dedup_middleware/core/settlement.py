@@ -1,0 +1,196 @@
+"""What becomes of a page after its verdict: its claim is committed or released, now or later.
+
+A page that is stored while the index is unavailable is remembered, and entered when the index can
+be used again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.core.availability import CatchUp, Outage, Unsettled
+from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.core.versions import Versions
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
+from dedup_middleware.model.fingerprint import Fingerprint
+
+logger = logging.getLogger(__name__)
+
+INDEX_UNAVAILABLE = "index-unavailable"
+_POLL = 0.1  # seconds
+
+
+class Settlement:
+    """Commits and releases claims of one index, and enters pages that were stored without one.
+
+    :param examine: decides a page, and holds the claim if it is new
+    :param pending_wait: seconds that a page waits for another one with its key, at the most
+    :param count: called with the name of a counter and what to add to it
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        versions: Versions,
+        claims: OpenClaims,
+        outage: Outage,
+        examine: Callable[[Document | Fingerprint], Awaitable[Verdict]],
+        pending_wait: float,
+        count: Callable[[str, float], None],
+    ) -> None:
+        self._index = index
+        self._versions = versions
+        self._claims = claims
+        self._outage = outage
+        self._examine = examine
+        self._pending_wait = pending_wait
+        self._count = count
+        self.catch_up = CatchUp(self._enter_later, outage.breaker, count)
+
+    def end(self) -> None:
+        """Discard and count the pages that are still remembered; none is entered from now on."""
+        self.catch_up.end()
+        self._examine = _not_examined  # it refers to who made this
+
+    async def commit(self, verdict: Verdict) -> bool:
+        """See :meth:`.Deduplicator.commit`."""
+        if verdict.claim is None:
+            source = _source(verdict)
+            is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
+            if not is_known and source is not None:
+                self.catch_up.remember(Unsettled(source))
+            return True
+        is_only, left = await self._commit(verdict)
+        if left is not None:
+            self.catch_up.remember(left)
+        return is_only
+
+    async def _commit(
+        self, verdict: Verdict, *, again: bool = True
+    ) -> tuple[bool, Unsettled | None]:
+        """Commit the claim of a verdict; see :meth:`_enter` for what is returned.
+
+        :param again: decide anew if the claim is lost, else leave it for later
+        """
+        claim, source = verdict.claim, _source(verdict)
+        assert claim is not None
+        try:
+            stored = await self._index.commit(claim)
+        except IndexUnavailableError as error:
+            self._outage.failed(error, "The index could not record that %s is stored", verdict.key)
+            return True, None if source is None else Unsettled(source, claim)
+        finally:
+            self._claims.settle(claim)
+        if stored:
+            self._count("committed", 1)
+            try:
+                await self._versions.forget_superseded(verdict)
+            except IndexUnavailableError as error:
+                self._outage.failed(error, "The index still holds what %s supersedes", verdict.key)
+            return True, None
+        # Its lease had run out, and another page may have taken its place: decide anew.
+        self._count("claim/lost", 1)
+        if source is None:
+            return True, None
+        return await self._enter(source) if again else (True, Unsettled(source))
+
+    async def release(self, verdict: Verdict) -> None:
+        """See :meth:`.Deduplicator.release`."""
+        if verdict.claim is None:
+            return
+        try:
+            await self._index.release(verdict.claim)
+            self._count("released", 1)
+        except IndexUnavailableError as error:
+            self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
+        finally:
+            self._claims.settle(verdict.claim)
+
+    async def release_all(self) -> None:
+        """Release all open claims, unless the index is away: they expire then."""
+        if not self._outage.breaker.closed:
+            return
+        try:
+            while len(self._claims):
+                claim = next(iter(self._claims))
+                await self._index.release(claim)
+                self._claims.settle(claim)
+        except IndexUnavailableError as error:
+            self._outage.failed(
+                error, "%d open claims could not be released and will expire", len(self._claims)
+            )
+
+    async def _enter_later(self, page: Unsettled) -> Unsettled | None:
+        """Enter a remembered page; returns what is still to be remembered."""
+        if page.claim is not None:
+            try:
+                if await self._index.commit(page.claim):
+                    self._count("committed", 1)
+                    return None
+            except IndexUnavailableError as error:
+                self._outage.failed(error, "The index could not record that a page is stored")
+                return page
+        return (await self._enter(page.document))[1]
+
+    async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
+        """Enter a page that is stored already into the index.
+
+        :returns: False if a like page is there; and what has to be remembered, because the index
+            can't be used
+        """
+        verdict = await self._examine(source)
+        if verdict.claim is not None:
+            if verdict.earlier and self._versions.replaced:
+                # Whether it was stored before or after that version is not known: the row may hold
+                # either, so the index calls neither of them stored.
+                await self.release(verdict)
+                return True, None
+            return await self._commit(verdict, again=False)
+        if verdict.outcome == UNCHECKED or not await self._replaced(verdict):
+            return True, Unsettled(source)
+        if verdict.outcome == DUPLICATE:
+            self._count("stored-twice", 1)
+            logger.info("%s was stored although it is a %s", source.key, verdict)
+            return False, None
+        return True, None
+
+    async def _replaced(self, verdict: Verdict) -> bool:
+        """Forget what a page that is stored already may have replaced; False: not possible now.
+
+        A page with its key that is on its way may have been written before it, so its end is
+        awaited, for ``pending_wait`` at the most.
+        """
+        page, ends = verdict.fingerprint, time.monotonic() + self._pending_wait
+        try:
+            while page is not None:
+                pending = (await self._versions.forget_others(page)).pending
+                left = min(ends, self._claims.waits_end) - time.monotonic()
+                if not pending or left <= 0:
+                    break
+                await self._claims.wait(pending, min(left, _POLL))
+        except IndexUnavailableError as error:
+            self._outage.failed(
+                error, "The index could not record that %s is replaced", verdict.key
+            )
+            return False
+        return True
+
+
+def _source(verdict: Verdict) -> Document | Fingerprint | None:
+    """What a page can be decided by a second time."""
+    return verdict.document or verdict.fingerprint
+
+
+async def _not_examined(what: Document | Fingerprint) -> Verdict:
+    return unchecked(what, INDEX_UNAVAILABLE)
+
+
+def unchecked(what: Document | Fingerprint, reason: str) -> Verdict:
+    """The verdict on a page that could not be compared."""
+    if isinstance(what, Fingerprint):
+        return Verdict(what.key, UNCHECKED, reason, fingerprint=what)
+    return Verdict(what.key, UNCHECKED, reason, document=what)
