@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
@@ -18,6 +18,7 @@ from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_clas
 from dedup_middleware.base.settingfields import (
     between,
     clusters_check,
+    convert,
     former_index_url_check,
     former_namespace_check,
     hexadecimal,
@@ -30,8 +31,6 @@ from dedup_middleware.base.settingfields import (
     option,
     setting_name,
     shards_check,
-    to_bool,
-    to_int,
     unless_none,
     window_check,
 )
@@ -486,22 +485,5 @@ class Options:
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
-            arguments[fields[name].name] = _convert(name, fields[name].metadata["kind"], value)
+            arguments[fields[name].name] = convert(name, fields[name].metadata["kind"], value)
         return cls(**arguments)
-
-
-def _convert(name: str, kind: str, value: Any) -> Any:
-    converters: dict[str, tuple[Callable[[Any], Any], str]] = {
-        "str": (str, "use a text"),
-        "int": (to_int, "use a whole number"),
-        "float": (float, "use a number"),
-        "bool": (to_bool, "use True or False"),
-        "items": (to_item_classes, "use a dict"),
-    }
-    convert, fix = converters[kind]
-    try:
-        return convert(value)
-    except OptionsError:
-        raise
-    except (TypeError, ValueError):
-        raise OptionsError(name, value, fix) from None

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.itemfields import to_item_classes
 
 PREFIX = "DEDUP_"
 SCHEMES = (
@@ -290,3 +291,25 @@ def option(
         metadata={"kind": kind, "help": help_text},
     )
     return field
+
+
+def convert(name: str, kind: str, value: Any) -> Any:
+    """The value of a setting as its field holds it; strings come from the command line.
+
+    :param kind: of the field, see :func:`option`
+    :raises OptionsError: it can't be converted
+    """
+    converters: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "str": (str, "use a text"),
+        "int": (to_int, "use a whole number"),
+        "float": (float, "use a number"),
+        "bool": (to_bool, "use True or False"),
+        "items": (to_item_classes, "use a dict"),
+    }
+    convert, fix = converters[kind]
+    try:
+        return convert(value)
+    except OptionsError:
+        raise
+    except (TypeError, ValueError):
+        raise OptionsError(name, value, fix) from None

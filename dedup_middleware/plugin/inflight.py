@@ -37,12 +37,23 @@ MAX_LOST = 1000  # objects on their way before those without a link are looked f
 
 
 class Doubt(enum.Enum):
-    """Why the claim of an item that may be stored is not committed."""
+    """Why the claim of an item that may be stored is not committed, and what to do about it."""
 
-    NO_LINK = "no link"
-    NESTED = "nested"
-    REUSED = "reused"
-    NO_ITEM = "no item"
+    NO_LINK = (
+        "its process_item ran in a task or Deferred of its own and a later pipeline returned "
+        "another object; await super().process_item(item) in the coroutine that Scrapy awaits"
+    )
+    NESTED = (
+        "a later pipeline sends further items from its process_item and another returns another "
+        "object; send them from a task of their own"
+    )
+    REUSED = (
+        "its object was changed by the spider, or yielded again with another page, while it was on "
+        "its way; yield a new object for every page"
+    )
+    NO_ITEM = (
+        "a later pipeline returned something that is no item; return the item from process_item"
+    )
 
 
 @attrs.define(eq=False)

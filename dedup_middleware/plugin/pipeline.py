@@ -60,23 +60,6 @@ _LOST_NOTES = (
     "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
     "set the item's own fields (see 'Request meta' in docs/items.md)"
 )
-_WHY_UNSURE = {
-    Doubt.NO_LINK: (
-        "its process_item ran in a task or Deferred of its own and a later pipeline returned "
-        "another object; await super().process_item(item) in the coroutine that Scrapy awaits"
-    ),
-    Doubt.NESTED: (
-        "a later pipeline sends further items from its process_item and another returns another "
-        "object; send them from a task of their own"
-    ),
-    Doubt.REUSED: (
-        "its object was changed by the spider, or yielded again with another page, while it was on "
-        "its way; yield a new object for every page"
-    ),
-    Doubt.NO_ITEM: (
-        "a later pipeline returned something that is no item; return the item from process_item"
-    ),
-}
 
 
 class DedupPipeline:
@@ -454,7 +437,7 @@ class DedupPipeline:
             unsettled = verdict.claim is not None or verdict.outcome == UNCHECKED
             if ending.doubt is not None and unsettled:
                 self._count("claim/unsure", 1)
-                self._warn_once(_UNSURE, verdict.key, _WHY_UNSURE[ending.doubt], key=ending.doubt)
+                self._warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
             await self._deduplicator.release(verdict)
         except Exception:
             self._failure(f"settling {verdict.key}")
