@@ -164,6 +164,7 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
     return fingerprint_of(
         source.identity,
         stored,
+        [name for name, _ in signing.FIELDS],
         attrs.asdict(telling),
         attrs.asdict(attrs.evolve(options, index_url="memory:", items=())),
         Fingerprinter(options, 0).parameters,
