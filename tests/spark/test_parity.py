@@ -54,6 +54,7 @@ def decided(result: Result, rows: list[Row]) -> list[Seen]:
 
 CASES: dict[str, dict[str, Any]] = {
     "content": {},
+    "content-aggressive": {"preset": "aggressive"},
     "content-novelty": {"preset": "strict", "measure": "novelty"},
     "content-probes": {"probes": 4},
     "simhash": {"method": "simhash"},
@@ -62,7 +63,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-NEAR = ("content", "minhash")
+NEAR = ("content", "minhash")  # with near misses all pairs are judged, else those a sieve leaves
 
 
 def pages(name: str) -> list[Row]:
