@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
-from dedup_middleware.core.availability import Breaker
+from dedup_middleware.core.availability import Breaker, Outage, stop
+from dedup_middleware.core.openclaims import OpenClaims, keep_alive
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
@@ -265,6 +266,20 @@ async def test_page_stored_after_the_end_is_counted() -> None:
     await dedup.close()
     await dedup.commit(verdict)
     assert counts.of["unchecked/forgotten"] == counts.of["unchecked/remembered"] == 1
+
+
+async def test_leases_that_cannot_be_extended_are_an_outage_of_the_index(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The line in the log names the index, as those of other calls do that find it away."""
+    index, claims, counts = ScriptedIndex(lambda: True), OpenClaims(), Counts()
+    claims.add(Claim(1, 1))
+    outage = Outage("memory:", counts)
+    beat = asyncio.create_task(keep_alive(claims, index, 0.03, counts, outage.faults))
+    while not counts.of["error/index"]:
+        await asyncio.sleep(0.01)
+    await stop(beat)
+    assert "The index can't extend leases: " in caplog.text
 
 
 PLANS = st.tuples(

@@ -82,8 +82,8 @@ async def keep_alive(
             await index.renew(list(claims), lease)
         except IndexUnavailableError as error:
             count("error/index", 1)
-            faults.warn(error, "Leases can't be extended")
+            faults.warn(error, "The index can't extend leases")
         except Exception:
             # Without it the leases of all pages on their way would run out.
             count("error/internal", 1)
-            logger.exception("Leases can't be extended: an error of the plugin")
+            logger.exception("The index can't extend leases: an error of the plugin")

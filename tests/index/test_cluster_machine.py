@@ -367,7 +367,7 @@ def test_the_code_keeps_the_promises_of_the_model(
 
 
 @pytest.mark.slow
-def test_a_page_that_looks_at_nobody_is_caught(
+def test_a_page_that_looks_at_no_other_is_caught(
     cluster_masters: list[RedisServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The search has teeth: a page that ignores what it met when it was announced is found out."""

@@ -190,7 +190,7 @@ async def test_half_open_connection(proxied: tuple[Proxy, RedisHarness]) -> None
     await index.close()
 
 
-async def test_nobody_there() -> None:
+async def test_no_server_there() -> None:
     """The error on a server that is down at start names the setting and the address."""
     port = free_port()
     index = RedisIndex(Options(index_url=f"redis://127.0.0.1:{port}/0", retries=1))

@@ -106,7 +106,7 @@ async def test_dead_sentinels_are_passed_over(watched: Watched) -> None:
     await index.close()
 
 
-async def test_nobody_to_ask() -> None:
+async def test_no_sentinel_to_ask() -> None:
     """No sentinel up: the message names them all and why they can't be asked."""
     ports = [free_port(), free_port()]
     url = f"redis+sentinel://:s3cret@127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/mymaster"

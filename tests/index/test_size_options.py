@@ -59,9 +59,7 @@ async def test_copies_are_found_in_small_indexes(
         assert names == {*content.dtype.names} - {"sketch"}
 
 
-async def test_addresses_are_kept_by_all_or_nobody(
-    tmp_path: Path, redis_server: RedisServer
-) -> None:
+async def test_addresses_are_kept_by_all_or_none(tmp_path: Path, redis_server: RedisServer) -> None:
     """An index that keeps no text of pages is refused where addresses are to be kept."""
     small = {"evidence": "sketch"}
     async with Deduplicator(options("sqlite", tmp_path, redis_server, keep_address=False, **small)):
