@@ -220,8 +220,8 @@ async def test_without_any_link_nothing_is_committed(caplog: pytest.LogCaptureFi
     assert len(crawled.scraped) == 6
     assert (crawled.stat("committed"), crawled.stat("claim/unsure")) == (0, 6)
     assert crawled.stat("pending/wait") == 0
-    pipeline = "dedup_middleware.plugin.pipeline"
-    (said,) = [r.getMessage() for r in caplog.records if r.name == pipeline]
+    reports = "dedup_middleware.plugin.reports"
+    (said,) = [r.getMessage() for r in caplog.records if r.name == reports]
     assert "https://a.example/" in said
     assert "task or Deferred of its own" in said
     assert "Put DedupPipeline behind the pipelines that change or replace items" in said
@@ -402,8 +402,8 @@ async def test_pipeline_that_returns_no_item(caplog: pytest.LogCaptureFixture) -
     crawled = await crawl(pages_and_copies(2), {Forgetful: 500})
     assert crawled.duplicates == []
     assert (crawled.stat("claim/unsure"), crawled.stat("released")) == (4, 4)
-    pipeline = "dedup_middleware.plugin.pipeline"
-    (said,) = [r.getMessage() for r in caplog.records if r.name == pipeline]
+    reports = "dedup_middleware.plugin.reports"
+    (said,) = [r.getMessage() for r in caplog.records if r.name == reports]
     assert "return the item from process_item" in said
     assert settled(crawled)
 

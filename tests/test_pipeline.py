@@ -305,7 +305,7 @@ async def test_a_page_that_has_waited_too_long_is_stored(policy: str) -> None:
     copy = await crawl.item(item("b/1", 1))
     assert isinstance(copy, dict)
     assert (crawl.stat("reason/pending-timeout"), crawl.stat("dropped")) == (1, 0)
-    assert crawl.pipeline._closing is None
+    assert crawl.pipeline._action._closing is None
     await crawl.signal(signals.item_error, first, failure=None)
     await crawl.pipeline.close_spider()
 

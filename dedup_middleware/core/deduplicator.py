@@ -38,6 +38,7 @@ from dedup_middleware.model.documents import (
     DUPLICATE,
     EMPTY,
     NEW,
+    PENDING_TIMEOUT,
     REVISIT,
     UNCHECKED,
     Document,
@@ -49,7 +50,6 @@ from dedup_middleware.model.keys import is_content_key
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-PENDING_TIMEOUT = "pending-timeout"
 _MASK64 = (1 << 64) - 1
 
 Count = Callable[[str, float], None]

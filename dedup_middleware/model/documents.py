@@ -18,6 +18,9 @@ REVISIT = "revisit"
 EMPTY = "empty"
 UNCHECKED = "unchecked"
 
+# The reason of an unchecked page that has waited too long for a like page on its way to storage.
+PENDING_TIMEOUT = "pending-timeout"
+
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Document:

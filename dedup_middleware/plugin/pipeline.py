@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,9 +14,8 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.model.documents import DUPLICATE, EMPTY, REVISIT, UNCHECKED
-from dedup_middleware.plugin.announcing import Announcer
-from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
+from dedup_middleware.model.documents import EMPTY, UNCHECKED
+from dedup_middleware.plugin.acting import Action
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
@@ -28,9 +26,9 @@ from dedup_middleware.plugin.items import (
     fill,
     is_skipped,
     load_item_classes,
-    mark,
 )
 from dedup_middleware.plugin.pagefields import PageFields, document_of, read_fields
+from dedup_middleware.plugin.reports import Reports
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 from dedup_middleware.plugin.summary import Summary
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
-    from dedup_middleware.journal.writer import Recorder
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.clusterfeed import ClusterFeed
     from dedup_middleware.plugin.metrics import Exporter
@@ -79,20 +76,16 @@ class DedupPipeline:
         self._settings_error = settings_error
         self.options = options
         self._deduplicator: Deduplicator | None = None
-        self._recorder: Recorder | None = None
         self._clusters: ClusterFeed | None = None
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feed_check: FeedCheck | None = None
-        self._is_opening = False
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
-        self._announcer = Announcer(crawler)
+        self._reports = Reports(crawler.stats)
+        self._action = Action(crawler, options, self._reports)
         self.notes = Notes()
-        self._stats = crawler.stats  # read once: Scrapy checks every access
-        self._warned: set[object] = set()
-        self._closing: asyncio.Future[None] | None = None
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
         connect(self._on_dropped, signals.item_dropped)
@@ -136,22 +129,22 @@ class DedupPipeline:
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)
-        self._is_opening = True
+        self._reports.is_opening = True
         try:
             self._classes = load_item_classes(self.options)
             if self.options.clusters:
-                self._clusters = ClusterFeed(self.options, spider, crawl, self._count)
+                self._clusters = ClusterFeed(self.options, spider, crawl, self._reports.count)
             if self.options.metrics_port:
                 host, port = self.options.metrics_host, self.options.metrics_port
                 self._exporter = Exporter(self.crawler.stats, spider, host, port)
             make_data_folder(self.crawler.settings, self.options)
-            index = counted(open_index(self.options), self._count)
-            self._deduplicator = Deduplicator(self.options, count=self._count, index=index)
+            index = counted(open_index(self.options), self._reports.count)
+            self._deduplicator = Deduplicator(self.options, count=self._reports.count, index=index)
             # Kernels are for items: a crawl without any, and `scrapy fetch`, compile nothing.
             await self._deduplicator.open(warm=False)
             await self._begin(index)
         except IndexUnavailableError as error:
-            self._count("error/index", 1)
+            self._reports.count("error/index")
             if self.options.on_error == "close":
                 raise self._not_started(error, "dedup_index_unavailable") from None
             assert self._deduplicator is not None
@@ -163,13 +156,16 @@ class DedupPipeline:
         except DedupError as error:
             raise self._not_started(error, "dedup_index_refused") from None
         finally:
-            self._is_opening = False
+            self._reports.is_opening = False
         self._field_check = FieldCheck(self.crawler.settings)
         self._feed_check = FeedCheck(self.crawler, self.options)
-        self._recorder = Recorder(self.options, self._count, spider=spider, crawl=crawl)
+        self._action.recorder = Recorder(
+            self.options, self._reports.count, spider=spider, crawl=crawl
+        )
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
             self._summary = Summary(self.crawler.stats, interval, self._report_counts)
+            self._reports.summary = self._summary
             self._summary.start()
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.start)
@@ -184,7 +180,7 @@ class DedupPipeline:
         except DedupError:
             raise
         except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
-            self._failure("reading what the index holds")
+            self._reports.failure("reading what the index holds")
 
     def _conflict(self) -> OptionsError | None:
         """The error if the crawl has another pipeline of the plugin on the same index.
@@ -210,16 +206,16 @@ class DedupPipeline:
         """Settle what is open and close the index."""
         self._inflight.clear()
         if len(self.notes):
-            self._count("meta/lost", len(self.notes))
+            self._reports.count("meta/lost", len(self.notes))
             logger.warning(_LOST_NOTES, len(self.notes))
-        await self._announcer.close()
+        await self._action.close()
         try:
             if self._deduplicator is not None:
                 await self._deduplicator.close()
         except Exception:
-            self._failure("closing the index")
-        if self._recorder is not None:
-            await self._recorder.close()
+            self._reports.failure("closing the index")
+        if self._action.recorder is not None:
+            await self._action.recorder.close()
         if self._clusters is not None:
             await asyncio.to_thread(self._clusters.write)
         if self._field_check is not None:
@@ -230,8 +226,8 @@ class DedupPipeline:
             await asyncio.to_thread(self._exporter.stop)
 
     def _report_counts(self) -> None:
-        if self._recorder is not None:
-            self._recorder.report_counts()
+        if self._action.recorder is not None:
+            self._action.recorder.report_counts()
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
@@ -240,7 +236,7 @@ class DedupPipeline:
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
         if self._deduplicator is None:
-            self._count("skipped/no-item", 1)
+            self._reports.count("skipped/no-item")
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
@@ -258,17 +254,17 @@ class DedupPipeline:
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
         """An item that comes, None if it is not to be checked, and its fields."""
         if not ItemAdapter.is_item(item):
-            self._count("skipped/no-item", 1)
+            self._reports.count("skipped/no-item")
             return None, None
         names = self._classes.of(type(item))
         if names is None:
-            self._count("skipped/item-class", 1)
+            self._reports.count("skipped/item-class")
             return None, self._read(item)
         page = PageItem(item, names, ItemAdapter(item))
         try:
             return page, page.read()
         except Exception:
-            self._failure(f"reading {type(item).__name__}")
+            self._reports.failure(f"reading {type(item).__name__}")
             return page, None
 
     def _read(self, item: Any) -> PageFields | None:
@@ -290,13 +286,13 @@ class DedupPipeline:
         :raises Dropped: the item goes no further
         """
         if note.skip or is_skipped(page.adapter, page.names):
-            self._count("skipped/opt-out", 1)
+            self._reports.count("skipped/opt-out")
             return None
         if self._field_check is not None:
             self._field_check.look(fields, page)
         document = document_of(fields)
         if document is None:
-            self._count("skipped/no-content", 1)
+            self._reports.count("skipped/no-content")
             return None
         if note.key is not None:
             document = attrs.evolve(document, key=note.key)
@@ -306,11 +302,11 @@ class DedupPipeline:
             raise
         except Exception:
             # An error of the plugin must not lose the page.
-            self._failure(f"checking {document.key}")
+            self._reports.failure(f"checking {document.key}")
             return None
         if verdict is None:
             return None
-        await self._record(verdict, document, page)
+        await self._action.take(verdict, document, page)
         if verdict.outcome == EMPTY and fields.is_bare:
             return None
         return await self._supersede(verdict)
@@ -340,71 +336,8 @@ class DedupPipeline:
         try:
             return await self._deduplicator.supersede(verdict)
         except Exception:
-            self._failure(f"forgetting earlier versions of {verdict.key}")
+            self._reports.failure(f"forgetting earlier versions of {verdict.key}")
             return verdict
-
-    async def _record(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Drop or mark the item, record the verdict and announce it."""
-        try:
-            self._apply(page, verdict)
-        except Dropped:
-            self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
-            await self._announcer.send(page.item, verdict, dropped=True)
-            raise
-        self._write(lambda recorder: recorder.passed(verdict, document))
-        await self._announcer.send(page.item, verdict, dropped=False)
-
-    def _write(self, write: Callable[[Recorder], None]) -> None:
-        if self._recorder is None:
-            return
-        try:
-            write(self._recorder)
-        except Exception:
-            self._failure("writing the journal")
-
-    def _apply(self, page: PageItem, verdict: Verdict) -> None:
-        """Drop or mark the item as the settings want it, or let it be.
-
-        A page that has waited too long for another one goes on whatever DEDUP_ON_ERROR says: the
-        index can be used, and the other one may still fail.
-        """
-        from dedup_middleware.core.deduplicator import PENDING_TIMEOUT
-
-        if self.options.action == "mark":
-            if not mark(page.adapter, verdict, page.names):
-                self._warn_once(
-                    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
-                    "DEDUP_MARK_FIELD",
-                    type(page.item).__name__,
-                    page.names.mark,
-                )
-        elif verdict.outcome == DUPLICATE or (
-            verdict.outcome == REVISIT and self.options.revisit == "drop"
-        ):
-            self._count("dropped", 1)
-            raise NearDuplicate(verdict, log_level=self.options.drop_log_level)
-        elif verdict.outcome == EMPTY and self._drops_empty(page):
-            self._count("dropped", 1)
-            raise Dropped(verdict, log_level=self.options.drop_log_level)
-        elif verdict.outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
-            self._unchecked(verdict)
-
-    def _drops_empty(self, page: PageItem) -> bool:
-        return self.options.on_empty == "drop" and not page.read().is_unread
-
-    def _unchecked(self, verdict: Verdict) -> None:
-        if self.options.on_error == "drop":
-            self._count("dropped", 1)
-            raise Dropped(verdict, log_level="WARNING")
-        if self.options.on_error == "close" and self.crawler.engine is not None:
-            if self._closing is not None:
-                return
-            logger.error("The spider is closed: the index can't be used, and DEDUP_ON_ERROR=close")
-            fail(self.crawler)
-            # The item itself is kept: closing loses no page that was fetched.
-            self._closing = asyncio.ensure_future(
-                self.crawler.engine.close_spider_async(reason="dedup_index_unavailable")
-            )
 
     async def _on_scraped(self, item: Any) -> None:
         await self._leave(item, stored=True)
@@ -419,7 +352,7 @@ class DedupPipeline:
         try:
             endings = await self._inflight.leave(item, stored=stored)
         except Exception:
-            self._failure(f"looking for {type(item).__name__}")
+            self._reports.failure(f"looking for {type(item).__name__}")
             return
         for ending in endings:
             await self._settle(ending, item)
@@ -432,15 +365,15 @@ class DedupPipeline:
             if ending.stored:
                 if await self._deduplicator.commit(verdict):
                     await self._announce_superseded(item, verdict)
-                self._stored(verdict)
+                self._action.stored(verdict)
                 return
             unsettled = verdict.claim is not None or verdict.outcome == UNCHECKED
             if ending.doubt is not None and unsettled:
-                self._count("claim/unsure", 1)
-                self._warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
+                self._reports.count("claim/unsure")
+                self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
             await self._deduplicator.release(verdict)
         except Exception:
-            self._failure(f"settling {verdict.key}")
+            self._reports.failure(f"settling {verdict.key}")
 
     async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
         """Tell storage which stored pages an item takes the place of."""
@@ -450,28 +383,6 @@ class DedupPipeline:
             await self.crawler.signals.send_catch_log_async(
                 dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
             )
-
-    def _stored(self, verdict: Verdict) -> None:
-        self._write(lambda recorder: recorder.stored(verdict))
-
-    def _count(self, name: str, n: float) -> None:
-        kind, _, stage = name.partition("/")
-        if self._is_opening and kind == "index":  # the stats are about pages
-            return
-        if kind == "seconds" and self._summary is not None:
-            self._summary.time(stage, n)
-        if self._stats is not None:
-            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
-
-    def _failure(self, what: str) -> None:
-        self._count("error/internal", 1)
-        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
-
-    def _warn_once(self, message: str, *arguments: object, key: object = None) -> None:
-        """Log a message, each text (or each ``key``) once a crawl."""
-        if (key or message) not in self._warned:
-            self._warned.add(key or message)
-            logger.warning(message, *arguments)
 
 
 def _has_event_loop() -> bool:

@@ -1,0 +1,112 @@
+"""What is done with an item once there is a verdict on it: it is dropped, marked or let pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dedup_middleware.model.documents import DUPLICATE, EMPTY, PENDING_TIMEOUT, REVISIT, UNCHECKED
+from dedup_middleware.plugin.announcing import Announcer
+from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
+from dedup_middleware.plugin.exitcode import fail
+from dedup_middleware.plugin.items import PageItem, mark
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from dedup_middleware.base.options import Options
+    from dedup_middleware.journal.writer import Recorder
+    from dedup_middleware.model.documents import Document, Verdict
+    from dedup_middleware.plugin.reports import Reports
+
+logger = logging.getLogger(__name__)
+
+
+class Action:
+    """Drops or marks items as their verdicts and the settings say, and keeps a record of it.
+
+    :param crawler: closed where the index can't be used and ``DEDUP_ON_ERROR`` is ``close``
+    :param options: the settings
+    :param reports: of this crawl
+    :ivar recorder: writes the journal, from when the spider is opened
+    """
+
+    def __init__(self, crawler: Crawler, options: Options, reports: Reports) -> None:
+        self._crawler = crawler
+        self._options = options
+        self._reports = reports
+        self._announcer = Announcer(crawler)
+        self._closing: asyncio.Future[None] | None = None
+        self.recorder: Recorder | None = None
+
+    async def take(self, verdict: Verdict, document: Document, page: PageItem) -> None:
+        """Drop the item, mark it or let it pass; write the verdict down and announce it.
+
+        :raises Dropped: the item goes no further
+        """
+        try:
+            self._apply(verdict, page)
+        except Dropped:
+            self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
+            await self._announcer.send(page.item, verdict, dropped=True)
+            raise
+        self._write(lambda recorder: recorder.passed(verdict, document))
+        await self._announcer.send(page.item, verdict, dropped=False)
+
+    def stored(self, verdict: Verdict) -> None:
+        """Write down that an item has been stored."""
+        self._write(lambda recorder: recorder.stored(verdict))
+
+    async def close(self) -> None:
+        """Wait for the receivers of announcements."""
+        await self._announcer.close()
+
+    def _apply(self, verdict: Verdict, page: PageItem) -> None:
+        """Drop or mark the item, or let it be.
+
+        A page that has waited too long for another one passes whatever DEDUP_ON_ERROR says: the
+        index can be used, and the other page may still fail.
+        """
+        options = self._options
+        outcome = verdict.outcome
+        if options.action == "mark":
+            if not mark(page.adapter, verdict, page.names):
+                self._reports.warn_once(
+                    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
+                    "DEDUP_MARK_FIELD",
+                    type(page.item).__name__,
+                    page.names.mark,
+                )
+        elif outcome == DUPLICATE or (outcome == REVISIT and options.revisit == "drop"):
+            raise self._dropped(NearDuplicate(verdict, log_level=options.drop_log_level))
+        elif outcome == EMPTY and options.on_empty == "drop" and not page.read().is_unread:
+            raise self._dropped(Dropped(verdict, log_level=options.drop_log_level))
+        elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
+            self._unchecked(verdict)
+
+    def _dropped(self, dropped: Dropped) -> Dropped:
+        self._reports.count("dropped")
+        return dropped
+
+    def _unchecked(self, verdict: Verdict) -> None:
+        if self._options.on_error == "drop":
+            raise self._dropped(Dropped(verdict, log_level="WARNING"))
+        if self._options.on_error != "close" or self._closing is not None:
+            return
+        if (engine := self._crawler.engine) is not None:
+            logger.error("The spider is closed: the index can't be used, and DEDUP_ON_ERROR=close")
+            fail(self._crawler)
+            # The item itself is kept: closing loses no page that was fetched.
+            self._closing = asyncio.ensure_future(
+                engine.close_spider_async(reason="dedup_index_unavailable")
+            )
+
+    def _write(self, write: Callable[[Recorder], None]) -> None:
+        if self.recorder is None:
+            return
+        try:
+            write(self.recorder)
+        except Exception:
+            self._reports.failure("writing the journal")
