@@ -19,7 +19,7 @@ os.environ.setdefault("DEDUP_SHIP_KERNELS", "0")
 TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not services")
 
 
-@nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14"])
+@nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"])
 def tests(session: nox.Session) -> None:
     """The newest release of every dependency."""
     session.install("--editable", ".[crawler,dev]")

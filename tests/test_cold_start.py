@@ -95,12 +95,15 @@ def test_opening_compiles_all_kernels(opened: tuple[Path, dict[str, Any]]) -> No
 def test_warmup_fills_the_cache(opened: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """A crawl after `scrapy dedup warmup` compiles nothing; the command opens no index.
 
+    A command that compiles says so on stderr, as a crawl does in its log.
+
     tests/operation/test_containers.py begins without any kernel.
     """
     folder = tmp_path / "warm"
     shutil.copytree(opened[0], folder)
     without_smallest(folder)
-    scrapy(folder, "dedup", "warmup", "-s", "DEDUP_INDEX_URL=memory:")
+    said = scrapy(folder, "dedup", "warmup", "-s", "DEDUP_INDEX_URL=memory:")
+    assert said.count("scrapy dedup warmup: The functions that compare pages are compiled") == 1
     kept = compiled(folder)
     assert kept == compiled(opened[0])
     log = scrapy(folder, "runspider", "pages.py", "-a", "items=2")

@@ -47,15 +47,15 @@ class _Output(io.TextIOWrapper):
         return raw.getvalue().decode()
 
 
-def dedup(*arguments: str, stdin: bytes = b"", **settings: Any) -> Done:
-    """Run `scrapy dedup ...` with settings, as if from a terminal of 200 columns."""
+def dedup(*arguments: str, stdin: bytes = b"", columns: int = 200, **settings: Any) -> Done:
+    """Run `scrapy dedup ...` with settings, as if from a terminal of so many columns."""
     out, err = _Output(), io.StringIO()
     code = 0
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         _stdin(stdin),
-        _environment(COLUMNS="200"),
+        _environment(COLUMNS=str(columns)),
     ):
         try:
             execute(["scrapy", "dedup", *arguments], Settings(settings))

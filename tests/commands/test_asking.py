@@ -160,6 +160,9 @@ def test_compare(tmp_path: Path) -> None:
     people = dedup("compare", str(a), str(b), "--method", "content")
     assert "[-3-]{+5+}" in people.out
     assert "minhash" not in people.out
+    narrow = dedup("compare", str(a), str(b), "--all-methods", columns=80).out
+    reasons = {row["a_in_b"]["reason"] for row in done.json["methods"]}
+    assert all(whole in narrow for whole in (*names, *reasons))
     assert dedup("compare", str(a), str(b), "--method", "magic").code == 1
 
 

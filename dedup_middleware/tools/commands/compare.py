@@ -15,7 +15,6 @@ from dedup_middleware.tools.commands.context import (
     OK,
     Context,
     Subcommand,
-    add_row,
     plain_table,
     shown,
 )
@@ -143,24 +142,26 @@ def _show(
     for page in (a, b):
         name = f"{page.key}  {page.title}  ({len(page.text or ''):,} characters)"
         grid.add_row(Text(shown(name)))
-    columns = ("method", "threshold", "A, with B stored", "", "B, with A stored", "")
-    table = plain_table("", *columns)
+    table = plain_table("", "method", "threshold", "A, with B stored", "B, with A stored")
     for row in rows:
-        forth, back = row["a_in_b"], row["b_in_a"]
-        add_row(
-            table,
+        # In 80 columns no name is broken in its middle.
+        table.add_row(
             row["method"],
-            float(row["threshold"]),
-            float(forth["similarity"]),
-            f"{'duplicate' if forth['duplicate'] else 'different'}: {forth['reason']}",
-            float(back["similarity"]),
-            f"{'duplicate' if back['duplicate'] else 'different'}: {back['reason']}",
+            shown(float(row["threshold"])),
+            _in_two_lines(row["a_in_b"]),
+            _in_two_lines(row["b_in_a"]),
         )
     grid.add_row(table)
     grid.add_row(_marked(parts))
     if cut:
         grid.add_row(Text("The ends of long texts are not shown."))
     return grid
+
+
+def _in_two_lines(compared: dict[str, Any]) -> str:
+    similarity = shown(float(compared["similarity"]))
+    outcome = "duplicate" if compared["duplicate"] else "different"
+    return f"{similarity}  {outcome}\n{compared['reason']}"
 
 
 def _marked(parts: list[Part]) -> Text:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -90,7 +93,8 @@ class Command(ScrapyCommand):
             return
         arguments = parser.parse_args(args[1:])
         try:
-            self.exitcode = asyncio.run(self._run(command, arguments))
+            with _compiling_logged(command.name):
+                self.exitcode = asyncio.run(self._run(command, arguments))
         except DedupError as error:
             self.exitcode = FAILED
             print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
@@ -110,6 +114,22 @@ class Command(ScrapyCommand):
         lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
         more = "scrapy dedup COMMAND --help shows more; -s NAME=VALUE sets a setting."
         return "\n".join(["Commands:", *lines, "", more])
+
+
+@contextmanager
+def _compiling_logged(name: str) -> Iterator[None]:
+    """Log to stderr that kernels are compiled, which may take a minute. Other logs are off here."""
+    logger = logging.getLogger("dedup_middleware.base.kernels")  # by name: numba stays lazy
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(f"scrapy dedup {name}: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def load(name: str) -> Subcommand:
