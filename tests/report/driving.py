@@ -74,7 +74,8 @@ def saved(page: Chrome, folder: Path, button: str, name: str) -> bytes:
     # A list that is made anew between the two steps has another button.
     pressing = WebDriverWait(page, 60, ignored_exceptions=[StaleElementReferenceException])
     pressing.until(lambda d: find(d, button).click() is None)
-    WebDriverWait(page, 60).until(lambda _: file.exists())
+    # Chromium makes an empty file of this name before it moves the whole one there.
+    WebDriverWait(page, 60).until(lambda _: file.exists() and file.stat().st_size > 0)
     data = file.read_bytes()
     file.unlink()
     return data
