@@ -149,6 +149,10 @@ def _compiler() -> Any:
     from numba.core import codegen
     from numba.core.pythonapi import PythonAPI
     from numba.pycc import CC, compiler
+    from numba.pycc.platform import external_compiler_works
+
+    if not external_compiler_works():
+        raise RuntimeError("a C and a C++ compiler are needed (Debian: apt install gcc g++)")
 
     from dedup_middleware.base.kernels import PARTS_ARE_KNOWN
 

@@ -154,8 +154,9 @@ def _report(folder: Path, error: Exception) -> None:
 @functools.cache
 def _announce(cache: Path) -> None:
     logger.info(
-        "The functions that compare pages are compiled for this processor (10 to 60 s). This "
-        "happens once for each version of the package; later starts load them from %s.",
+        "The functions that compare pages are compiled for this processor (10 to 60 s; those that "
+        "only some settings use take a few, when they are first used). Each is compiled once for "
+        "a version of the package; later starts load it from %s.",
         cache,
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import redis
 
-from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import SCHEMA
@@ -201,7 +201,7 @@ async def test_no_server_there() -> None:
 
 
 async def test_no_redis_server() -> None:
-    """The error on a server that speaks another protocol says so."""
+    """A server that speaks another protocol is refused, and the error says what to correct."""
     handlers: list[asyncio.Task[None] | None] = []
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -215,7 +215,7 @@ async def test_no_redis_server() -> None:
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         index = RedisIndex(Options(index_url=f"redis://127.0.0.1:{port}", retries=0))
-        with pytest.raises(IndexUnavailableError, match="not that of a Redis server"):
+        with pytest.raises(IndexRefusedError, match=r"not that of a Redis server.*correct host"):
             await index.open(PARAMETERS)
         await index.close()
         await asyncio.gather(*(one for one in handlers if one is not None))

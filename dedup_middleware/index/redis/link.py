@@ -149,7 +149,12 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     if isinstance(error, (RedisTimeoutError, asyncio.TimeoutError)):
         return Complaint(f"no answer within {timeout:g} seconds", Remedy.RECONNECT)
     if isinstance(error, InvalidResponse):
-        text = f"its answer is not that of a Redis server ({text[:200]})"
+        return Complaint(
+            f"its answer is not that of a Redis server ({text[:200]}): correct host and port in "
+            "DEDUP_INDEX_URL",
+            Remedy.RECONNECT,
+            refused=True,
+        )
     if isinstance(error.__context__, ssl.SSLCertVerificationError):
         return Complaint(
             f"{text}; give its authority with ?ssl_ca_certs=FILE, or correct the host in "

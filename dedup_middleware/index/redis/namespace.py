@@ -32,6 +32,8 @@ from dedup_middleware.index.window import window_parameter
 
 logger = logging.getLogger(__name__)
 
+# What opening raises where one of client and server speaks TLS and the other does not, or no Redis.
+_NO_SERVER = (IndexRefusedError, IndexUnavailableError)
 _UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
 
 
@@ -104,11 +106,11 @@ class RedisNamespace(ServerIndex):
         except asyncio.CancelledError:
             sent.cancel()
             raise
-        if not sent.done() or isinstance(sent.exception(), IndexUnavailableError):
+        if not sent.done() or isinstance(sent.exception(), _NO_SERVER):
             error = await self._link.mismatch()
             if error is not None:
                 self._link.give_up()
-                with contextlib.suppress(IndexUnavailableError):
+                with contextlib.suppress(*_NO_SERVER):
                     await sent
                 raise error
         try:
