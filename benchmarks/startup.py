@@ -43,7 +43,7 @@ _BY_KERNEL = (
     """
 import collections, json, threading, time
 import numba.core.event as event
-from numba.core.caching import Cache
+from dedup_middleware.base.kernels import _Cache as Cache
 spent, open_calls = collections.Counter(), threading.local()
 def begin():
     open_calls.stack = [*getattr(open_calls, "stack", []), [time.thread_time(), 0.0]]
