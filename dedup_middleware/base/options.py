@@ -100,8 +100,8 @@ class Options:
     former_index_url: str = option(
         "",
         "str",
-        "Address of an index that the crawl moves away from, for as long as its pages shall count: "
-        "each page is first looked up there; see [Moving over](cluster.md#during-the-crawl). "
+        "Address of the index that the crawl is moving away from. While it is set, each page is "
+        "looked up there first; see [Moving over](cluster.md#during-the-crawl). "
         "Empty: none.",
         former_index_url_check,
         shown=lambda url: repr(hide_password(url) if url else ""),
@@ -142,8 +142,8 @@ class Options:
         None,
         "float",
         "Similarity from which a page is a duplicate, in the measure of the method; `None`: the "
-        "method's own. `content`: share of the new page's shingles that a stored page must "
-        "hold; pages of fewer than 128 shingles need more.",
+        "method's own. `content`: the higher, the fewer words of the new page may be missing in "
+        "the stored one; see [New words](how-it-decides.md#new-words).",
         unless_none(between(0.05, 1.0)),
     )
     preset: str = option(
@@ -205,8 +205,8 @@ class Options:
     extractor: Literal["balanced", "fast", "best"] = option(
         "balanced",
         "str",
-        "How the body is found in HTML. `balanced` asks trafilatura in doubt, `best` lets it take "
-        "its time then, which helps forums most; `fast` does without.",
+        "How the body is found in HTML. `balanced` uses trafilatura for doubtful pages, `best` its "
+        "slower algorithms for them, which helps most on forums; `fast` never uses it.",
         one_of("balanced", "fast", "best"),
     )
     shingle_width: int = option(3, "int", "Words in a shingle.", between(1, 16, " words"))

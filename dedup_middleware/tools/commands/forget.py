@@ -27,8 +27,8 @@ class Forget(Subcommand):
     name = "forget"
     summary = "Forget stored pages, so that like pages may be stored again"
     description = (
-        "By key, by host, or by the time of storing; one of the three. Storage and journal stay\n"
-        "as they are. `scrapy dedup compact` gives back the space.\n"
+        "By key, by host, or by the time of storing (--since, --until): one of these three.\n"
+        "Storage and journal stay as they are. `scrapy dedup compact` gives back the space.\n"
         "Exit codes: 0: done, also if there was nothing; 1: not confirmed, or the index can't be\n"
         "used."
     )

@@ -77,7 +77,8 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
 
     :param journal: with ``--reason``, ``--spider`` and ``--crawl``, which only a journal holds
     """
-    group = parser.add_argument_group("which pages (all that are given must fit)")
+    joined = " (all that are given must fit)" if journal else ""
+    group = parser.add_argument_group(f"which pages{joined}")
     group.add_argument("--key", action="append", default=[], help="a page; repeat for more")
     group.add_argument("--host", action="append", default=[], help="all of a host; repeat")
     group.add_argument(
