@@ -12,7 +12,7 @@ import pytest
 from scrapy import signals
 
 from crawler.storage import SqliteStorage
-from dedup_middleware import Document, NearDuplicate, Options
+from dedup_middleware import Deduplicator, Document, NearDuplicate, Options
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.evaluation.edits import edit
@@ -122,6 +122,19 @@ async def test_storage_is_not_told_of_what_the_index_still_holds(
         await crawl.item(page("report", REPORT))
     assert (reported, crawl.stat("superseded"), crawl.stat("committed")) == ([], 0, 2)
     await crawl.pipeline.close_spider()
+
+
+async def test_storage_is_not_told_of_a_page_that_has_a_new_version() -> None:
+    """A page that was replaced while the fuller one was on its way is stored: it must stay."""
+    first, report = english(1, 120), english(1, 120) + " " + english(2, 200)
+    async with Deduplicator(Options(on_fuller="replace", pending_wait=1)) as dedup:
+        await dedup.commit(await dedup.decide(Document("https://a/flash", text=first)))
+        fuller = await dedup.decide(Document("https://b/report", text=report))
+        assert [one.key for one in fuller.supersedes] == ["https://a/flash"]
+        again = Document("https://a/flash", text=english(3, 150))
+        await dedup.commit(await dedup.decide(again))
+        await dedup.commit(fuller)
+        assert await dedup.superseded(fuller) == []
 
 
 async def test_an_error_of_a_receiver_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:

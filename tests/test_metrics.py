@@ -128,6 +128,14 @@ async def test_port_that_is_taken(caplog: pytest.LogCaptureFixture) -> None:
         await crawl.pipeline.close_spider()
 
 
+async def test_host_that_is_no_name(caplog: pytest.LogCaptureFixture) -> None:
+    """A name that can't be one is logged like a port that is taken."""
+    crawl = Crawl(make_crawler(DEDUP_METRICS_PORT=9410, DEDUP_METRICS_HOST="a..b"))
+    await crawl.pipeline.open_spider()
+    assert "DEDUP_METRICS_PORT=9410 can't be opened on a..b" in caplog.text
+    await crawl.pipeline.close_spider()
+
+
 async def test_package_is_missing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

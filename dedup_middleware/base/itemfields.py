@@ -28,6 +28,25 @@ class FieldNames:
     skip: str | None
     mark: str | None
 
+    def conflict(self) -> tuple[str, str] | None:
+        """A part that is in a field of another one and must not be, and that other part.
+
+        The verdict would be put in the place of what the page says, or a page would be skipped
+        because it says something.
+
+        >>> names = FieldNames(*PARTS)
+        >>> attrs.evolve(names, mark="text").conflict()
+        ('mark', 'text')
+        >>> names.conflict() is None
+        True
+        """
+        for own in ("mark", "skip"):
+            field = getattr(self, own)
+            for part in PARTS:
+                if part != own and field is not None and getattr(self, part) == field:
+                    return own, part
+        return None
+
 
 PARTS = tuple(field.name for field in attrs.fields(FieldNames))
 
@@ -44,8 +63,21 @@ class ItemClass:
     fields: tuple[tuple[str, str | None], ...] | None
 
     def names(self, general: FieldNames) -> FieldNames | None:
-        """The fields of such an item; parts that are not listed have their general names."""
-        return None if self.fields is None else attrs.evolve(general, **dict(self.fields))
+        """The fields of such an item; parts that are not listed have their general names.
+
+        :raises OptionsError: one field is named for two parts that must not be the same
+        """
+        if self.fields is None:
+            return None
+        names = attrs.evolve(general, **dict(self.fields))
+        found = names.conflict()
+        if found is not None:
+            own, part = found
+            raise OptionsError(
+                SETTING, {self.path: dict(self.fields)}, f"{own!r} and {part!r} are the same "
+                "field; name another one",
+            )  # fmt: skip
+        return names
 
 
 def to_item_classes(value: Any) -> tuple[ItemClass, ...]:

@@ -434,6 +434,14 @@ class Options:
         return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
 
     def __attrs_post_init__(self) -> None:
+        conflict = self.field_names.conflict()
+        if conflict is not None:
+            own, part = conflict
+            raise OptionsError(
+                setting_name(f"{own}_field"),
+                getattr(self.field_names, own),
+                f"{setting_name(f'{part}_field')} names the same field; name another one",
+            )
         if self.threshold is not None and self.method in SIMHASH_METHODS:
             raise OptionsError(
                 setting_name("threshold"),

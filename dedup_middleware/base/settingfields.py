@@ -311,5 +311,5 @@ def convert(name: str, kind: str, value: Any) -> Any:
         return convert(value)
     except OptionsError:
         raise
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionsError(name, value, fix) from None

@@ -102,7 +102,7 @@ class Versions:
             self.count("superseded", await self.index.forget(page_ids))
 
     async def superseded(self, verdict: Verdict) -> list[str]:
-        """Keys of those that the index has forgotten.
+        """Keys of those that the index has forgotten, and that no later version has.
 
         :raises IndexUnavailableError: not known
         """
@@ -112,6 +112,13 @@ class Versions:
         found = await self.index.fetch(np.array([one.number for one in held], np.uint64))
         return [
             one.key
-            for one, state in zip(held, found.states.tolist(), strict=True)
-            if state != State.COMMITTED and one.key is not None
+            for one, state, key in zip(
+                held, found.states.tolist(), found.content["key"].tolist(), strict=True
+            )
+            if state != State.COMMITTED and one.key is not None and not await self._is_held(key)
         ]
+
+    async def _is_held(self, key_hash: int) -> bool:
+        """Whether a page with a key is stored, or on its way."""
+        found = await self.index.of_key(key_hash)
+        return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())

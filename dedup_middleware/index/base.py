@@ -297,14 +297,22 @@ class Index(ABC):
             # A page that has come since blocks the claim, since its id is greater.
             made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
             if isinstance(made, Claimed):
-                if not await self.commit(made.claim):
-                    return False
-                # It may have been forgotten meanwhile: then no storage holds it any more.
-                if (await self.fetch(own_id)).states[0] == State.COMMITTED:
-                    return True
-                await self.forget([made.claim.page_id])
-                return False
+                return await self.commit_anew(page_id, made.claim)
         return False  # other pages keep coming: it expires, and its next copy is stored
+
+    async def commit_anew(self, page_id: int, claim: Claim) -> bool:
+        """Commit the claim of a page that is entered anew, unless it was forgotten meanwhile.
+
+        Then no storage holds it any more, and its new id is forgotten too; see :meth:`refresh`.
+
+        :param page_id: its id until now
+        """
+        if not await self.commit(claim):
+            return False
+        if (await self.fetch(np.array([page_id], np.uint64))).states[0] == State.COMMITTED:
+            return True
+        await self.forget([claim.page_id])
+        return False
 
     async def newest_if_enterable(
         self, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]

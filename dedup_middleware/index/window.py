@@ -58,5 +58,10 @@ class Moment:
 
 
 def window_parameter(seconds: float) -> dict[str, str]:
-    """The window as a parameter of the index, so that all who use it agree on it."""
-    return {"window": f"{seconds:g}"} if seconds else {}
+    """The window as a parameter of the index, so that all who use it agree on it.
+
+    >>> window_parameter(2_592_000.0), window_parameter(1_234_567.0)
+    ({'window': '2.592e+06'}, {'window': '1234567.0'})
+    """
+    short = f"{seconds:g}"
+    return {"window": short if float(short) == seconds else repr(seconds)} if seconds else {}

@@ -41,6 +41,7 @@ _BATCH = 512
 _LONGEST_WAIT = 10.0  # seconds that closing may take
 _HOSTS = 10_000  # hosts counted by themselves in one batch
 OTHER_HOSTS = "(others)"
+_ENTRY = 500  # characters that any entry counts for
 
 
 @attrs.define
@@ -90,7 +91,7 @@ class JournalWriter:
         """A page was dropped."""
         with self._lock:
             self._seen(drop.key, f"{DROPPED}{drop.reason}")
-            if self._has_room(drop.body.text if drop.body is not None else ""):
+            if self._has_room(drop):
                 self._waiting.drops.append(drop)
         self._wake.set()
 
@@ -99,7 +100,7 @@ class JournalWriter:
         with self._lock:
             self._seen(key, None)
             for entry in entries:
-                if self._has_room(entry.body.text if entry.body else ""):
+                if self._has_room(entry):
                     self._waiting.drops.append(entry)
         if entries:
             self._wake.set()
@@ -108,7 +109,7 @@ class JournalWriter:
         """A page was stored; ``kept`` holds its text if that is to be kept."""
         with self._lock:
             self._add(host_of(key), STORED)
-            if kept is not None and self._has_room(kept.text):
+            if kept is not None and self._has_room(kept):
                 self._waiting.kept.append(kept)
         self._wake.set()
 
@@ -150,11 +151,12 @@ class JournalWriter:
             host = OTHER_HOSTS
         activity[hour, host, name] += 1
 
-    def _has_room(self, text: str) -> bool:
-        if self._waiting.chars + len(text) > self._max_chars:
+    def _has_room(self, entry: Drop | Kept) -> bool:
+        size = _size(entry)
+        if self._waiting.chars + size > self._max_chars:
             self._counts["lost"] += 1
             return False
-        self._waiting.chars += len(text)
+        self._waiting.chars += size
         return True
 
     def _work(self) -> None:
@@ -194,10 +196,11 @@ class JournalWriter:
             activity, waiting.activity = waiting.activity, Counter()
         if not drops and not kept and not activity:
             return False
-        lost = 0
+        lost = changed = 0
         try:
             written = [self._with_change(drop, kept) for drop in drops]
             self._journal.append(written, kept, activity)
+            changed = sum(_changed_words(new) for new in written)
         except JournalError:
             with self._lock:
                 waiting.activity.update(activity)
@@ -208,10 +211,10 @@ class JournalWriter:
             lost = len(drops)
         with self._lock:
             for _ in drops:
-                one = waiting.drops.popleft()
-                waiting.chars -= len(one.body.text) if one.body is not None else 0
+                waiting.chars -= _size(waiting.drops.popleft())
             for _ in kept:
-                waiting.chars -= len(waiting.kept.popleft().text)
+                waiting.chars -= _size(waiting.kept.popleft())
+            self._counts["changed-words"] += changed
             self._counts["written"] += len(drops) - lost
             self._counts["lost"] += lost
         return True
@@ -228,8 +231,6 @@ class JournalWriter:
         if old is None or old.time > drop.time:
             return drop
         change = compare_versions(old.text, drop.body.text)
-        with self._lock:
-            self._counts["changed-words"] += change.added + change.removed
         return attrs.evolve(drop, body=attrs.evolve(drop.body, change=change))
 
     def _failure(self, error: JournalError) -> None:
@@ -239,6 +240,24 @@ class JournalWriter:
             # Once, not every two seconds of an outage.
             logger.warning("Dropped pages wait to be written to the journal: %s", error)
         self._failed = True
+
+
+def _size(entry: Drop | Kept) -> int:
+    """About how many characters an entry takes while it waits."""
+    if isinstance(entry, Kept):
+        return _ENTRY + len(entry.text)
+    if entry.body is None:
+        return _ENTRY
+    text = entry.body.text
+    values = () if entry.body.item is None else entry.body.item.values()
+    # The text of the item is mostly that of the body.
+    own = sum(len(one if isinstance(one, str) else str(one)) for one in values if one is not text)
+    return _ENTRY + len(text) + own
+
+
+def _changed_words(drop: Drop) -> int:
+    change = None if drop.body is None else drop.body.change
+    return 0 if change is None else change.added + change.removed
 
 
 SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match

@@ -58,7 +58,15 @@ class BucketKey:
     @property
     def width(self) -> int:
         """Bytes of a record."""
-        return SIMHASH_RECORD if self.is_simhash else BAND_RECORD
+        return width_of(self.bucket)
+
+
+def width_of(bucket: int) -> int:
+    """Bytes of a record in a bucket.
+
+    :param bucket: ``table << 16 | prefix``
+    """
+    return SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD
 
 
 class BucketKeys(Sequence[BucketKey]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.items import PageItem, mark
 
 if TYPE_CHECKING:
+    from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
 
     from dedup_middleware.base.options import Options
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
+
+_CLOSING = 10.0  # seconds to wait for items on their way before the spider is closed
+_PAUSE = 0.05
 
 
 class Action:
@@ -99,9 +104,22 @@ class Action:
             logger.error("The spider is closed: the index can't be used, and DEDUP_ON_ERROR=close")
             fail(self._crawler)
             # The item itself is kept: closing loses no page that was fetched.
-            self._closing = asyncio.ensure_future(
-                engine.close_spider_async(reason="dedup_index_unavailable")
-            )
+            self._closing = asyncio.ensure_future(self._close_spider(engine))
+
+    async def _close_spider(self, engine: ExecutionEngine) -> None:
+        """Close the spider when no item is on its way, or after some seconds.
+
+        Scrapy (2.18, 2.19) looks whether it can close when a response is done, not when an item of
+        ``start()`` is: begun while such an item is the last one on its way, closing never ends.
+        """
+        till = time.monotonic() + _CLOSING
+        slot = engine.scraper.slot
+        while slot is not None and slot.itemproc_size and time.monotonic() < till:
+            await asyncio.sleep(_PAUSE)
+        try:
+            await engine.close_spider_async(reason="dedup_index_unavailable")
+        except Exception:  # it is closed for another reason by now
+            self._reports.failure("closing the spider")
 
     def _write(self, write: Callable[[Recorder], None]) -> None:
         if self.recorder is None:

@@ -121,6 +121,10 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._objects)
 
+    def has_entered(self, item: Any) -> bool:
+        """Whether an object is on its way."""
+        return id(item) in self._objects
+
     def enter(self, item: Any, fields: PageFields | None) -> ItemInFlight:
         """An item has come; call :meth:`send_on` when it goes on to the next pipeline."""
         flying = ItemInFlight(item, fields)

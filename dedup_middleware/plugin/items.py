@@ -43,12 +43,12 @@ def mark(adapter: ItemAdapter, verdict: Verdict, names: FieldNames) -> bool:
 
 
 def _put(adapter: ItemAdapter, field: str | None, value: Any) -> bool:
-    """False if the item can't take it: it has no such field, or is frozen."""
+    """False if the item can't take it: it has no such field, is frozen, or refuses the value."""
     if field is None:
         return False
     try:
         adapter[field] = value
-    except (KeyError, AttributeError, TypeError, ValueError):
+    except Exception:  # of its class, which may check or convert what is put into it
         return False
     return True
 

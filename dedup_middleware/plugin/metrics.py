@@ -152,7 +152,7 @@ class Exporter:
         """
         try:
             self._server = _join(self, self._host, self._port)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the second: of a host that is no name
             logger.warning(
                 "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
                 self._port,

@@ -59,18 +59,30 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
     html = field_value(adapter, names.html)
     charset = field_value(adapter, names.charset)
     description = field_value(adapter, names.description)
-    if isinstance(text, (list, tuple)) and all(isinstance(part, str) for part in text):
+    if _is_texts(text):
         text = "\n".join(text)
+    if _is_texts(key) and len(key) == 1:
+        (key,) = key
     return PageFields(
         "" if key is None else str(key),
-        title if isinstance(title, str) else "",
+        # Of any type: without its title a short page would be a copy of one with another title.
+        "" if title is None else " ".join(title) if _is_texts(title) else str(title),
         text if isinstance(text, str) else None,
         html if isinstance(html, (str, bytes)) and html else None,
         charset if isinstance(charset, str) else None,
         not isinstance(text, (str, NoneType)) or not isinstance(html, (str, bytes, NoneType)),
         text is None and html is None,
-        description if isinstance(description, str) else "",
+        " ".join(description) if _is_texts(description) else _text_or_empty(description),
     )
+
+
+def _is_texts(value: Any) -> bool:
+    """Whether it is a list of texts, as item loaders leave them."""
+    return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
+
+
+def _text_or_empty(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def document_of(fields: PageFields) -> Document | None:

@@ -16,6 +16,7 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError, Opti
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.plugin.acting import Action
+from dedup_middleware.plugin.exceptions import Dropped
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
@@ -145,7 +146,8 @@ class DedupPipeline:
             await self._begin(index)
         except IndexUnavailableError as error:
             self._reports.count("error/index")
-            if self.options.on_error == "close":
+            # A reset that is not done would drop pages that the crawl was asked to store anew.
+            if self.options.on_error == "close" or self.options.reset:
                 raise self._not_started(error, "dedup_index_unavailable") from None
             assert self._deduplicator is not None
             self._deduplicator.report_outage(
@@ -285,6 +287,31 @@ class DedupPipeline:
 
         :raises Dropped: the item goes no further
         """
+        try:
+            document = self._document(page, fields, note)
+            if document is None:
+                return None
+            document, verdict = await self._decide(flying, page, document)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # An error of the plugin must not lose the page.
+            self._reports.failure(f"checking {fields.key or type(page.item).__name__}")
+            return None
+        if verdict is None:
+            return None
+        try:
+            await self._action.take(verdict, document, page)
+        except Dropped:
+            raise
+        except Exception:
+            self._reports.failure(f"acting on the verdict on {verdict.key}")
+        if verdict.outcome == EMPTY and fields.is_bare:
+            return None
+        return await self._supersede(verdict)
+
+    def _document(self, page: PageItem, fields: PageFields, note: Note) -> Document | None:
+        """The page to be checked; None: the item passes without a check."""
         if note.skip or is_skipped(page.adapter, page.names):
             self._reports.count("skipped/opt-out")
             return None
@@ -294,22 +321,7 @@ class DedupPipeline:
         if document is None:
             self._reports.count("skipped/no-content")
             return None
-        if note.key is not None:
-            document = attrs.evolve(document, key=note.key)
-        try:
-            document, verdict = await self._decide(flying, page, document)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            # An error of the plugin must not lose the page.
-            self._reports.failure(f"checking {document.key}")
-            return None
-        if verdict is None:
-            return None
-        await self._action.take(verdict, document, page)
-        if verdict.outcome == EMPTY and fields.is_bare:
-            return None
-        return await self._supersede(verdict)
+        return document if note.key is None else attrs.evolve(document, key=note.key)
 
     async def _decide(
         self, flying: ItemInFlight, page: PageItem, document: Document
@@ -328,7 +340,10 @@ class DedupPipeline:
 
     def _is_changed(self, flying: ItemInFlight, page: PageItem) -> bool:
         """Whether another page is in the item than when it entered."""
-        return flying.is_reused or page.read() != flying.fields
+        try:
+            return flying.is_reused or page.read() != flying.fields
+        except Exception:  # of its class: what is in it now is not known
+            return True
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
         """Have the index forget what an item that goes on to storage will replace there."""
@@ -350,6 +365,8 @@ class DedupPipeline:
 
     async def _leave(self, item: Any, *, stored: bool) -> None:
         try:
+            if not self._inflight.has_entered(item):
+                self.notes.take(item)  # an earlier pipeline has dropped it
             endings = await self._inflight.leave(item, stored=stored)
         except Exception:
             self._reports.failure(f"looking for {type(item).__name__}")

@@ -39,6 +39,9 @@ def options_from_settings(settings: BaseSettings) -> Options:
 def _default_url() -> str:
     try:
         path = Path(data_path(DEFAULT_INDEX, createdir=False))
+    except OSError as error:
+        fix = f"the project's data folder can't be made ({error.strerror}); name a file elsewhere"
+        raise OptionsError("DEDUP_INDEX_URL", None, fix) from None
     except NotConfigured:
         # A settings module without a scrapy.cfg, as scrapyd runs it.
         path = Path(".scrapy", DEFAULT_INDEX)
@@ -60,11 +63,21 @@ def crawl_id(options: Options, spider: Spider | None) -> str:
 def make_data_folder(settings: BaseSettings, options: Options) -> None:
     """Make the project's data directory, if the index is where it is by default.
 
-    :raises OptionsError: the journal's path is absolute and may be misspelt
+    :raises OptionsError: it can't be made; or the journal's path is absolute and may be misspelt
     """
     folder = Path(options.journal).parent
-    if folder.is_absolute() and not folder.exists() and not folder.parent.exists():
+    try:
+        missing = folder.is_absolute() and not folder.exists() and not folder.parent.exists()
+    except OSError as error:
+        fix = f"its folder can't be looked into ({error.strerror}); name a file elsewhere"
+        raise OptionsError("DEDUP_JOURNAL", options.journal, fix) from None
+    if missing:
         fix = f"there is no folder {folder.parent}; make it, or correct the path"
         raise OptionsError("DEDUP_JOURNAL", options.journal, fix)
     if settings.get("DEDUP_INDEX_URL") is None and options.index_url == _default_url():
-        Path(options.index_url.removeprefix("sqlite:")).parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(options.index_url.removeprefix("sqlite:")).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fix = f"the folder {folder} can't be made ({error.strerror}); name a file elsewhere"
+            raise OptionsError("DEDUP_INDEX_URL", options.index_url, fix) from None

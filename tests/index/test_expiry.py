@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.redis import expiry
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State
+from tests.index.bulk import some_pages
 from tests.index.claiming import entered
 from tests.index.harness import (
     PARAMETERS,
@@ -163,3 +168,74 @@ async def test_refresh_of_a_page_that_is_gone(harness: Harness) -> None:
     index = await harness.client()
     assert not await index.refresh(7, BUCKET_KEYS)
     assert await found(index) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["redis"], indirect=True)
+@in_time
+async def test_pages_that_come_while_expired_ones_are_removed(harness: Harness) -> None:
+    """Where all generations have expired, pages that are stored meanwhile keep their records."""
+    index, other = await harness.client(), await harness.client()
+    assert isinstance(index, RedisIndex)
+
+    async def one(number: int) -> int:
+        bucket_keys = [hash_bucket_key(0, number << 48)]
+        claim = await entered(other, entry(bucket_keys), LEASE)
+        assert await other.commit(claim)
+        return claim.page_id
+
+    await one(0)
+    await harness.pass_time(3 * harness.window / 2)
+    come: list[int] = []
+    first_numbers = expiry.first_numbers
+
+    async def slow(server: expiry.Server) -> dict[int, tuple[int, int]]:
+        found = await first_numbers(server)
+        if not come:
+            come.append(0)  # what the other client removes is looked up as usual
+            come.extend(await asyncio.gather(*map(one, range(1, 2 * ROWS))))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(expiry, "first_numbers", slow)
+        await expiry.remove_expired(index, index.moment().oldest)
+    states = (await index.fetch(np.array(come[1:], np.uint64))).states.tolist()
+    assert states == [State.COMMITTED] * (2 * ROWS - 1)
+
+
+@pytest.mark.parametrize("windows", ["redis", "cluster"], indirect=True)
+@in_time
+async def test_clock_of_the_server_is_behind(harness: Harness) -> None:
+    """A client that thinks that a later generation has begun goes by the server at once."""
+    index = await harness.client()
+    assert isinstance(index, ServerIndex)
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    index._ahead += harness.window / 2
+    index.watch_round_trips(count)
+    page = await stored(index, 1, "https://a/1")
+    index._ahead += harness.window / 2
+    assert await index.load(some_pages(1, 2)) == 1
+    assert calls < 25
+    assert (await index.fetch(np.array([page], np.uint64))).states.tolist() == [State.COMMITTED]
+
+
+@in_time
+async def test_page_is_forgotten_while_it_is_entered_anew(harness: Harness) -> None:
+    """It does not come back under another id: no storage holds it any more."""
+    index = await harness.client()
+    old = await stored(index, 1, "https://a/old")
+    propose = index.propose
+
+    async def late(*arguments: Any, **keywords: Any) -> Claimed | Candidates:
+        await index.forget([old])
+        return await propose(*arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "propose", late)
+        assert not await index.refresh(old, bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50)))
+    assert await index.count() == 0

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 
+from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.redis import index as redis_index
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.propose import batches, proposals, request
+from dedup_middleware.index.redis.propose import batches, new_tokens, proposals, request
 from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.index.window import Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known, Proposed
 from dedup_middleware.model.records import CONTENT, PageRecords
-from tests.index.claiming import candidates_of
+from tests.index.claiming import candidates_of, entered
 from tests.index.harness import RedisHarness, bucket_keys_of, entry
 from tests.index.proposing import DISTANCE, proposed, stored
 from tests.index.proxy import Proxy
@@ -105,7 +108,7 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
         for i in (1, 2, 3)
     ]
     moment = Window().at(0.0)
-    sent = request(pages, index.prefix, moment, index.layout, windowed=False)
+    sent = request(pages, new_tokens(pages), index.prefix, moment, index.layout, windowed=False)
     names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
     names += sent.keys
     arguments: tuple[bytes | int, ...] = (60_000, 0, 0, 1, *sent.arguments)
@@ -178,7 +181,7 @@ def test_buckets_are_named_once(seconds: float) -> None:
         Proposed(entry(bucket_keys_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
-    sent = request(pages, b"{some}", moment, RowLayout(), windowed=bool(seconds))
+    sent = request(pages, new_tokens(pages), b"{some}", moment, RowLayout(), windowed=bool(seconds))
     buckets = sorted({bucket_key.bucket for page in pages for bucket_key in page.bucket_keys})
     tables = sorted({bucket >> 16 for bucket in buckets})
     ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
@@ -203,3 +206,39 @@ def test_buckets_are_named_once(seconds: float) -> None:
             sizes
             == bytes(48 + bucket_key.width - 5 for bucket_key in page.bucket_keys) + own_tables
         )
+
+
+async def test_no_room_for_texts(redis_server: RedisServer) -> None:
+    """Where a text begins is a number of 40 bits: a page beyond it is refused, not stored with the
+    address of another page."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    counters = bytearray(harness.admin.get(harness.prefix + b"counters"))
+    assert counters[6:12] == bytes(6)
+    counters[6:12] = (2**40 - 10).to_bytes(6, "little")
+    harness.admin.set(harness.prefix + b"counters", bytes(counters))
+    last = await entered(index, entry(bucket_keys_of(1), address="https://a/" + "x" * 50), LEASE)
+    assert await index.addresses([last.page_id]) == ["https://a/" + "x" * 50]
+    with pytest.raises(IndexUnavailableError, match="choose another DEDUP_NAMESPACE"):
+        await entered(index, entry(bucket_keys_of(2, 9 << 50, (7, 8)), address="https://b/"), LEASE)
+    await harness.close()
+
+
+async def test_another_generation_gets_the_same_tokens(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proposal whose answer got lost at the end of a generation finds its claim in the next."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    seen: list[bytes] = []
+    propose = redis_index.propose
+
+    async def turning(link: Any, pages: Any, tokens: bytes, *others: Any) -> Any:
+        seen.append(tokens)
+        return 0 if len(seen) == 1 else await propose(link, pages, tokens, *others)
+
+    monkeypatch.setattr(redis_index, "propose", turning)
+    await entered(index, entry(bucket_keys_of(1)), LEASE)
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+    await harness.close()

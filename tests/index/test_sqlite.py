@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,11 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableErro
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.model.claims import Claim
-from dedup_middleware.model.records import State
+from dedup_middleware.model.buckets import width_of
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
+from dedup_middleware.model.records import State, page_ids_of
 from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, SQLiteHarness, bucket_keys_of, entry
+from tests.index.harness import PARAMETERS, Clock, SQLiteHarness, bucket_keys_of, entry
 
 BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
@@ -229,3 +231,67 @@ async def test_clock_that_jumps_back(tmp_path: Path) -> None:
     assert (await index.fetch(number)).states.tolist() == [State.RELEASED]
     assert not await index.commit(outcome)
     await harness.close()
+
+
+async def test_generation_begins_while_the_lock_is_waited_for(
+    file: Path, db: sqlite3.Connection
+) -> None:
+    """A page is looked up and entered in the generation in which its transaction begins: another
+    process may have entered the same page in that one."""
+    clock = Clock()
+    index = SQLiteIndex(str(file), window=20.0, clock=clock)
+    await index.open(PARAMETERS)
+    before = int(clock.now) // 10
+    db.execute("BEGIN IMMEDIATE")
+    made = asyncio.create_task(claimed(index))
+    await asyncio.sleep(0.2)
+    clock.now += 10
+    db.execute("COMMIT")
+    await made
+    assert db.execute("SELECT id FROM generation").fetchall() == [(before + 1,)]
+    await index.close()
+
+
+async def test_clock_goes_back_over_a_border(file: Path) -> None:
+    """Pages that were entered just before, in the later of two generations, are still found."""
+    clock = Clock()
+    index = SQLiteIndex(str(file), window=20.0, clock=clock)
+    await index.open(PARAMETERS)
+    clock.now += 0.1
+    assert await index.commit(await claimed(index))
+    clock.now -= 0.3
+    found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
+    assert isinstance(found, Candidates)
+    await index.close()
+
+
+async def test_bytes_of_no_record_in_an_older_generation(file: Path) -> None:
+    """They do not hide the records of later generations from a walk through all buckets."""
+    harness = SQLiteHarness(file, window=20.0)
+    index = await harness.client()
+    old = await claimed(index)
+    harness.execute("UPDATE bucket SET data = CAST(data || x'ff' AS BLOB)")
+    assert await index.commit(old)
+    harness.advance(10)
+    found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
+    assert isinstance(found, Candidates)
+    new = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(found.pages))
+    assert isinstance(new, Claimed)
+    async for bucket, raw in index.buckets():
+        page_ids = page_ids_of(raw, width_of(bucket)).tolist()
+        assert page_ids == [old.page_id, new.claim.page_id]
+    await harness.close()
+
+
+async def test_folder_is_removed(tmp_path: Path) -> None:
+    """The index goes on in a new file; with a file in the folder's place it can't be reached."""
+    folder = tmp_path / "folder"
+    index = await opened(folder / "index.db")
+    assert await index.commit(await claimed(index))
+    shutil.rmtree(folder)
+    assert await index.commit(await claimed(index))
+    shutil.rmtree(folder)
+    folder.touch()
+    with pytest.raises(IndexUnavailableError, match="a part of its path is a file"):
+        await claimed(index)
+    await index.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.redis import upkeep
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
@@ -248,3 +250,25 @@ async def test_few_or_many_of_a_chunk_are_forgotten(index: Index, count: int) ->
     for number, state in zip(numbers, found.states.tolist(), strict=True):
         assert state == (State.RELEASED if number in meant else State.COMMITTED)
     assert await index.count() == 70 - count
+
+
+@pytest.mark.parametrize("harness", ["redis"], indirect=True)
+async def test_pages_that_come_during_a_compaction(
+    harness: Harness, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk that only holds forgotten pages stays while new pages are still entered into it."""
+    other = await harness.client()
+    await index.forget([await stored(index, key) for key in range(1, 21)])
+    come: list[int] = []
+    compact_buckets = upkeep._compact_buckets
+
+    async def slow(server: upkeep.Server, *arguments: Any, **keywords: Any) -> int:
+        removed = await compact_buckets(server, *arguments, **keywords)
+        come.extend([await stored(other, key) for key in range(101, 106)])
+        return removed
+
+    monkeypatch.setattr(upkeep, "_compact_buckets", slow)
+    await index.compact()
+    found = await index.fetch(np.array(come, np.uint64))
+    assert found.states.tolist() == [State.COMMITTED] * 5
+    assert await index.count() == 5

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from scrapy import Spider
 
@@ -20,6 +21,7 @@ from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
+from dedup_middleware.model.documents import NEW
 from dedup_middleware.plugin.settings import crawl_id
 from tests.itemcrawl import Crawled, crawl
 from tests.test_pipeline import Crawl, make_crawler
@@ -219,6 +221,43 @@ def test_too_much_waiting_is_counted(tmp_path: Path) -> None:
     writer.close()
     writer.report_counts()
     assert counts["journal/lost"] == 20  # 10 did not fit, 10 waited in vain
+
+
+def test_items_and_empty_texts_take_room_too(tmp_path: Path) -> None:
+    """Entries without a text are bounded as well, and so are the fields of their items."""
+    writer = JournalWriter(
+        Broken(tmp_path / "j.db", max_bytes=10**7), lambda *_: None, max_chars=10_000
+    )
+    for n in range(50):
+        writer.drop(make_drop(n, ""))
+    assert 0 < len(writer._waiting.drops) < 50
+    large = attrs.evolve(make_drop(1), body=Body("", {"comments": ["x" * 20_000]}))
+    before = len(writer._waiting.drops)
+    writer.drop(large)
+    assert len(writer._waiting.drops) == before
+    writer.close()
+
+
+def test_words_of_a_change_are_counted_once(tmp_path: Path) -> None:
+    """However often the batch was tried."""
+    counts: Counter[str] = Counter()
+    journal = Broken(tmp_path / "j.db", max_bytes=10**7)
+    journal.full = False
+    writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}))
+    writer.stored("https://a/1", Kept(time=1, key="https://a/1", number=1, text="one two three"))
+    journal.open(create=True)
+    assert writer._write_some()
+    journal.full = True
+    change = make_drop(2, "one two four")
+    writer.drop(attrs.evolve(change, key="https://a/1", match="https://a/1", number=1, outcome=NEW))
+    for _ in range(3):
+        with pytest.raises(JournalError):
+            writer._write_some()
+    journal.full = False
+    assert writer._write_some()
+    writer.report_counts()
+    journal.close()
+    assert counts["changed/words"] == 2
 
 
 def test_many_hosts_in_one_hour(tmp_path: Path) -> None:

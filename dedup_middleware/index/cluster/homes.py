@@ -99,7 +99,7 @@ class ClusterHomes(ClusterNamespace):
                 "reserve", shard, keys, wanted, self._window.span_ms, self.spread.last
             )
             ((first, generation),) = await self._link.replies([call])
-            if generation > self._generation:
+            if generation > self._generation or generation < self.moment().generation:
                 self._turn(generation)
             self._reserved.extend(
                 Reserved(self.spread.page_id(local, shard), generation)

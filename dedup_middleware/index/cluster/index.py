@@ -27,10 +27,10 @@ from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
-    SIMHASH_TABLES,
     BucketKey,
     BucketKeys,
     hash_bucket_key,
+    width_of,
 )
 from dedup_middleware.model.claims import (
     MOST_KNOWN,
@@ -41,8 +41,6 @@ from dedup_middleware.model.claims import (
     Proposed,
 )
 from dedup_middleware.model.records import (
-    BAND_RECORD,
-    SIMHASH_RECORD,
     PageRecords,
     State,
     joined_records,
@@ -123,8 +121,7 @@ class ClusterIndex(ClusterHomes):
             for at, raw in zip(part, reply, strict=True):
                 data[at][i] = raw or b""
         return [
-            joined_records(one, SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD)
-            for one, bucket in zip(data, buckets, strict=True)
+            joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
         ]
 
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
@@ -156,7 +153,7 @@ class ClusterIndex(ClusterHomes):
         if len(made.candidates.near):  # pages that have come since
             await self.release(made.claim)
             return False
-        return await self.commit(made.claim)
+        return await self.commit_anew(page_id, made.claim)
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""

@@ -25,6 +25,7 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
     cut_address,
+    width_of,
 )
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
@@ -204,7 +205,7 @@ class MemoryIndex(Index):
 
     def _named(self, page_ids: Sequence[int]) -> list[str | None]:
         found = [self._addresses.get(int(page_id)) for page_id in page_ids]
-        return [None if raw is None else raw.decode() for raw in found]
+        return [None if raw is None else raw.decode("utf-8", "replace") for raw in found]
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
@@ -349,7 +350,7 @@ class MemoryIndex(Index):
         for i, bucket in enumerate(every):
             if not i % _CHUNK:
                 live = self._turn().live
-            raw = b"".join(self._bucket(one, bucket) for one in live)
+            raw = joined_records([self._bucket(one, bucket) for one in live], width_of(bucket))
             if raw:
                 yield bucket, raw
 

@@ -126,6 +126,9 @@ async def remove_expired(server: Server, oldest: int) -> None:
     can't be reached, this is left to the next process that opens it.
     """
     try:
+        # Before the generations are looked up: a page that is claimed in between has a greater id,
+        # or its generation is found.
+        page_id, text, *_ = await server.counters()
         firsts = await first_numbers(server)
         dead = sorted(generation for generation in firsts if generation < oldest)
         if not dead:
@@ -133,7 +136,6 @@ async def remove_expired(server: Server, oldest: int) -> None:
         await server.run("lapse")
         await _remove_buckets(server, lambda generation: generation < oldest)
         living = [first for generation, first in firsts.items() if generation >= oldest]
-        page_id, text, *_ = await server.counters()
         end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
         # The chunk in which the first living page is stays until that one expires.

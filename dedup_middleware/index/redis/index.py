@@ -34,7 +34,7 @@ from dedup_middleware.index.redis.expiry import (
 from dedup_middleware.index.redis.link import LANES, Call
 from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.namespace import RedisNamespace
-from dedup_middleware.index.redis.propose import PORTION, batches, propose
+from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import (
     committed_addresses,
@@ -170,10 +170,12 @@ class RedisIndex(RedisNamespace):
         return chain.from_iterable(made)
 
     async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
+        tokens = new_tokens(pages)
         for _ in range(_TURNS):
             made = await propose(
                 self._link,
                 pages,
+                tokens,
                 self._session,
                 self.moment(),
                 self.layout,

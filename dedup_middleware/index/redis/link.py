@@ -118,7 +118,9 @@ _CODES: dict[str, Complaint] = {
         "its counter of pages is lower than the numbers of pages in it, so no page can be added: "
         "restore a backup, or choose another DEDUP_NAMESPACE"
     ),
-    "FULL": Complaint("it has no page id left: choose another DEDUP_NAMESPACE"),
+    "FULL": Complaint(
+        "it has taken all pages or texts that it can number: choose another DEDUP_NAMESPACE"
+    ),
 }
 # Without a code.
 _PHRASES = (

@@ -77,11 +77,23 @@ class Request:
     tokens: bytes
 
 
+def new_tokens(pages: Sequence[Proposed]) -> bytes:
+    """A token for each page: a call that is sent again must find the claim that it has made."""
+    return secrets.token_bytes(TOKEN * len(pages))
+
+
 def request(
-    pages: Sequence[Proposed], prefix: bytes, moment: Moment, layout: RowLayout, *, windowed: bool
+    pages: Sequence[Proposed],
+    tokens: bytes,
+    prefix: bytes,
+    moment: Moment,
+    layout: RowLayout,
+    *,
+    windowed: bool,
 ) -> Request:
     """What to send for some pages; the bucket keys of all are turned into bytes in one go.
 
+    :param tokens: see :func:`new_tokens`
     :param prefix: of every key of the namespace
     :param windowed: whether the names of buckets end with a generation
     """
@@ -103,7 +115,6 @@ def request(
     own_tables = table_counts.nonzero()[0].tolist()
     own_raw = (np.searchsorted(own_tables, table_numbers) + 1).astype(np.uint8).tobytes()
     sizes_raw = (widths + _ZERO).astype(np.uint8).tobytes()
-    tokens = secrets.token_bytes(TOKEN * len(pages))
     record, settles_exact = layout.record, layout.settles_exact
     settles = False
     pages_sent: list[bytes] = []
@@ -202,6 +213,7 @@ def _is_whole(kind: bytes) -> bool:
 async def propose(
     link: RedisLink,
     pages: Sequence[Proposed],
+    tokens: bytes,
     session: Session,
     moment: Moment,
     layout: RowLayout,
@@ -215,7 +227,7 @@ async def propose(
         clock, if it is another one than that of ``moment``
     """
     prefix = session.prefix
-    sent = request(pages, prefix, moment, layout, windowed=bool(window.seconds))
+    sent = request(pages, tokens, prefix, moment, layout, windowed=bool(window.seconds))
     # All pages of a call are alike in this.
     lease = max(1, round(pages[0].lease * 1000))
     ours = (lease, window.span_ms, moment.generation, len(moment.live))

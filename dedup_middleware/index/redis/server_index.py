@@ -135,7 +135,10 @@ class ServerIndex(Index):
         return moment
 
     def _turn(self, generation: int) -> None:
-        """The server says that a new generation has begun."""
+        """The server says that it is in another generation than this process thought."""
+        if generation < self.moment().generation:
+            # Its clock is behind what was measured. It names the next generation when that begins.
+            self._ahead = generation * self._window.span_ms / 1000 - time.monotonic()
         self._generation = generation
         self._sweep()
 

@@ -135,7 +135,9 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
         pages = pages_of(found, server.layout)
         done += len(pages)
         if not living.add(pages):
-            empty.append(first // server.layout.rows)
+            # The chunk of the last page is still written to: pages that come meanwhile enter it.
+            if first + server.layout.rows <= last + 1:
+                empty.append(first // server.layout.rows)
         elif server.layout.record.text:
             page_ids = np.arange(first, first + len(raw), dtype=np.uint64)
             kept = living.keep(page_ids)

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, held_by, scan
+from dedup_middleware.model.buckets import width_of
+from dedup_middleware.model.records import joined_records
 
 _T = TypeVar("_T")
 
@@ -121,5 +123,8 @@ async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[
 async def _read(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
     fields = list(map(field_of, buckets))
     generations = [await held_in(server, name, fields) for name in hashes]
-    data = [b"".join(raw or b"" for raw in one) for one in zip(*generations, strict=True)]
+    data = [
+        joined_records([raw or b"" for raw in one], width_of(bucket))
+        for bucket, one in zip(buckets, zip(*generations, strict=True), strict=True)
+    ]
     return list(buckets), data

@@ -283,21 +283,34 @@ class SQLiteFile(Index):
     def _transact(self, steps: list[Step]) -> list[Any]:
         try:
             db = self._connected()
-            moment = self._window.at(self._clock())
             lapses = any(step.needs_leases for step in steps)
             writes = any(step.writes for step in steps)
             with Transaction(db, writes=writes):
                 self._check_key(db)
+                moment = self._moment(db)
                 late = lapses and tables.expired(db, moment.now)
                 if writes and late:
                     tables.lapse(db, moment.now)
                 if writes or not late:
                     return _answers(db, moment, steps)
             with Transaction(db, writes=True):
+                moment = self._moment(db)
                 tables.lapse(db, moment.now)
                 return _answers(db, moment, steps)
-        except (sqlite3.Error, *DAMAGED_VALUE) as error:
+        except (sqlite3.Error, OSError, *DAMAGED_VALUE) as error:
             raise as_error(error, self._path, opening=False) from error
+
+    def _moment(self, db: sqlite3.Connection) -> Moment:
+        """This moment, read in a transaction: while it waited for the lock time went by.
+
+        Where the clock went back over the border of two generations, it is in the later one, which
+        holds pages already.
+        """
+        moment = self._window.at(self._clock())
+        query = "SELECT 1 FROM generation WHERE id = ?"
+        if self._window.seconds and db.execute(query, (moment.generation + 1,)).fetchone():
+            return self._window.of_generation(moment.generation + 1, moment.now)
+        return moment
 
     def _connected(self) -> sqlite3.Connection:
         """The connection; to the file that is there now, if that is another one than before.
@@ -380,6 +393,8 @@ def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
 
     :param known: the files that belonged to the replaced one
     """
+    if not path.parent.is_dir():
+        return
     with _taking_turns(path.parent):
         for end in _ENDS:
             side_file = Path(f"{path}{end}")

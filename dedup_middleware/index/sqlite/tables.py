@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.window import Moment
-from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey
+from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey, width_of
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
@@ -282,7 +282,9 @@ def buckets_after(
                 break
         rows.close()
     return [
-        (one, b"".join(found[one])) for one in sorted(found) if one <= end and any(found[one])
+        (one, joined_records(found[one], width_of(one)))
+        for one in sorted(found)
+        if one <= end and any(found[one])
     ], end
 
 

@@ -64,8 +64,8 @@ if STEP == 'enter' then
   local size = ROW_SIZE - tail
   local count = #ARGV[8] / size
   local first, start = last_id + 1, text_end
-  if last_id + count > LAST_PAGE_ID then
-    return redis.error_reply('FULL no page id is left')
+  if last_id + count > LAST_PAGE_ID or text_end + #ARGV[10] > LAST_PAGE_ID then
+    return redis.error_reply('FULL no page id is left, or no room for texts')
   end
   if is_used(first) or is_used(last_id + count) then
     return redis.error_reply(BEHIND)

@@ -516,8 +516,9 @@ for own = 1, PAGES do
     end
   end
   if not settled and not page and not blocked and not more then
-    if last >= LAST_PAGE_ID then
-      return redis.error_reply('FULL no page id is left')
+    -- Where a text begins has as many bits as a page id.
+    if last >= LAST_PAGE_ID or text_end > LAST_PAGE_ID then
+      return redis.error_reply('FULL no page id is left, or no room for texts')
     end
     last = last + 1
     page = pack('<I5', last)

@@ -1,0 +1,215 @@
+"""Items whose classes and values are unusual, pipelines before and behind, and spiders that yield
+items from the start: nothing is lost, and no claim is left open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.exceptions import CloseSpider, DropItem
+
+from dedup_middleware import Addon, NearDuplicate, Options
+from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
+from tests.itemcrawl import SETTINGS
+from tests.servers import running_redis
+from tests.test_pipeline import Crawl, item, make_crawler
+from tests.texts import article
+
+
+async def opened(**settings: Any) -> Crawl:
+    """An open crawl on a memory index."""
+    crawl = Crawl(make_crawler(**settings))
+    await crawl.pipeline.open_spider()
+    return crawl
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda title: title[0]])
+async def test_title_in_a_list(kind: Any) -> None:
+    """Short pages of one text under other titles are other pages, also as item loaders leave them,
+    and so is an address in a list."""
+    crawl = await opened()
+    pages = [("https://a/1", "Speeches to gardeners"), ("https://b/2", "Budget of 2031 adopted")]
+    for key, title in pages:
+        page = {"url": kind([key]), "title": kind([title]), "text": ["Photo gallery"]}
+        assert isinstance(await crawl.item(page), dict)
+    copy = {"url": "https://c/3", "title": pages[0][1], "text": "Photo gallery"}
+    error = await crawl.item(copy)
+    assert isinstance(error, NearDuplicate)
+    assert error.verdict.match is not None
+    assert error.verdict.match.key == "https://a/1"
+    await crawl.pipeline.close_spider()
+
+
+async def test_titles_of_other_types_are_different() -> None:
+    """What a title holds is compared whatever its type is."""
+    crawl = await opened()
+    for number, title in enumerate([7, 8, {"en": "Bridge"}, None]):
+        page = {"url": f"https://a/{number}", "title": title, "text": "Photo gallery"}
+        assert isinstance(await crawl.item(page), dict)
+    await crawl.pipeline.close_spider()
+
+
+class ReadOnly(dict[str, Any]):
+    """An item that takes no verdict."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise RuntimeError(f"{key} can't be set")
+
+
+async def test_item_that_refuses_the_verdict() -> None:
+    """It passes, its claim is settled, and a copy is known."""
+    crawl = await opened(DEDUP_ACTION="mark")
+    for key in ("a/1", "b/1"):
+        assert isinstance(await crawl.item(ReadOnly(item(key, 1))), ReadOnly)
+    assert (crawl.stat("committed"), crawl.stat("duplicate")) == (1, 1)
+    assert crawl.stat("error/internal") == 0
+    await crawl.pipeline.close_spider()
+
+
+async def test_value_that_is_neither_true_nor_false() -> None:
+    """An item whose `dedup_skip` can't be read passes, and the error is counted."""
+    crawl = await opened()
+    page = {**item("a/1", 1), "dedup_skip": np.zeros(3)}
+    assert await crawl.item(page) is page
+    assert crawl.stat("error/internal") == 1
+    await crawl.pipeline.close_spider()
+
+
+class Changing(dict[str, Any]):
+    """An item that can be read a few times only."""
+
+    reads = 0
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "text":
+            self.reads += 1
+            if self.reads > 1:
+                raise RuntimeError("gone")
+        return super().__getitem__(key)
+
+
+async def test_item_that_can_no_longer_be_read() -> None:
+    """It passes; its claim is released, so that a copy is stored without waiting."""
+    crawl = await opened(DEDUP_PENDING_WAIT=60)
+    assert isinstance(await crawl.item(Changing(item("a/1", 1))), Changing)
+    copy = await asyncio.wait_for(crawl.item(item("b/1", 1)), 20)
+    assert isinstance(copy, dict)
+    assert crawl.stat("committed") == 1
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mark_field": "text"}, "DEDUP_MARK_FIELD='text' can't be used: DEDUP_TEXT_FIELD names"),
+        ({"skip_field": "url"}, "DEDUP_SKIP_FIELD='url' can't be used: DEDUP_KEY_FIELD names"),
+        ({"max_chars": float("inf")}, "DEDUP_MAX_CHARS=inf can't be used"),
+    ],
+)
+def test_settings_that_would_lose_content(settings: dict[str, Any], message: str) -> None:
+    """One field can't hold the page and the verdict; a number without end is none."""
+    with pytest.raises(OptionsError, match=message.replace("(", r"\(")):
+        Options.from_mapping({f"DEDUP_{name.upper()}": value for name, value in settings.items()})
+
+
+def test_class_whose_verdict_would_replace_its_text() -> None:
+    """The same in DEDUP_ITEMS."""
+    options = Options.from_mapping({"DEDUP_ITEMS": {"builtins.dict": {"mark": "text"}}})
+    with pytest.raises(OptionsError, match="'mark' and 'text' are the same field"):
+        options.items[0].names(options.field_names)
+
+
+def test_data_folder_that_cant_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the setting and the folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("scrapy.utils.project.inside_project", lambda: False)
+    (tmp_path / ".scrapy").touch()
+    settings = make_crawler(DEDUP_INDEX_URL=None).settings
+    options = options_from_settings(settings)
+    with pytest.raises(
+        OptionsError, match=r"DEDUP_INDEX_URL='sqlite:.*the folder .* can't be made"
+    ):
+        make_data_folder(settings, options)
+
+
+async def test_items_that_an_earlier_pipeline_drops_are_forgotten() -> None:
+    """What the request says of them is no longer kept, and is not told to have had no effect."""
+
+    class Cheap:
+        """A pipeline before the plugin."""
+
+        def process_item(self, page: Any) -> Any:
+            """Drop an item without a price."""
+            if "price" not in page:
+                raise DropItem("no price")
+            return page
+
+    def parse(_spider: Any, response: Any) -> Any:
+        for number in range(4):
+            page = {"url": f"https://a/{number}", "text": article(number)}
+            yield page | ({"price": 1} if number % 2 else {})
+
+    async def start(_spider: Any) -> AsyncIterator[Any]:
+        yield Request("data:,one", meta={"dedup_skip": False, "dedup_key": None})
+
+    spider = type("Pages", (Spider,), {"name": "pages", "start": start, "parse": parse})
+    runner = AsyncCrawlerRunner(
+        {**SETTINGS, "ADDONS": {Addon: 500}, "ITEM_PIPELINES": {Cheap: 300}}
+    )
+    crawler = runner.create_crawler(spider)
+    await runner.crawl(crawler)
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("dedup/new") == 2
+    assert crawler.stats.get_value("dedup/meta/lost") is None
+
+
+class Slow:
+    """A pipeline behind the plugin that takes its time."""
+
+    async def process_item(self, page: Any) -> Any:
+        """Let the item pass later."""
+        await asyncio.sleep(0.3)
+        return page
+
+
+@pytest.mark.services
+async def test_spider_that_yields_items_from_the_start_is_closed(tmp_path: Path) -> None:
+    """With DEDUP_ON_ERROR=close the crawl ends although the last item under way is of start()."""
+    with running_redis(tmp_path) as server:
+
+        async def start(_spider: Any) -> AsyncIterator[Any]:
+            for number in range(4):
+                if number == 2:
+                    server.kill()
+                yield {"url": f"https://a/{number}", "text": article(number)}
+
+        spider = type("Items", (Spider,), {"name": "items", "start": start})
+        own = {
+            "DEDUP_INDEX_URL": server.url,
+            "DEDUP_ON_ERROR": "close",
+            "DEDUP_TIMEOUT": 0.5,
+            "DEDUP_RETRIES": 0,
+            "ITEM_PIPELINES": {Slow: 900},
+        }
+        runner = AsyncCrawlerRunner({**SETTINGS, "ADDONS": {Addon: 500}, **own})
+        crawler = runner.create_crawler(spider)
+        await asyncio.wait_for(runner.crawl(crawler), 60)
+        assert crawler.stats is not None
+        assert crawler.stats.get_value("finish_reason") == "dedup_index_unavailable"
+        assert crawler.stats.get_value("item_scraped_count") == 4
+
+
+async def test_reset_needs_the_index(caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that was asked to forget earlier pages is not started without the index: when that is
+    back, it would drop them."""
+    with pytest.raises(CloseSpider) as caught:
+        await opened(DEDUP_INDEX_URL="redis://127.0.0.1:1/0", DEDUP_RESET=True, DEDUP_RETRIES=0)
+    assert caught.value.reason == "dedup_index_unavailable"
+    assert "The crawl is not started" in caplog.text
