@@ -42,7 +42,7 @@ def enter(flight: InFlight, item: Any, held: Verdict | None) -> None:
 async def leave(flight: InFlight, item: Any, *, stored: bool = True) -> list[Ending]:
     """What Scrapy does: it gathers the handlers of a signal."""
     (endings,) = await asyncio.gather(flight.leave(item, stored=stored))
-    return endings
+    return endings or []
 
 
 @pytest.fixture

@@ -121,10 +121,6 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def has_entered(self, item: Any) -> bool:
-        """Whether an object is on its way."""
-        return id(item) in self._objects
-
     def enter(self, item: Any, fields: PageFields | None) -> ItemInFlight:
         """An item has come; call :meth:`send_on` when it goes on to the next pipeline."""
         flying = ItemInFlight(item, fields)
@@ -156,14 +152,14 @@ class InFlight:
         else:
             self._link.set(_Link(flying, outer, is_nested=outer is not None, depth=depth))
 
-    async def leave(self, item: Any, *, stored: bool) -> list[Ending]:
+    async def leave(self, item: Any, *, stored: bool) -> list[Ending] | None:
         """A signal says that an item is through the pipelines.
 
         Call it from the handler of the signal.
 
         :param item: the object of the signal, maybe another than the one that entered
         :param stored: all pipelines have returned; False: one dropped it or failed
-        :returns: the verdicts to be settled; none if the item never entered or holds none
+        :returns: the verdicts to be settled; None: the item never entered
         """
         link = self._link.get()
         if link is not None and link.flying.is_open and not _waits_for_us(link.flying):
@@ -173,7 +169,8 @@ class InFlight:
         if flying is None:
             flying = self._by_object(item)
         if flying is None:
-            return self._give_up(self._suspects(item, stored=stored))
+            suspects = self._suspects(item, stored=stored)
+            return self._give_up(suspects) if suspects else None
         if flying.is_reused:
             doubt = Doubt.REUSED
         elif stored and doubt is None and item is not flying.item and self._read(item) is None:

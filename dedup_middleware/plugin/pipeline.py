@@ -365,13 +365,13 @@ class DedupPipeline:
 
     async def _leave(self, item: Any, *, stored: bool) -> None:
         try:
-            if not self._inflight.has_entered(item):
-                self.notes.take(item)  # an earlier pipeline has dropped it
             endings = await self._inflight.leave(item, stored=stored)
+            if endings is None:
+                self.notes.take(item)  # an earlier pipeline has dropped it
         except Exception:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
-        for ending in endings:
+        for ending in endings or ():
             await self._settle(ending, item)
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:

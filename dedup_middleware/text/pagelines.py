@@ -44,6 +44,8 @@ _NETWORKS: Final = (
     r"|телеграм|вконтакте|дзен"
 )
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
+# A line with a numeral is news: "In March Facebook removed 32 accounts".
+_WORDS: Final = r"[^\d]"
 _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
@@ -66,13 +68,22 @@ _FORMS: Final = (
     ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
     ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
     # invitations to follow a network, or to subscribe to a newsletter
-    ("follow like find join", rf"\w+ .{{0,80}}\b(?:{_NETWORKS})\b.{{0,60}}"),
-    ("sign subscribe get join", rf"\w+ .{{0,100}}\b(?:{_LETTER})\b.{{0,40}}"),
-    ("like enjoy", r"\w+ this (?:story|article)\?.{0,60}"),
+    (
+        "follow like find join",
+        rf"(?:follow|(?:like|find|join)(?= (?:us|me|our|the|\w+ on|on)\b)) {_WORDS}{{0,80}}"
+        rf"\b(?:{_NETWORKS})\b{_WORDS}{{0,60}}",
+    ),
+    (
+        "sign subscribe get join",
+        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}",
+    ),
+    ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
     (
         "folgen abonnieren suivez abonnez síguenos sigue suscríbete seguici iscriviti siga "
         "inscreva assine подпис читайте",
-        rf"\w+\b.{{0,80}}\b(?:{_NETWORKS}|{_LETTER})\b.{{0,60}}",
+        r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
+        rf"|iscriviti|siga|inscreva|assine|подпиш|подписывай|читайте)\w*\b{_WORDS}{{0,80}}"
+        rf"\b(?:{_NETWORKS}|{_LETTER})\b{_WORDS}{{0,60}}",
     ),
     ("扫码 扫描 长按", r".{0,16}(?:关注|二维码).{0,20}"),
     ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
@@ -103,6 +114,15 @@ _AGENCIES: Final = (
     "picture alliance",
     "imago",
 )
+# The credit of a picture names somebody: other words of five letters and more are a caption.
+_CREDIT: Final = re.compile(
+    r"(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
+    r"[^:]{0,12}:(.+)",
+    re.IGNORECASE,
+)
+_NO_NAMES: Final = frozenset(
+    "picture alliance images courtesy handout archive archiv press screenshot agency".split()
+)
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
 
@@ -124,6 +144,18 @@ def _form(beginning: str) -> re.Pattern[str] | None:
     return re.compile("|".join(forms)) if forms else None
 
 
+def _is_names(words: str) -> bool:
+    """Whether all longer words are capitalised, or belong to the names of agencies.
+
+    >>> _is_names(" Ann Shepherd/picture alliance"), _is_names(" explosion destroys the quay")
+    (True, False)
+    """
+    return all(
+        len(word) < 5 or not word.islower() or word in _NO_NAMES
+        for word in re.findall(r"[^\W\d_]+", words)
+    )
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
@@ -139,8 +171,11 @@ def is_page_line(line: str) -> bool:
     if begins in _BEGINNINGS:
         lower = text.strip(_AROUND).lower()
         form = _form(begins)
-        if lower in _LABELS or (form is not None and form.fullmatch(lower) is not None):
+        if lower in _LABELS:
             return True
+        if form is not None and form.fullmatch(lower) is not None:
+            credit = _CREDIT.match(text.strip(_AROUND))
+            return credit is None or _is_names(credit[1])
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

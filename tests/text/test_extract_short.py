@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dedup_middleware.text.extract import MODES, Mode, extract
+from dedup_middleware.text.extraction.cleanup import is_note
 
 Site = Callable[[str, str], str]
 
@@ -138,3 +139,63 @@ def test_misleading_names_do_not_hide_a_report() -> None:
     boxes = "".join(f'<div class="widget"><p>{p}</p></div>' for p in REPORT * 4)
     html = f"<title>{TITLE}</title><body><h1>{TITLE}</h1><div>{boxes}</div></body>"
     assert extract(html, extractor="fast").text.split("\n") == REPORT * 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Published accounts show that the port lost 90 million.",
+        "Updated: the mayor died in hospital on Friday, aged 61.",
+        "时间：5月3日晚8点，地点改为体育馆，票价180元。",
+        "时间：2024年5月3日 14:00",
+        "作者：王小明，定价：35元",
+        "2024-01-12 The mayor resigns over bribes",
+        "2024-05-01 19:30 Arsenal - Chelsea 1:1",
+        "2024年5月3日 三名水手在火灾中遇难",
+    ],
+)
+def test_a_fact_behind_a_date_or_a_label_is_no_note(line: str) -> None:
+    """What happened on a day, and when something will be, stays in the body."""
+    assert not is_note(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Published: 4 March 2031",
+        "Posted on March 4, 2031 by Ann",
+        "Updated 3 hours ago",
+        "发布时间：2031-03-04",
+        "时间：2031-03-04 14:00",
+        "日期：2031年3月4日 来源：新华社",
+        "2031年03月04日 10:20 新华网",
+        "2031-03-04 14:00:22 来源：人民网 作者：李大海",
+        "2031/03/04 14:00 阅读 234",
+    ],
+)
+def test_a_date_with_its_source_is_a_note(line: str) -> None:
+    """Lines that say when and where a page was published are left out."""
+    assert is_note(line)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div>{text}</div><table><tr><td>Cod</td><td>{price} crowns</td></tr></table>",
+        "<main><div>{text}</div><ul><li>Cod {price} crowns</li></ul></main>",
+        "<div><div class='description'>{text}</div><dl><dt>Price</dt><dd>{price}</dd></dl></div>",
+    ],
+)
+def test_prices_next_to_the_text_belong_to_the_body(page: str) -> None:
+    """A table or a list in a box of its own tells two pages apart that have the same text."""
+    sentence = "The boats come back at dawn, and buyers from the town wait for them on the quay."
+    text = "".join(f"<p>{sentence} It is day {n} of the season.</p>" for n in range(9))
+    found = [
+        extract(
+            f"<title>Fish</title><h1>Fish</h1>{page.format(text=text, price=price)}",
+            extractor="fast",
+        )
+        for price in (41, 78)
+    ]
+    assert "41" in found[0].text
+    assert "78" in found[1].text

@@ -1,5 +1,7 @@
 """The fast extractor: the core of the text, the frame around it, and when to doubt it."""
 
+from itertools import islice
+
 import attrs
 
 from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
@@ -31,6 +33,9 @@ _GAIN = 1.15
 _SIGNATURE = 2
 _LABEL = 40
 _SENTENCE_END = frozenset("。！？…”.!?:：")
+# Containers around the frame in which tables are looked for, and the tags of what is in them.
+_AROUND = 6
+_FIELDS = frozenset(("td", "th", "li", "dd", "dt"))
 # The same for a thread, where each post adds little.
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
@@ -92,6 +97,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     rich = _rich(page, kept, direct)
     core = _core(page, direct)
     chosen, named = _frame(page, core, good, rich)
+    chosen = _with_fields(page, chosen, out, first)
     lines = _lead(page, chosen, kept, first) + _lines(page, chosen, out, kept, first)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
@@ -171,6 +177,26 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
         # No container dominates: paragraphs that are each in a box of their own.
         node = next(index for index in around if good[index] >= 0.5 * good[0])
     return node, False
+
+
+def _with_fields(page: Blocks, chosen: int, out: Dropped, first: int) -> int:
+    """The container around the frame that adds nothing but table cells and list items, of which one
+    holds a numeral: prices and results next to a text, which is the same on many pages."""
+    found = chosen
+    for index in islice(ancestors(page, chosen), 1, _AROUND):
+        added = [
+            block
+            for block in page.blocks[first:]
+            if index <= block.container <= page.last[index]
+            and not found <= block.container <= page.last[found]
+            and not out[block.container]
+            and not _is_link_line(block)
+        ]
+        if any(block.tag not in _FIELDS or block.link > 0 for block in added):
+            break
+        if any(any(map(str.isdecimal, block.text)) for block in added):
+            found = index
+    return found
 
 
 def _caption(page: Blocks, first: int, out: Dropped) -> list[str]:

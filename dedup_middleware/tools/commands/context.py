@@ -167,6 +167,17 @@ def check_output(path: Path | None) -> None:
         raise CommandError(f"{path} is no file: name a file to write to")
 
 
+def check_stays(options: Options) -> None:
+    """Refuse an index that is gone when the command ends.
+
+    :raises CommandError: it is in memory
+    """
+    if options.index_url.startswith("memory:"):
+        raise CommandError(
+            "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
+        )
+
+
 def moment(seconds: float) -> str:
     """A time as people read it, in the time zone of the machine."""
     return datetime.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import difflib
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +99,9 @@ class Command(ScrapyCommand):
         except DedupError as error:
             self.exitcode = FAILED
             print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
+        except BrokenPipeError:  # as by `| head`: nobody reads what is still to be written
+            self.exitcode = FAILED
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             self.exitcode = FAILED
             print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)

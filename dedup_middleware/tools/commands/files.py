@@ -154,10 +154,9 @@ def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
 
 
 def _workers(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 1024:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) > 1024:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number from 0 to 1024")
+    return int(text)
 
 
 def peak_memory() -> int:

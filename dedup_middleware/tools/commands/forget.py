@@ -106,7 +106,10 @@ class Clear(Subcommand):
 def _confirmed(context: Context, pages: str) -> bool:
     if not sys.stdin.isatty():
         raise CommandError("there is no terminal to confirm at: add --yes")
-    answer = input(f"Forget {pages} in {context.options.safe_index_url}? [y/N] ")
+    # Not to the output, which may be JSON in a file.
+    print(f"Forget {pages} in {context.options.safe_index_url}? [y/N] ", end="", file=sys.stderr)
+    sys.stderr.flush()
+    answer = sys.stdin.readline()  # empty at the end of the input
     return answer.strip().lower() in {"y", "yes"}
 
 

@@ -25,7 +25,14 @@ from dedup_middleware.tools.commands.asking import (
     other_index,
     reading_index,
 )
-from dedup_middleware.tools.commands.context import FOUND, OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    FOUND,
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    check_stays,
+)
 from dedup_middleware.tools.files.rows import FORMATS, BatchError, format_of, read_rows
 from dedup_middleware.tools.files.signing import Signer
 
@@ -74,10 +81,7 @@ class Command(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
         options = context.options
-        if options.index_url.startswith("memory:"):
-            raise CommandError(
-                "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
-            )
+        check_stays(options)
         formats = [format_of(path, arguments.format) for path in arguments.files]
         for path in arguments.files:
             if not path.is_file():

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dedup_middleware.tools.report.contents import Other
 
 
+_MOST = 1_000_000_000  # decisions or megabytes of a report
+
+
 class Command(Subcommand):
     """``scrapy dedup report``."""
 
@@ -61,10 +64,10 @@ class Command(Subcommand):
         from dedup_middleware.tools.report.htmlreport import contents_of
         from dedup_middleware.tools.report.page import write
 
-        if arguments.decisions < 1:
-            raise CommandError(f"--decisions {arguments.decisions}: give 1 or more")
-        if arguments.texts < 0:
-            raise CommandError(f"--texts {arguments.texts:g}: give 0 or more megabytes")
+        if not 1 <= arguments.decisions <= _MOST:
+            raise CommandError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
+        if not 0 <= arguments.texts <= _MOST:
+            raise CommandError(f"--texts {arguments.texts:g}: give 0 to {_MOST} megabytes")
         options = context.options
         limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
         with (

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.tools.commands.asking import Reader, reading_index
-from dedup_middleware.tools.commands.context import OK, CommandError, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    OK,
+    CommandError,
+    Context,
+    Subcommand,
+    check_output,
+)
 from dedup_middleware.tools.commands.selecting import add_selection, is_everything, to_query
 
 _LEASE = 30.0  # seconds
@@ -64,6 +71,8 @@ class Command(Subcommand):
                 "choose pages: --key, --keys, --host, --since, --until, --reason, --spider, "
                 "--crawl or --all"
             )
+        if arguments.output != "-":
+            check_output(Path(arguments.output))
         query = attrs.evolve(to_query(arguments), outcomes=DROPS)
         keys = None if arguments.keys is None else read_keys(arguments.keys)
         drops = newest(context.options, query, keys)
@@ -75,15 +84,18 @@ class Command(Subcommand):
             left_out.update(() if drop.body is None else drop.body.left_out)
             lines.append(json.dumps(item_of(drop, context.options), ensure_ascii=False))
         text = "".join(f"{line}\n" for line in lines)
-        if arguments.output == "-":
-            sys.stdout.buffer.write(to_bytes(text))
-            sys.stdout.flush()
-        else:
-            write_new(Path(arguments.output), text)
         entered = 0
-        if not arguments.no_index:
-            # After the file: a page that the index calls stored must be somewhere.
-            async with reading_index(context.options) as reader:
+        async with AsyncExitStack() as stack:
+            reader = None
+            if not arguments.no_index:  # before the file is written: there may be none
+                reader = await stack.enter_async_context(reading_index(context.options))
+            if arguments.output == "-":
+                sys.stdout.buffer.write(to_bytes(text))
+                sys.stdout.flush()
+            else:
+                write_new(Path(arguments.output), text)
+            if reader is not None:
+                # After the file: a page that the index calls stored must be somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
                     for number, drop in enumerate(drops):
                         entered += await enter(reader, drop)
@@ -109,7 +121,7 @@ def read_keys(path: Path) -> frozenset[str]:
         return frozenset(one if isinstance(one, str) else one["key"] for one in json.loads(text))
     except OSError as error:
         raise CommandError(f"{path} can't be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CommandError(
             f"{path} holds no keys: export the decisions of the report as JSON"
         ) from error

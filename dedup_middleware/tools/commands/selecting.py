@@ -103,9 +103,9 @@ def parse_time(text: str) -> float:
     """
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     now = datetime.datetime.now().astimezone()
-    if ago is not None:
-        return now.timestamp() - float(ago[1]) * _UNITS[ago[2]]
     try:
+        if ago is not None:
+            return (now - datetime.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])).timestamp()
         return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(

@@ -16,6 +16,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     check_output,
+    check_stays,
 )
 
 
@@ -43,6 +44,8 @@ class Export(Subcommand):
         check_output(path)
         if path.exists() and not arguments.overwrite:
             raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        if path.exists() and not _is_exported(path):  # the index itself, say
+            raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, lambda pages, _: done(pages))
@@ -51,6 +54,12 @@ class Export(Subcommand):
             lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
         )
         return OK
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether a file is empty, or begins as a Parquet file does."""
+    with path.open("rb") as file:
+        return file.read(4) in (b"", b"PAR1")
 
 
 class Import(Subcommand):
@@ -79,6 +88,7 @@ class Import(Subcommand):
         """Run the command; returns its exit code."""
         from dedup_middleware.tools.portable.portable import copy_index, import_index
 
+        check_stays(context.options)
         with context.progress("pages") as bar:
 
             def done(pages: int, _: int) -> None:

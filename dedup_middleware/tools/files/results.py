@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -27,6 +28,7 @@ from dedup_middleware.journal.entries import (
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import make_drop, make_kept, make_notes
 from dedup_middleware.model.documents import DUPLICATE, Document, Verdict, as_dict
+from dedup_middleware.text.decode import decode
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
 
@@ -60,8 +62,11 @@ class Output:
     def write(self, line: bytes) -> None:
         """One more line."""
         self.rows += 1
-        self._file.write(line)
-        self._file.write(b"\n")
+        try:
+            self._file.write(line)
+            self._file.write(b"\n")
+        except OSError as error:
+            raise self._failure(error) from error
 
     def finish(self, *, keep_empty: bool = True) -> None:
         """Give the file its name; without it the next run begins anew."""
@@ -74,8 +79,16 @@ class Output:
 
     def close(self) -> None:
         """Close the file, complete or not."""
-        self._file.close()
-        self._raw.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._failure(error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                self._raw.close()
+
+    def _failure(self, error: OSError) -> BatchError:
+        return BatchError(f"{self._path} can't be written: {error.strerror or error}")
 
 
 class JournalOutput:
@@ -195,6 +208,12 @@ def rejected_line(path: Path, row: Row, error: str) -> bytes:
 def _plain(raw: dict[str, Any], signed: Signed, options: Options) -> dict[str, Any]:
     """Fields as JSON values; the text of a page takes the place of its bytes."""
     fields, _ = plain_item(raw)
+    html = raw.get(options.html_field)
+    if isinstance(html, bytes) and not signed.text and not fields.get(options.text_field):
+        # No text was found in it: without it nothing would be left of the page.
+        named = raw.get(options.charset_field)
+        charset = named if isinstance(named, str) else None
+        fields[options.html_field] = decode(html, charset).text
     if options.fill_text and signed.text and not fields.get(options.text_field):
         fields[options.text_field] = signed.text
     if options.fill_text and signed.title and not fields.get(options.title_field):

@@ -12,6 +12,7 @@ import gzip
 import io
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -117,6 +118,7 @@ def read_csv(path: Path) -> Iterator[Row]:
         names = next(rows, None)
         if names is None:
             return
+        _check_names(path, names)
         for number, values in enumerate(rows, 1):
             if not values:
                 continue
@@ -127,6 +129,18 @@ def read_csv(path: Path) -> Iterator[Row]:
             elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
                 error = "it is not UTF-8"
             yield Row(number, fields, error, done=raw.tell())
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    """Refuse names of columns of which one would be lost.
+
+    :raises BatchError: a name is there twice, or is not UTF-8
+    """
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")
+        if any("\udc80" <= c <= "\udcff" for c in name):
+            raise BatchError(f"{path}: the line of names is not UTF-8: {name!r}")
 
 
 _ROWS: Final = 1024  # in memory at once
@@ -151,10 +165,16 @@ def read_parquet(path: Path) -> Iterator[Row]:
         raise BatchError(
             f"{path}: reading Parquet needs pyarrow: pip install 'dedup-middleware[parquet]'"
         ) from None
-    faults = (pyarrow.ArrowException, OSError, ValueError, MemoryError, RecursionError)
+    faults = (
+        pyarrow.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError,
+        LookupError,
+    )  # fmt: skip
     try:
         with parquet.ParquetFile(path) as file:
             total = max(1, file.metadata.num_rows)
+            _check_names(path, file.schema_arrow.names)
+            if not file.metadata.num_rows:
+                return
         groups, texts = _check(path)
         with parquet.ParquetFile(
             path, read_dictionary=sorted(texts), pre_buffer=False, buffer_size=1 << 20
@@ -267,16 +287,34 @@ def read_warc(path: Path) -> Iterator[Row]:
                     continue
                 number += 1
                 url = record.rec_headers.get_header("WARC-Target-URI") or ""
-                page = record.content_stream().read(_LARGEST)
+                error = ""
+                try:
+                    page = record.content_stream().read(_LARGEST)
+                except Exception as fault:  # of warcio, or of what it unpacks the page with
+                    page, error = b"", f"its content can't be read: {fault}"
+                # A page longer than the limit is cut on purpose.
+                missing = len(page) < _LARGEST and _missing_bytes(record)
+                if missing:
+                    raise BatchError(f"{path} is cut short: {missing} bytes of {url} are missing")
                 fields = {
                     "url": url.strip("<>"),
                     "html": page,
                     "charset": _charset(parameters),
                     "date": record.rec_headers.get_header("WARC-Date"),
                 }
-                yield Row(number, fields, "" if page else "the page is empty", done=raw.tell())
-        except failure as error:
-            raise BatchError(f"{path} can't be read: {error}") from error
+                error = error or ("" if page else "the page is empty")
+                yield Row(number, fields, error, done=raw.tell())
+        except (failure, AttributeError, EOFError, OSError, ValueError, zlib.error) as fault:
+            # warcio raises any of these where a record has no address or ends in its head.
+            raise BatchError(f"{path} can't be read: record {number + 1}: {fault}") from fault
+
+
+def _missing_bytes(record: Any) -> int:
+    """Bytes of a record that its head announces and the file does not have."""
+    stream = record.raw_stream
+    while stream.read(1 << 16):
+        pass
+    return max(0, int(getattr(stream, "limit", 0)))
 
 
 def _charset(parameters: str) -> str | None:

@@ -185,9 +185,10 @@ class Outputs:
 
     def close(self) -> None:
         """Close all files."""
-        for one in (self._kept, self._dropped, self._rejected, self._journal):
-            if one is not None:
-                one.close()
+        with contextlib.ExitStack() as closing:
+            for one in (self._kept, self._dropped, self._rejected, self._journal):
+                if one is not None:
+                    closing.callback(one.close)
 
     def report(self, seconds: float) -> Report:
         """What was done."""

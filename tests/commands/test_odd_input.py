@@ -1,0 +1,191 @@
+"""Commands with odd files, names and numbers: nothing is lost, and a line says what to mend."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.running import Done, crawl, dedup, item, settings_for
+from tests.texts import article
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> str:
+    """The address of an index of two pages."""
+    crawl(settings_for(tmp_path), item("a", 1), item("b", 2))
+    return str(settings_for(tmp_path)["DEDUP_INDEX_URL"])
+
+
+def files(tmp_path: Path, name: str, content: bytes, *more: str) -> tuple[Done, list[Any]]:
+    """Run `files` on one file; what it did, and the kept rows."""
+    (tmp_path / name).write_bytes(content)
+    kept = tmp_path / "kept.jsonl"
+    done = dedup("files", str(tmp_path / name), "-o", str(kept), "--workers", "1", *more)
+    lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
+    return done, [json.loads(line) for line in lines]
+
+
+def test_the_index_is_not_replaced_by_its_export(index: str) -> None:
+    """Also with --overwrite only exported files are."""
+    path = Path(index.removeprefix("sqlite:"))
+    done = dedup("export", str(path), "--overwrite", DEDUP_INDEX_URL=index)
+    assert done.code == 1
+    assert "is no exported file and is not replaced" in done.err
+    assert dedup("stats", "--json", DEDUP_INDEX_URL=index).json["committed"] == 2
+
+
+def test_nothing_is_imported_into_memory(index: str, tmp_path: Path) -> None:
+    """It would be gone when the command ends."""
+    exported = tmp_path / "index.parquet"
+    assert dedup("export", str(exported), DEDUP_INDEX_URL=index).code == 0
+    done = dedup("import", str(exported), DEDUP_INDEX_URL="memory:")
+    assert done.code == 1
+    assert "name an index that stays" in done.err
+
+
+@pytest.mark.parametrize("time", ["99999999999999d", "800000d"])
+def test_times_before_the_calendar(time: str, index: str) -> None:
+    """They are not understood, instead of meaning all pages."""
+    done = dedup("forget", f"--since={time}", "--yes", DEDUP_INDEX_URL=index)
+    assert done.code == 2
+    assert "is no time" in done.err
+    assert dedup("stats", "--json", DEDUP_INDEX_URL=index).json["committed"] == 2
+
+
+@pytest.mark.parametrize("option", ["--texts=inf", "--texts=nan", f"--decisions={10**25}"])
+def test_numbers_without_end(option: str, index: str, tmp_path: Path) -> None:
+    """They are refused with the range."""
+    done = dedup("report", "-o", str(tmp_path / "r.html"), option, DEDUP_INDEX_URL=index)
+    assert done.code == 1
+    assert "1000000000" in done.err
+
+
+def test_restored_pages_need_an_index(tmp_path: Path) -> None:
+    """Where there is none, no file is written: it would not be known by the index."""
+    own = {"DEDUP_JOURNAL": str(tmp_path / "journal.db")}
+    crawl(settings_for(tmp_path) | own, item("a", 1), item("b", 1))
+    output = tmp_path / "back.jsonl"
+    nowhere = f"sqlite:{tmp_path / 'other.db'}"
+    done = dedup("restore", "-o", str(output), "--all", DEDUP_INDEX_URL=nowhere, **own)
+    assert done.code == 1
+    assert not output.exists()
+    done = dedup("restore", "-o", ".", "--all", DEDUP_INDEX_URL=nowhere, **own)
+    assert done.code == 1
+    assert "is no file" in done.err
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """One of them would be lost."""
+    done, kept = files(tmp_path, "rows.csv", b"url,text,text\nhttps://a/1,one,two\n")
+    assert (done.code, kept) == (1, [])
+    assert "the column 'text' is there 2 times" in done.err
+    done, kept = files(tmp_path, "latin.csv", "url,text,été\n1,2,3\n".encode("latin-1"))
+    assert (done.code, kept) == (1, [])
+    assert "the line of names is not UTF-8" in done.err
+
+
+def test_parquet_without_rows(tmp_path: Path) -> None:
+    """As other programs write parts: it holds nothing, and is not damaged."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    empty = io.BytesIO()
+    names = pyarrow.schema([("url", pyarrow.string()), ("text", pyarrow.string())])
+    parquet.write_table(names.empty_table(), empty)
+    done, kept = files(tmp_path, "empty.parquet", empty.getvalue())
+    assert (done.code, kept) == (0, [])
+
+
+def warc(*pages: bytes, packed: bool = False, coding: str = "") -> bytes:
+    """An archive of some pages, each record packed by itself."""
+    records = []
+    for number, page in enumerate(pages):
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n{coding}\r\n".encode()
+        about = (
+            f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://w/{number}\r\n"
+            "WARC-Date: 2031-03-04T05:06:07Z\r\nContent-Type: application/http\r\n"
+            f"WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012}>\r\n"
+            f"Content-Length: {len(head) + len(page)}\r\n\r\n"
+        )
+        record = about.encode() + head + page + b"\r\n\r\n"
+        records.append(gzip.compress(record) if packed else record)
+    return b"".join(records)
+
+
+def html(seed: int) -> bytes:
+    """A page."""
+    return f"<title>{seed}</title><article><p>{article(seed)}</p></article>".encode()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_archive_that_is_cut_short(tmp_path: Path, *, packed: bool) -> None:
+    """It is not taken for whole, and half a page not for a page."""
+    name = "pages.warc.gz" if packed else "pages.warc"
+    whole = warc(*map(html, range(5)), packed=packed)
+    done, kept = files(tmp_path, name, whole)
+    assert (done.code, len(kept)) == (0, 5)
+    for part in (0.5, 0.99):
+        done, _ = files(tmp_path, name, whole[: int(len(whole) * part)], "--overwrite")
+        assert done.code == 1, part
+        assert "Traceback" not in done.err
+
+
+def test_a_page_of_an_archive_without_text_keeps_its_html(tmp_path: Path) -> None:
+    """Where no text was found in it, the row has the page itself."""
+    page = "<title>x</title><p>kurz</p>"
+    done, kept = files(tmp_path, "pages.warc", warc(page.encode()))
+    assert done.code == 0
+    (row,) = kept
+    assert row.get("text") or row["html"] == page
+
+
+def test_a_page_that_cant_be_unpacked(tmp_path: Path) -> None:
+    """It is rejected with its reason, and the others are read."""
+    content = warc(html(1), coding="Content-Encoding: br\r\n") + warc(html(2))
+    done, kept = files(tmp_path, "pages.warc", content)
+    assert "Traceback" not in done.err
+    assert done.code == 0
+    assert [row["url"] for row in kept][-1] == "https://w/0"
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """One line names the file; what was written is no complete output."""
+    rows = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"url": f"https://a/{n}", "text": article(n)}) for n in range(300)]
+    rows.write_text("\n".join(lines), "utf-8")
+    limited = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000));"
+        "from scrapy.cmdline import execute; execute()"
+    )
+    kept = tmp_path / "kept.jsonl"
+    command = [sys.executable, "-c", limited, "dedup", "files", str(rows), "-o", str(kept)]
+    done = subprocess.run(
+        [*command, "--workers", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert f"{kept} can't be written" in done.stderr
+    assert not kept.exists()
+
+
+def test_packed_output_is_whole(tmp_path: Path) -> None:
+    """The same output as a gzip file."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"url": "https://a/1", "text": article(1)}), "utf-8")
+    kept = tmp_path / "kept.jsonl.gz"
+    assert dedup("files", str(rows), "-o", str(kept), "--workers", "1").code == 0
+    assert json.loads(gzip.decompress(kept.read_bytes()))["url"] == "https://a/1"
+
+
+def test_number_of_workers() -> None:
+    """The message says which numbers there are."""
+    done = dedup("files", "x", "-o", "y", "--workers", "-1")
+    assert done.code == 2
+    assert "give a number from 0 to 1024" in done.err
