@@ -205,7 +205,8 @@ def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
             state["near"] = [_state(page) for page in cluster.near]
         lines.append(json.dumps(state, ensure_ascii=False) + "\n")
     # Lone surrogates are written as question marks rather than not at all.
-    return "".join(lines).encode("utf-8", "replace")
+    # Half of a surrogate pair becomes an escape of JSON.
+    return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def _state(page: Mirror) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from dedup_middleware.model.documents import NEW
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of the fields left out.
 
-    Dates and times become ISO texts, sets lists, numbers of any size stay. Bytes and objects of
+    Dates and times become ISO texts, sets lists, numbers of any size stay, but those that are none
+    (NaN, infinity) become None. Bytes and objects of
     other classes can't be written as JSON, so such fields are left out.
 
     :param item: anything that itemadapter knows
@@ -40,7 +41,8 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
             continue
         try:
             # A round trip leaves only what JSON can say: tuples become lists, keys texts.
-            fields[name] = json.loads(json.dumps(value, default=_plain))
+            written = json.dumps(value, default=_plain)
+            fields[name] = json.loads(written, parse_constant=lambda _: None)
         except (TypeError, ValueError, RecursionError):
             left_out.append(name)
     return fields, tuple(left_out)

@@ -189,3 +189,49 @@ def test_number_of_workers() -> None:
     done = dedup("files", "x", "-o", "y", "--workers", "-1")
     assert done.code == 2
     assert "give a number from 0 to 1024" in done.err
+
+
+def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
+    """The rest of the file would be one text: it is refused. One inside a field is a sign."""
+    done, kept = files(tmp_path, "open.csv", b'url,text\nhttps://a/1,"one\nhttps://a/2,two\n')
+    assert (done.code, kept) == (1, [])
+    assert "the quote that row 1 opens is never closed" in done.err
+    done, kept = files(tmp_path, "inch.csv", b'url,text\nhttps://a/1,a 5" disk\nhttps://a/2,two\n')
+    assert (done.code, len(kept)) == (0, 2)
+    done, kept = files(
+        tmp_path, "lines.csv", b'url,text\nhttps://a/1,"one\ntwo"\nhttps://a/2,two\n', "--overwrite"
+    )
+    assert (done.code, len(kept)) == (0, 2)
+    rows = b'url,text\nhttps://a/1,"one\n5"" two"\nhttps://a/2,6" wide\nhttps://a/3,three\n'
+    done, kept = files(tmp_path, "both.csv", rows, "--overwrite")
+    assert (done.code, len(kept)) == (0, 3)
+
+
+def test_a_row_with_too_many_fields_is_rejected_whole(tmp_path: Path) -> None:
+    """What is too much is in the file of rejected rows."""
+    files(tmp_path, "rows.csv", b"url,text\nhttps://a/1,one,MORE\nhttps://a/2,two\n")
+    assert "MORE" in (tmp_path / "kept.jsonl.rejected").read_text("utf-8")
+
+
+def test_lines_of_json_are_utf8(tmp_path: Path) -> None:
+    """A mark at the beginning is left out; a line of UTF-16 is rejected, not copied."""
+    line = json.dumps({"url": "https://a/1", "text": article(1), "n": 1}, ensure_ascii=False)
+    done, kept = files(tmp_path, "bom.jsonl", b"\xef\xbb\xbf" + line.encode() + b"\n")
+    assert (done.code, [row["url"] for row in kept]) == (0, ["https://a/1"])
+    done, kept = files(tmp_path, "wide.jsonl", line.encode("utf-16"), "--overwrite")
+    assert (done.code, kept) == (1, [])
+
+
+def test_numbers_that_are_none_become_null(tmp_path: Path) -> None:
+    """The output is JSON that any program reads."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    raw = io.BytesIO()
+    row = {"url": "https://a/1", "text": article(1), "d": float("nan"), "e": float("inf")}
+    parquet.write_table(pyarrow.Table.from_pylist([row]), raw)
+    done, _ = files(tmp_path, "rows.parquet", raw.getvalue())
+    assert done.code == 0
+    (kept,) = (tmp_path / "kept.jsonl").read_text("utf-8").splitlines()
+    assert "NaN" not in kept
+    assert "Infinity" not in kept
+    assert json.loads(kept)["d"] is None

@@ -222,4 +222,4 @@ def _plain(raw: dict[str, Any], signed: Signed, options: Options) -> dict[str, A
 
 
 def _line(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -7,13 +7,14 @@ its rows expand to.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -102,6 +103,8 @@ def read_jsonl(path: Path) -> Iterator[Row]:
         number = 0
         while line := lines.readline(LONGEST_LINE):
             number += 1
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
             if not line.isspace():
@@ -114,21 +117,42 @@ def read_csv(path: Path) -> Iterator[Row]:
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with path.open("rb") as raw, _opened(raw, path) as data:
         text = io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        rows = csv.reader(text, delimiter=delimiter)
+        quotes = _Quotes()
+        rows = csv.reader(quotes.counted(text), delimiter=delimiter)
         names = next(rows, None)
         if names is None:
             return
         _check_names(path, names)
+        number, begun = 0, rows.line_num
         for number, values in enumerate(rows, 1):
+            lines, begun = rows.line_num - begun, rows.line_num
+            if lines > 1 and quotes.is_open and quotes.has_ended:
+                raise BatchError(f"{path}: the quote that row {number} opens is never closed")
             if not values:
                 continue
-            fields = dict(zip(names, values, strict=False))
+            fields: dict[str, Any] = dict(zip(names, values, strict=False))
+            if len(values) > len(names):
+                fields[""] = values[len(names) :]  # for the file of rejected rows
             error = ""
             if len(values) != len(names):
                 error = f"it has {len(values)} fields, the first line has {len(names)}"
             elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
                 error = "it is not UTF-8"
             yield Row(number, fields, error, done=raw.tell())
+
+
+class _Quotes:
+    """Counts the quotes of a text while it is read by lines."""
+
+    is_open = False
+    has_ended = False
+
+    def counted(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines; ``is_open``: there was an odd number of quotes up to now."""
+        for line in lines:
+            self.is_open ^= line.count('"') % 2 == 1
+            yield line
+        self.has_ended = True
 
 
 def _check_names(path: Path, names: list[str]) -> None:

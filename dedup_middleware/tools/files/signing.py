@@ -82,7 +82,8 @@ def fields_of(row: Row) -> dict[str, Any]:
     if not isinstance(row.raw, bytes):
         return row.raw
     try:
-        fields = json.loads(row.raw)
+        # Of bytes it would guess the encoding, and a line of UTF-16 would be a row of the output.
+        fields = json.loads(row.raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:
