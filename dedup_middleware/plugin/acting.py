@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CLOSING = 10.0  # seconds to wait for items on their way before the spider is closed
-_PAUSE = 0.05
+_PAUSE = 0.1  # seconds between two looks at a spider that is being closed
 
 
 class Action:
@@ -107,17 +105,23 @@ class Action:
             self._closing = asyncio.ensure_future(self._close_spider(engine))
 
     async def _close_spider(self, engine: ExecutionEngine) -> None:
-        """Close the spider when no item is on its way, or after some seconds.
+        """Close the spider.
 
-        Scrapy (2.18, 2.19) looks whether it can close when a response is done, not when an item of
-        ``start()`` is: begun while such an item is the last one on its way, closing never ends.
+        Scrapy (2.18, 2.19) looks whether all items are through when a response is done, not when an
+        item of ``start()`` is: where that is the last one on its way, it would wait for ever.
         """
-        till = time.monotonic() + _CLOSING
-        slot = engine.scraper.slot
-        while slot is not None and slot.itemproc_size and time.monotonic() < till:
-            await asyncio.sleep(_PAUSE)
+        closing = asyncio.ensure_future(engine.close_spider_async(reason="dedup_index_unavailable"))
+        idle = 0  # looks in a row that found nothing to wait for
+        while not closing.done():
+            await asyncio.wait([closing], timeout=_PAUSE)
+            slot, spider = engine.scraper.slot, engine.spider
+            if slot is None or slot.closing is None or slot.closing.called or spider is None:
+                continue
+            idle = idle + 1 if slot.is_idle() else 0
+            if idle > 1:
+                slot.closing.callback(spider)
         try:
-            await engine.close_spider_async(reason="dedup_index_unavailable")
+            await closing
         except Exception:  # it is closed for another reason by now
             self._reports.failure("closing the spider")
 
