@@ -8,7 +8,6 @@ from typing import Final
 import pytest
 
 from dedup_middleware.model.documents import NEW
-from dedup_middleware.text.pagelines import is_page_line
 from tests.test_meaning import ENGLISH
 from tests.test_verdict import verdict_of
 
@@ -70,44 +69,3 @@ async def test_figures_of_other_lines_are_news(before: str, behind: str) -> None
     """A number or a date that such a line says of something else makes another page."""
     verdict = await verdict_of(REPORT, before + REPORT + behind)
     assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Finland fines Facebook 40 million euros over privacy breaches.",
-        "In March Facebook removed 32 accounts run from Iran.",
-        "Siemens verklagt Facebook",
-        "По данным Telegram-канала, погибли 17 человек.",
-        "Подросток утонул в канале",
-        "Подписан указ о блокировке телеграм",
-        "Like Twitter, Facebook will now charge 8 dollars.",
-        "Photo: bodies of three councillors",
-        "Video: explosion destroys the old quay",
-    ],
-)
-def test_news_about_networks_is_news(line: str) -> None:
-    """A sentence that names a network or a channel, or describes a picture, is compared."""
-    assert not is_page_line(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Follow us on Facebook",
-        "Follow @daily on Twitter and Instagram",
-        "Like us on Facebook",
-        "Find us on Twitter",
-        "Join our WhatsApp channel",
-        "Sign up for our newsletter",
-        "Folgen Sie uns auf Instagram",
-        "Suivez-nous sur Facebook",
-        "Подписывайтесь на наш телеграм-канал",
-        "Читайте нас в Телеграм",
-        "Photo: Ann Shepherd/picture alliance",
-        "Foto: dpa",
-    ],
-)
-def test_invitations_and_credits_are_no_news(line: str) -> None:
-    """Lines that invite readers, and those that name a photographer, are not compared."""
-    assert is_page_line(line)

@@ -60,6 +60,18 @@ Von Anna Schäfer | 4. März 2031
 Por Ana Prado | 4 de marzo de 2031
 Por: Ana Prado – 04/03/2031
 — Ann Shepherd (@annshepherd) March 4, 2031
+Follow us on Facebook
+Follow @daily on Twitter and Instagram
+Like us on Facebook
+Find us on Twitter
+Join our WhatsApp channel
+Sign up for our newsletter
+Folgen Sie uns auf Instagram
+Suivez-nous sur Facebook
+Подписывайтесь на наш телеграм-канал
+Читайте нас в Телеграм
+Photo: Ann Shepherd/picture alliance
+Foto: dpa
 """.strip().split("\n")
 OF_THE_SUBJECT = """
 Share prices fall
@@ -93,6 +105,15 @@ Print run of 4,000
 图片上是湖
 摄影展4日开幕
 转载量上升
+Finland fines Facebook 40 million euros over privacy breaches.
+In March Facebook removed 32 accounts run from Iran.
+Siemens verklagt Facebook
+По данным Telegram-канала, погибли 17 человек.
+Подросток утонул в канале
+Подписан указ о блокировке телеграм
+Like Twitter, Facebook will now charge 8 dollars.
+Photo: bodies of three councillors
+Video: explosion destroys the old quay
 """.strip().split("\n")
 
 

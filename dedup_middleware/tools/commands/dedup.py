@@ -99,7 +99,7 @@ class Command(ScrapyCommand):
         except DedupError as error:
             self.exitcode = FAILED
             print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
-        except BrokenPipeError:  # as by `| head`: nobody reads what is still to be written
+        except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
