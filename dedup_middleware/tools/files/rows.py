@@ -122,6 +122,8 @@ def read_csv(path: Path) -> Iterator[Row]:
         names = next(rows, None)
         if names is None:
             return
+        if names.count("") > 1:  # as spreadsheets write the columns behind the last one
+            names = [name or f"column {place}" for place, name in enumerate(names, 1)]
         _check_names(path, names)
         number, begun = 0, rows.line_num
         for number, values in enumerate(rows, 1):
