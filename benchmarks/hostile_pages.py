@@ -7,6 +7,9 @@ the article itself comes. Falsified are sentences in a row, replaced by such of 
 (``passage``), or single words. *Digest pages*: a page of eight articles, one behind the other, is
 stored first; then each of the articles comes. Printed is how many of the articles are dropped.
 
+*One more sentence*: an article is stored first; then the article comes with a sentence of another
+one. Printed is how many of them are dropped, by the words of the sentence without stop words.
+
 FILEs hold documents, one JSON object a line, as for the evaluation; without them articles are made
 up. The hash key is fixed, so every run prints the same.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ from rich.table import Table
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import edit, split_sentences
 from dedup_middleware.model.documents import DUPLICATE, NEW, Document
@@ -45,6 +50,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 BANDS = (2, 4, 8, 16, 32)
 DIGEST = 8  # articles on a page
+LENGTHS = (1, 8, 13, 19, 25, 33)  # words of a sentence, from each of them on
 _SHORTEST = 400  # characters of an article that is taken from a file
 
 console = Console(width=110)
@@ -130,6 +136,31 @@ def print_digests(articles: Sequence[str]) -> None:
     console.print(table)
 
 
+def print_sentences(articles: Sequence[str]) -> None:
+    """The table of articles with one more sentence."""
+    fingerprint = Fingerprinter(options_of())
+    counts: Counter[tuple[str, int, bool]] = Counter()
+    for n, text in enumerate(articles):
+        sentences = ["".join(one) for one in split_sentences(text)]
+        others = ["".join(one) for one in split_sentences(articles[n - 1])]
+        for sentence in random.Random(n).sample(others, min(3, len(others))):
+            words = fingerprint(Document(key="https://other.example/", text=sentence)).wording.words
+            length = max(least for least in LENGTHS if least <= max(words, LENGTHS[0]))
+            places = {"in front": 0, "in the middle": len(sentences) // 2, "behind": len(sentences)}
+            for name, place in places.items():
+                page = "".join([*sentences[:place], f"{sentence} ", *sentences[place:]])
+                found = asyncio.run(dropped(options_of(), [text], [page]))
+                counts[name, length, bool(found)] += 1
+    table = Table(title="articles with one more sentence that are dropped, by its words")
+    table.add_column("the sentence is")
+    for length, end in zip(LENGTHS, [*LENGTHS[1:], None], strict=True):
+        table.add_column(f"{length} to {end - 1}" if end else f"{length}, more", justify="right")
+    for name in ("in front", "in the middle", "behind"):
+        cells = [(counts[name, length, True], counts[name, length, False]) for length in LENGTHS]
+        table.add_row(name, *(f"{found} of {found + kept}" for found, kept in cells))
+    console.print(table)
+
+
 def _articles(files: Sequence[Path], count: int, sentences: int) -> list[str]:
     if not files:
         return [article(seed, sentences) for seed in range(count)]
@@ -144,7 +175,7 @@ def _articles(files: Sequence[Path], count: int, sentences: int) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile_pages")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="documents, JSON lines")
     parser.add_argument("--articles", type=int, default=40, help="that are falsified")
@@ -155,6 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     articles = _articles(given.files, count, given.sentences)
     print_falsified(articles[: given.articles])
     print_digests(articles[: given.digests * DIGEST])
+    print_sentences(articles[: given.articles])
 
 
 if __name__ == "__main__":

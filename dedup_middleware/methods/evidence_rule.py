@@ -26,6 +26,7 @@ from dedup_middleware.signature.evidence import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,
+    LONGEST_OF_ALL,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
@@ -72,7 +73,9 @@ def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
     longest = min(longest, max(_ROW_LEAST, _ROW * share))
     new, frame = 0.5 * found[NEW], 0.5 * found[NEW_FRAME]
     used = max(new / (_BODY * share), (new + frame) / (_ALL * share))
-    used = max(used, 0.5 * found[LONGEST] / longest, frame / _FRAME_MOST)
+    used = max(used, 0.5 * found[LONGEST] / longest)
+    # Behind the lead a sentence that the page begins with would have a row of its own.
+    used = max(used, max(frame, 0.5 * found[LONGEST_OF_ALL]) / _FRAME_MOST)
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
 
 

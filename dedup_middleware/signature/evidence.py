@@ -55,8 +55,9 @@ from dedup_middleware.text.wording import NAME, WORD
     NEW_TITLE,
     FALSE_POSITIVES,
     NEW_SUBJECT,
-) = range(9)
-COLUMNS: Final = 9
+    LONGEST_OF_ALL,
+) = range(10)
+COLUMNS: Final = 10
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -94,7 +95,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 9].
+    """Compare the wording of a page with the evidence of n others, int64[n, 10].
 
     The columns count, of the page:
 
@@ -114,6 +115,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_SUBJECT``: different words of a short page that its title has too and the other page
       lacks; if its words are not known, those that are nowhere in two common shingles, nor in
       common shingles alone
+    * ``LONGEST_OF_ALL``: as ``LONGEST``, of passages anywhere in the page, so that one that begins
+      in the lead or ends in the tail counts whole, but for two words of one at the very beginning
+      or end
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -373,11 +377,17 @@ def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, kno
 
 
 @subkernel
+def _length(passage: Any, whole: Any, width: Any) -> Any:
+    """Words of a passage in halves, of the sum over its shingles and of that of whole words."""
+    return max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
+
+
+@subkernel
 def _count_new(
     sure: Any, firsts: Any, is_new: Any, known: Any, width: Any, lead: Any, tail: Any, off: Any,
     found: Any,
 ) -> None:  # fmt: skip
-    """Count the new words, and those of the longest passage, in halves."""
+    """Count the new words, and those of the longest passages, in halves."""
     # Editors are named behind the text: where a page ends as the other one does, there is no tail.
     ends = np.int64(is_new.size)
     if ends > 0 and is_new[ends - 1]:
@@ -389,19 +399,29 @@ def _count_new(
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
     # The largest sum of a stretch, where a common shingle cancels a new word.
+    first_inner = np.uint64(lead)
+    end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
     longest, passage, whole = 0, 0, 0
-    for shingle in range(np.uint64(lead), np.uint64(max(lead, min(sure.size, ends - width + 1)))):
+    longest_of_all, passage_of_all, whole_of_all = 0, 0, 0
+    for shingle in range(np.uint64(sure.size)):
+        is_inner = (shingle >= first_inner) & (shingle < end_inner)
         if sure[shingle]:
-            passage, whole = max(0, passage - off), max(0, whole - 1)
+            passage_of_all, whole_of_all = max(0, passage_of_all - off), max(0, whole_of_all - 1)
+            if is_inner:
+                passage, whole = max(0, passage - off), max(0, whole - 1)
             continue
         last = shingle + np.uint64(width) - _ONE
         gain = 2
         if is_new[last]:  # a new word that the page also says where it is known adds a half
             first = firsts[last]
             gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
-        passage, whole = passage + gain, whole + ((gain + 1) >> 1)
-        longest = max(longest, passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
-    found[NEW], found[NEW_FRAME], found[LONGEST] = inner, frame, longest
+        passage_of_all, whole_of_all = passage_of_all + gain, whole_of_all + ((gain + 1) >> 1)
+        longest_of_all = max(longest_of_all, _length(passage_of_all, whole_of_all, width))
+        if is_inner:
+            passage, whole = passage + gain, whole + ((gain + 1) >> 1)
+            longest = max(longest, _length(passage, whole, width))
+    found[NEW], found[NEW_FRAME] = inner, frame
+    found[LONGEST], found[LONGEST_OF_ALL] = longest, longest_of_all
 
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))

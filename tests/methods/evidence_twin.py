@@ -33,7 +33,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 9], what `examine` returns
+    :param found: int64[n, 10], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     is_report = counted >= 250 and numerals >= 8
@@ -46,6 +46,7 @@ def similarity_of(
             (new + frame) / (0.16 * share),
             found[:, evidence.LONGEST] / 2 / row,
             frame / 16,
+            found[:, evidence.LONGEST_OF_ALL] / 2 / 16,
         ]
     )
     return np.asarray(np.maximum(0.0, 1.0 - (1.0 - 0.8) * used), np.float64)

@@ -109,6 +109,15 @@ async def test_a_tail_ends_the_page() -> None:
     assert (await verdict(" ".join(page), " ".join(inside))).reason == "too-little-in-common"
 
 
+@pytest.mark.parametrize("place", [0, 40])
+@pytest.mark.parametrize(("words", "outcome"), [(17, "duplicate"), (24, "new")])
+async def test_a_sentence_in_front_or_behind_is_kept(place: int, words: int, outcome: str) -> None:
+    """A disclaimer at the edge of a page is no news; a new sentence that is longer is."""
+    sentence = " ".join(sentences(4, 3)).split(" ")[:words]
+    text = " ".join([*ARTICLE[:place], *sentence, *ARTICLE[place:]])
+    assert (await verdict(" ".join(ARTICLE), text)).outcome == outcome
+
+
 async def test_thresholds_say_how_many_words_in_a_row() -> None:
     """Ten new words in a row: allowed by `balanced` on a long page, not by `strict`."""
     new = [*ARTICLE[:20], *(" ".join(sentences(3, 2)).split(" ")[:10]), *ARTICLE[20:]]
@@ -401,7 +410,12 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     few = rng.choice([0.0, 0.05, 0.3])
     compared = int(len(order) * rng.choice([0.5, 1.0])) or 1
     found[:, evidence.COMMON] = compared * (1 - few * rng.random(count))
-    for column, most in ((evidence.NEW, 0.28), (evidence.LONGEST, 0.1), (evidence.NEW_FRAME, 0.2)):
+    for column, most in (
+        (evidence.NEW, 0.28),
+        (evidence.LONGEST, 0.1),
+        (evidence.LONGEST_OF_ALL, 0.1),
+        (evidence.NEW_FRAME, 0.2),
+    ):
         found[:, column] = rng.integers(0, 2 + int(most * words * rng.random()), count)
     for column in (evidence.NEW_VALUES, evidence.LOOSE_VALUES):
         found[:, column] = rng.random(count) < 0.2

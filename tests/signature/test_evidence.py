@@ -15,6 +15,7 @@ from dedup_middleware.signature.evidence import (
     COMMON,
     FALSE_POSITIVES,
     LONGEST,
+    LONGEST_OF_ALL,
     LOOSE_VALUES,
     NEW,
     NEW_FRAME,
@@ -267,6 +268,7 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     assert found[NEW] == sum(counted[lead:end])
     assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:end])
     assert found[LONGEST] == longest_passage(page, plain, lead, end)
+    assert found[LONGEST_OF_ALL] == longest_passage(page, plain, 0, page.words)
     values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
     stated = [
         (value, sort, place)
@@ -430,7 +432,7 @@ def test_overwritten_evidence_holds_little(byte: int) -> None:
 def test_any_bytes_are_read(raw: bytes) -> None:
     """Damaged evidence is compared like any other."""
     found = examine(page_of(np.arange(30, dtype=np.uint64)), [raw, b"", raw])
-    assert found.shape == (3, 9)
+    assert found.shape == (3, kernels.COLUMNS)
     assert (found[0] == found[2]).all()
 
 
