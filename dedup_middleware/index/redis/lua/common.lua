@@ -10,6 +10,13 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- The generation of now; the next one if that holds pages already: then the clock has gone back.
+local function generation_of(time, span, generations)
+  local generation = span > 0 and math.floor(time / span) or 0
+  local is_begun = span > 0 and redis.call('HEXISTS', generations, generation + 1) == 1
+  return is_begun and generation + 1 or generation
+end
+
 -- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
 -- its own, named by hash and field, and its field is empty: what is appended to takes twice its size.
 local EXACT = 4096

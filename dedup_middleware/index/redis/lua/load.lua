@@ -35,7 +35,7 @@ if lease and string.sub(lease, 12, 15) == CALL then
   return string.sub(lease, 16)
 end
 local begins = struct.unpack('<I4', CALL) == 1
-local generation = SPAN > 0 and math.floor(time / SPAN) or 0
+local generation = generation_of(time, SPAN, KEYS[4])
 if begins and generation ~= GENERATION then
   return generation
 end

@@ -57,11 +57,9 @@ if not counters then
 end
 local time = now()
 local till = pack('<I6', time + LEASE)
-if SPAN > 0 then
-  local generation = math.floor(time / SPAN)
-  if generation ~= GENERATION then
-    return generation
-  end
+local generation = generation_of(time, SPAN, KEYS[3])
+if SPAN > 0 and generation ~= GENERATION then
+  return generation
 end
 local last, text_end, filled, overflow, gone = read(COUNTERS, counters)
 local before, first_text = last, text_end
