@@ -15,8 +15,8 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
-from dedup_middleware.index.cluster.propose import propose
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
+from dedup_middleware.index.cluster.propose import TURNS, propose
 from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import PagesToVisit, visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
@@ -186,8 +186,21 @@ class ClusterIndex(ClusterHomes):
         return len(pages)
 
     async def _load(self, pages: Pages) -> None:
-        """Enter some pages: announced and committed like any, but not looked at."""
-        reserved = await self.take_ids(len(pages))
+        """Enter some pages: announced and committed like any, but not looked at.
+
+        Those whose ids are settled by pages that meet them, or of a generation that ends meanwhile,
+        are announced once more.
+        """
+        for _ in range(TURNS):
+            made = await self._load_once(pages, await self.take_ids(len(pages)))
+            if made.all():
+                return
+            self.drop_ids()
+            pages = pages.chosen(~made)
+        raise lapsed(self._where)
+
+    async def _load_once(self, pages: Pages, reserved: Sequence[Reserved]) -> NDArray[np.bool_]:
+        """Which of some pages are entered now."""
         kept = self.record.pack(pages.content)
         texts = self.record.text
         announced = [
@@ -215,14 +228,22 @@ class ClusterIndex(ClusterHomes):
             returns=False,
         )
         parts, creating = self.creating(announced, LEASE)
-        replies, _ = await self.together([*visited.calls, *creating], ())
-        made = self.created(len(pages), parts, replies[len(visited.calls) :])
-        if not all(one is True for one in made):
-            raise lapsed(self._where)
         stamps = np.maximum(
             np.where(pages.times, pages.times, np.uint32(time.time())), FIRST_SECOND
         )
-        await self._commit_loaded(announced, stamps.astype("<u4"))
+        try:
+            replies, _ = await self.together([*visited.calls, *creating], ())
+            flags = self.created(len(pages), parts, replies[len(visited.calls) :])
+            made = np.array([one is True for one in flags], np.bool_)
+            await self._commit_loaded(
+                [one for one, is_made in zip(announced, made, strict=True) if is_made],
+                stamps[made].astype("<u4"),
+            )
+        except BaseException:
+            # What is not committed would hold up like pages until the lease ends.
+            self.give_up([one.claim for one in announced])
+            raise
+        return made
 
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]

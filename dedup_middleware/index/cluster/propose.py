@@ -55,7 +55,7 @@ from dedup_middleware.model.records import (
 )
 
 MOST = 64  # candidates whose records come with a reply
-_TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
+TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
 _CHECKED = 256  # known pages of one page whose records are read again
 _NOTHING = np.empty(0, np.uint64)
 _FIRST_BANDS = np.uint64(sum(1 << table for table in FIRST_TABLES if table >= FIRST_BAND_TABLE))
@@ -104,13 +104,13 @@ async def propose(
     if fresh:
         index.reserve_ahead(len(pages))
         await _read(index, fresh, note_scanned)
-    for _ in range(_TURNS):
+    for _ in range(TURNS):
         waiting = [page for page in pages if page.result is None]
         if not waiting:
             break
         await _announce(index, waiting, note_scanned)
     error = IndexUnavailableError(
-        f"{index.place}: a page was announced {_TURNS} times, and each time its id had been "
+        f"{index.place}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
         f"{index.window:g} seconds is too short"
     )
