@@ -34,7 +34,7 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_REFRESH_LEASE = 10.0  # seconds
+REFRESH_LEASE = 10.0  # seconds
 _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _FORGET = 100_000  # pages forgotten at once
@@ -289,42 +289,42 @@ class Index(ABC):
         own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        for _ in range(_REFRESH_TRIES):
-            near = await self.read_buckets(places)
-            newest = await self.newest_if_enterable(page_id, places, near)
-            if newest is None:
-                return False
-            # A page that has come since blocks the claim, since its id is greater.
-            made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
-            if isinstance(made, Claimed):
-                return await self.commit_anew(page_id, made.claim)
-        return False  # other pages keep coming: it expires, and its next copy is stored
-
-    async def commit_anew(self, page_id: int, claim: Claim) -> bool:
-        """Commit the claim of a page that is entered anew, unless it was forgotten meanwhile.
-
-        Then no storage holds it any more, and its new id is forgotten too; see :meth:`refresh`.
-
-        :param page_id: its id until now
-        """
-        if not await self.commit(claim):
+        claim = await self.claim_anew(page_id, entry)
+        if claim is None or not await self.commit(claim):
             return False
-        if (await self.fetch(np.array([page_id], np.uint64))).states[0] == State.COMMITTED:
+        if (await self.fetch(own_id)).states[0] == State.COMMITTED:
             return True
+        # It was forgotten meanwhile: no storage holds it any more.
         await self.forget([claim.page_id])
         return False
 
+    async def claim_anew(self, page_id: int, entry: Entry) -> Claim | None:
+        """Claim a committed page that is entered anew; see :meth:`refresh`.
+
+        :param page_id: its id until now
+        :param entry: the bucket key of its key comes first
+        """
+        for _ in range(_REFRESH_TRIES):
+            newest = await self.newest_if_enterable(page_id, entry.bucket_keys)
+            if newest is None:
+                return None
+            # A page that has come since blocks the claim, since its id is greater.
+            made = await self.propose(entry, 0, REFRESH_LEASE, known=Known(upto=newest))
+            if isinstance(made, Claimed):
+                return made.claim
+        return None  # other pages keep coming: it expires, and its next copy is stored
+
     async def newest_if_enterable(
-        self, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
+        self, page_id: int, bucket_keys: Sequence[BucketKey]
     ) -> int | None:
         """The newest page in some buckets, if a page may be entered anew; see :meth:`refresh`.
 
         :param bucket_keys: those of the page, that of its key first
-        :param buckets: what their buckets hold
         :returns: a page id; None: the page is not committed, or a page with its key is pending
         """
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
+        buckets = await self.read_buckets(bucket_keys)
         near = neighbours(bucket_keys[:1], buckets[:1], 0)
         found = await self.fetch(np.append(near.page_ids, np.uint64(page_id)))
         same = found.content["key"] == found.content["key"][-1]

@@ -39,7 +39,8 @@ from dedup_middleware.model.records import (
     chosen,
     joined,
 )
-from tests.index.bulk import page, some_pages
+from tests.index import bulk
+from tests.index.bulk import some_pages
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 from tests.texts import article
@@ -339,7 +340,7 @@ async def test_failed_load_is_given_back(
         patched.setattr(index, step, fail)
         with pytest.raises(IndexUnavailableError, match="half-way"):
             await index.load(some_pages(2))
-    assert isinstance(await index.propose(page(1, 0x9E37_79B9_7F4A_7C15), 0, LEASE), Claimed)
+    assert isinstance(await index.propose(bulk.page(1, 0x9E37_79B9_7F4A_7C15), 0, LEASE), Claimed)
     assert (await index.stats()).pending == 1
 
 

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import PagesToVisit, are_short, found, visit
 from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.server_index import Seen
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _OWN = "dedup_middleware.index.cluster"
 # Scripts of the index on one server that work on a shard as well.
-_SHARED = frozenset({"open", "commit", "release", "renew", "forget"})
+_SHARED = frozenset({"open", "commit", "release", "renew", "forget", "compact", "drop"})
 
 
 class ClusterNamespace(ServerIndex):

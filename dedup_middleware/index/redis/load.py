@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of
+from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
 from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import State
@@ -80,8 +80,7 @@ class RedisSteps(Steps):
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages seen; see :meth:`.Steps.commit`."""
         stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
-        pages = page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5]
-        await self._step("commit", pages.tobytes(), stamps.astype("<u4").tobytes())
+        await self._step("commit", packed(page_ids), stamps.astype("<u4").tobytes())
 
     async def end(self) -> None:
         """Give back the lease; see :meth:`.Steps.end`."""
@@ -118,16 +117,19 @@ async def settled(server: Server, last: int) -> int:
 
     Loads that were broken off are forgotten by and by.
     """
-    reply = await server.ask(b"HGETALL", server.prefix + _LOADS)
-    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     seconds, microseconds = await server.ask(b"TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
-    for token, raw in pairs:
+    for token, raw in await pairs_in(server, _LOADS):
         if int.from_bytes(raw[5:11], "little") > now:
             last = min(last, int.from_bytes(raw[:5], "little") - 1)
         else:
             await server.ask(b"HDEL", server.prefix + _LOADS, token)
     return last
+
+
+def packed(page_ids: NDArray[np.uint64]) -> bytes:
+    """Page ids as the scripts take them."""
+    return page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
 
 
 def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:

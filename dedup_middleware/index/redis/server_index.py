@@ -57,6 +57,21 @@ class Opened:
         return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
 
 
+@attrs.frozen(eq=False)
+class Seen:
+    """Page records, and the addresses and payloads of the same pages."""
+
+    records: PageRecords
+    addresses: list[str | None]
+    payloads: list[bytes]
+
+    @classmethod
+    def of(cls, records: PageRecords, texts: Sequence[tuple[bytes, bytes]]) -> Seen:
+        """The same from addresses and payloads as they are kept."""
+        named = [raw.decode("utf-8", "replace") if raw else None for raw, _ in texts]
+        return cls(records, named, [payload for _, payload in texts])
+
+
 class ServerIndex(Index):
     """Opening, time and expiry, claims and rows of an index that lives on Redis servers.
 
@@ -219,6 +234,28 @@ class ServerIndex(Index):
         """The call that releases a claim."""
 
     # Rows
+
+    @abstractmethod
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+        """Records, addresses and payloads of pages, all of one moment.
+
+        :param texts: False: without addresses and payloads
+        """
+
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
+        return (await self.look(np.asarray(page_ids, np.uint64), texts=False)).records
+
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        return (await self.look(np.array(page_ids, np.uint64))).addresses
+
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
+        seen = await self.look(np.asarray(page_ids, np.uint64))
+        return seen.records, seen.payloads
 
     def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
         """Page records of stored rows; a damaged one is counted and has state FREE.

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.maintenance import Living, compacted
-from dedup_middleware.index.redis.expiry import Server, field_of, held_by, scan
-from dedup_middleware.index.redis.load import cuts, settled
+from dedup_middleware.index.redis.expiry import (
+    Server,
+    bucket_hashes,
+    chunk_names,
+    counters,
+    drop,
+    field_of,
+)
+from dedup_middleware.index.redis.load import cuts, packed, settled
 from dedup_middleware.index.redis.scripts import (
     GUARD,
     PAYLOAD_BIT,
@@ -25,14 +32,13 @@ from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, cho
 
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Progress
-    from dedup_middleware.index.redis.servers import Reply
 
 _AHEAD = 3  # calls under way
 _CHUNKS = 16  # chunks of page records read by one call
 _READ = 512  # buckets read by one call
 _REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
 _BYTES = 1 << 18  # the same, as far as they are not small
-_UNLINKS = 256  # chunks of text removed by one call
+_STRIPPED = 1000  # pages whose texts are given up by one call
 
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
 
@@ -50,7 +56,7 @@ async def groups(server: Server) -> AsyncIterator[list[Rows]]:
     Leases that have run out are ended before, so that states are those of this moment.
     """
     await server.run("lapse")
-    last = (await server.counters())[0]
+    last = (await counters(server))[0]
     size, row = server.layout.rows, server.layout.row
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
@@ -66,8 +72,7 @@ async def groups(server: Server) -> AsyncIterator[list[Rows]]:
 
 
 async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
-    names = [server.prefix + b"s" + chunk.to_bytes(4, "little") for chunk in chunks]
-    return chunks, await server.ask(b"MGET", *names)
+    return chunks, await server.ask(b"MGET", *chunk_names(server, b"s", chunks))
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
@@ -126,9 +131,9 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     Chunks of page records and of text that hold nothing else are removed.
     """
     report = progress or (lambda _what, _done: None)
-    last, text, *_ = await server.counters()
+    last, text, *_ = await counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
-    stripped: list[bytes] = []
+    stripped: list[NDArray[np.uint64]] = []
     done = 0
     async for found in rows(server):
         first, raw = found
@@ -143,73 +148,53 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
             kept = living.keep(page_ids)
             texts.add(raw, kept)
             gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
-            if gone.any():
-                stripped.append(_packed(page_ids[gone]))
+            stripped.append(page_ids[gone])
         report("pages", done)
-    await _run_all(server, "strip", stripped)
+    gone_ids = np.concatenate([np.empty(0, np.uint64), *stripped])
+    for start in range(0, len(gone_ids), _STRIPPED):
+        await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
     removed = await _compact_buckets(server, living, report, windowed=windowed)
-    await _run_all(server, "expire_chunk", empty)
-    unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
-    for start in range(0, len(unused), _UNLINKS):
-        await server.ask(b"UNLINK", *unused[start : start + _UNLINKS])
+    await drop(server, rows=chunk_names(server, b"s", empty))
+    await drop(server, large=chunk_names(server, b"a", texts.unused()))
     return removed
-
-
-def _packed(page_ids: NDArray[np.uint64]) -> bytes:
-    """Page ids as the scripts take them."""
-    return page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
-
-
-async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) -> None:
-    """Run a script once for each argument."""
-
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, Reply]]:
-        for argument in arguments:
-            yield server.run(name, argument)
-
-    async for _ in in_order(calls(), _AHEAD):
-        pass
 
 
 async def _compact_buckets(
     server: Server, living: Living, report: Progress, *, windowed: bool
 ) -> int:
-    """Rewrite all buckets that hold records of pages that are gone; returns how many records.
-
-    A bucket that changes in the meantime is left as it is.
-    """
-    seen = removed = 0
-    hashes = await _hashes(server, windowed=windowed)
+    hashes = await bucket_hashes(server, windowed=windowed)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
-        for name, table in sorted(hashes.items()):
+        for name, held in sorted(hashes.items()):
             fields = await fields_of(server, name)
             for start in range(0, len(fields), _READ):
                 part = list(map(field_of, fields[start : start + _READ]))
-                yield compact_some(server, living, name, table, part)
+                yield compact_some(server, living, name, held.table, part)
 
-    async for looked, gone in in_order(calls(), _AHEAD):
-        seen, removed = seen + looked, removed + gone
-        report("buckets", seen)
-    await server.run("recount", more_keys=list(await _hashes(server, windowed=windowed)))
+    removed = await compact_all(calls(), report)
+    names = await bucket_hashes(server, windowed=windowed)
+    await server.run("recount", more_keys=list(names))
     return removed
 
 
-async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
-    """The hashes of buckets, and the table of each."""
-    hashes: dict[bytes, int] = {}
-    async for names in scan(server):
-        for name in names:
-            held = held_by(name, server.prefix, windowed=windowed)
-            if held is not None and not held.field:
-                hashes[name] = held.table
-    return hashes
+async def compact_all(
+    calls: AsyncIterator[Coroutine[Any, Any, tuple[int, int]]], report: Progress
+) -> int:
+    """Carry out calls of :func:`compact_some`; returns how many records they took out."""
+    seen = removed = 0
+    async for looked, gone in in_order(calls, _AHEAD):
+        seen, removed = seen + looked, removed + gone
+        report("buckets", seen)
+    return removed
 
 
 async def compact_some(
     server: Server, living: Living, name: bytes, table: int, fields: Sequence[bytes]
 ) -> tuple[int, int]:
-    """Number of buckets that were looked at, and of records taken out of them."""
+    """Rewrite buckets that hold records of pages that are gone; one that changes meanwhile stays.
+
+    :returns: number of buckets that were looked at, and of records taken out of them
+    """
     reply = await held_in(server, name, fields)
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
@@ -257,7 +242,7 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
     """Let pages committed in a span of time read as released; returns how many there were."""
-    last = (await server.counters())[0]
+    last = (await counters(server))[0]
     first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
     if first >= behind:
         return 0
@@ -274,7 +259,7 @@ async def forget_stamps(server: Server, since: float, until: float) -> int:
 async def _forget(
     server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
 ) -> int:
-    names = [server.prefix + b"s" + one.to_bytes(4, "little") for one in chunks]
+    names = chunk_names(server, b"s", chunks)
     return int(await server.run("forget", since, until, *marks, more_keys=names))
 
 
@@ -317,8 +302,7 @@ async def _addresses(
     parts: list[bytes | None] = []
     for start in range(0, len(chunks), _TEXTS):
         some = chunks[start : start + _TEXTS].tolist()
-        names = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in some]
-        parts += await server.ask(b"MGET", *names)
+        parts += await server.ask(b"MGET", *chunk_names(server, b"a", some))
     text = b"".join([(part or b"").ljust(TEXT_CHUNK, b"\0") for part in parts])
     there = np.array([part is not None for part in parts], np.bool_)
     places = np.searchsorted(chunks, firsts)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, held_by, scan
+from dedup_middleware.index.redis.expiry import Server, bucket_hashes, end_of, field_of, hash_of
 from dedup_middleware.model.buckets import width_of
 from dedup_middleware.model.records import joined_records
 
@@ -56,16 +56,11 @@ async def walk_buckets(
 
     :param live: the generations that are alive at this moment; None: the index has no window
     """
-    found = set()
-    async for names in scan(server):
-        for name in names:
-            held = held_by(name, server.prefix, windowed=live is not None)
-            if held is not None:
-                found.add(held.table)
+    hashes = await bucket_hashes(server, windowed=live is not None)
     size = 64
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
-        for table in sorted(found):
+        for table in sorted({held.table for held in hashes.values()}):
             buckets = await _buckets_of(server, table, live)
             at = 0
             while at < len(buckets):

@@ -91,19 +91,6 @@ local function set_state(page, state, time)
   end
 end
 
--- Length of a page's address, where its text begins, and whether a payload follows.
-local function text_of(page)
-  local chunk, offset = place(page)
-  offset = offset + CONTENT_SIZE + 4
-  local tail = TAIL_SIZE > 0 and redis.call('GETRANGE', chunk, offset, offset + 6) or ''
-  if #tail < 7 then
-    return 0, 0, false
-  end
-  local length, start = struct.unpack('<I2I5', tail)
-  local more = length >= PAYLOAD_BIT
-  return more and length - PAYLOAD_BIT or length, start, more
-end
-
 -- Some bytes of all text chunks, one after the other; less than asked for where chunks are gone.
 local function read_text(start, length)
   local parts = {}
@@ -119,6 +106,24 @@ local function read_text(start, length)
     start, length = start + size, length - size
   end
   return table.concat(parts)
+end
+
+local USUAL = 320 -- bytes of a payload
+
+-- The text of a row: the address of the page with its payload, if it has any, behind it.
+local function text_of(row)
+  if #row < ROW_SIZE or TAIL_SIZE == 0 then
+    return ''
+  end
+  local length, start = struct.unpack('<I2I5', row, CONTENT_SIZE + 5)
+  if length < PAYLOAD_BIT then
+    return read_text(start, length)
+  end
+  -- Most payloads are shorter than this: what follows one costs less than a second command.
+  length = length - PAYLOAD_BIT + 3
+  local text = read_text(start, length + USUAL)
+  local size = #text >= length and struct.unpack('<I3', text, length - 2) or 0
+  return size > USUAL and read_text(start, length + size) or text
 end
 
 -- Writes text into its chunks, all of one size; text may be cut by their ends.
