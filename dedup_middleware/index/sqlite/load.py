@@ -45,7 +45,7 @@ class SQLiteSteps(Steps):
         """Enter rows; see :meth:`.Steps.enter`."""
 
         def act(db: sqlite3.Connection, moment: Moment) -> int:
-            first = _next_number(db)
+            first = last_number(db) + 1
             if self._generation < 0:
                 self._generation = moment.generation
                 _begin(db, self._token, first, moment)
@@ -115,10 +115,6 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
         query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
         db.execute(query, (moment.generation, first))
         sweep(db, moment.oldest)
-
-
-def _next_number(db: sqlite3.Connection) -> int:
-    return last_number(db) + 1
 
 
 def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:
