@@ -256,8 +256,8 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         raw = np.empty((len(bucket_keys), width), np.uint8)
-        raw[:, :_PAGE_ID] = _bytes(page_ids[rows])[:, :_PAGE_ID]
-        suffixes = _bytes(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
+        raw[:, :_PAGE_ID] = bytes_of(page_ids[rows])[:, :_PAGE_ID]
+        suffixes = bytes_of(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
         raw[:, _PAGE_ID:] = suffixes[:, : width - _PAGE_ID]
         firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
         yield Records(
@@ -268,7 +268,8 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         )
 
 
-def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def bytes_of(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint8[n, 8] of uint64[n], the lowest byte first."""
     return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)
 
 

@@ -53,6 +53,7 @@ from dedup_middleware.model.records import (
     PageRecords,
     State,
     chosen,
+    joined,
 )
 
 MOST = 64  # candidates whose records come with a reply
@@ -90,10 +91,7 @@ class _Page:
         keep &= ~np.isin(ids, np.array(self.own, np.uint64))
         if known.upto:
             keep &= ids > np.uint64(known.upto)
-        corrupt = max(corrupt, near.corrupt)
-        self.near = attrs.evolve(
-            near, page_ids=ids[keep], tables=near.tables[keep], corrupt=corrupt
-        )
+        self.near = attrs.evolve(_kept(near, keep), corrupt=max(corrupt, near.corrupt))
 
 
 async def propose(
@@ -164,7 +162,10 @@ def _meets_more(page: _Page, rest: Neighbours) -> bool:
 
 
 def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
-    keep = ~np.isin(near.page_ids, page_ids)
+    return _kept(near, ~np.isin(near.page_ids, page_ids))
+
+
+def _kept(near: Neighbours, keep: NDArray[np.bool_]) -> Neighbours:
     return attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
 
 
@@ -362,8 +363,7 @@ def _candidates(
     """Those candidates that are alive; all that was met, if that is more than a reply holds."""
     pages = chosen(records, alive)
     if not more:
-        keep = np.isin(near.page_ids, pages.page_ids)
-        near = attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+        near = _kept(near, np.isin(near.page_ids, pages.page_ids))
     named = pages.page_ids.tolist()
     return Candidates(
         near,
@@ -376,28 +376,14 @@ def _candidates(
 
 def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
     """Candidates with further pages, whose records were asked for."""
-    new = ~np.isin(wanted.records.page_ids, candidates.near.page_ids)
-    page_ids = np.concatenate((candidates.near.page_ids, wanted.records.page_ids[new]))
-    order = np.argsort(page_ids)
-    tables = np.concatenate((candidates.near.tables, np.zeros(int(new.sum()), np.uint64)))
-    parts = (candidates.pages, chosen(wanted.records, new))
-    records = PageRecords(
-        np.concatenate([one.page_ids for one in parts]),
-        np.concatenate([one.content for one in parts]),
-        np.concatenate([one.states for one in parts]),
-        np.concatenate([one.times for one in parts]),
-    )
-    by_id = np.argsort(records.page_ids)
+    new = chosen(wanted.records, ~np.isin(wanted.records.page_ids, candidates.near.page_ids))
+    met = united(candidates.near, Neighbours(new.page_ids, np.zeros(len(new), np.uint64)))
+    records = joined([candidates.pages, new])
     names = wanted.records.page_ids.tolist()
     return attrs.evolve(
         candidates,
-        near=attrs.evolve(candidates.near, page_ids=page_ids[order], tables=tables[order]),
-        pages=PageRecords(
-            records.page_ids[by_id],
-            records.content[by_id],
-            records.states[by_id],
-            records.times[by_id],
-        ),
+        near=attrs.evolve(candidates.near, page_ids=met.page_ids, tables=met.tables),
+        pages=chosen(records, np.argsort(records.page_ids)),
         addresses={**dict(zip(names, wanted.addresses, strict=True)), **candidates.addresses},
         payloads={**dict(zip(names, wanted.payloads, strict=True)), **candidates.payloads},
     )

@@ -19,7 +19,7 @@ from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import compact_all, compact_some, pages_of
-from dedup_middleware.model.records import PageRecords, State, joined
+from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
 _READ = 512  # buckets read by one call
 _SAMPLED = 200  # keys of texts of which the bytes are looked up
@@ -107,9 +107,7 @@ async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
         found = joined(parts)
         order = np.argsort(found.page_ids)
         if len(order):
-            yield PageRecords(
-                found.page_ids[order], found.content[order], found.states[order], found.times[order]
-            )
+            yield chosen(found, order)
 
 
 async def chunks(

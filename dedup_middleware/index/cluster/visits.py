@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
+from dedup_middleware.index.pages import bytes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
@@ -86,11 +87,11 @@ class _Columns:
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
         places = (number - np.repeat(firsts, counts)).astype("<u2")
         widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
-        raw = _bytes(suffixes)[:, :_SIMHASH_SUFFIX]
+        raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
         writes = bool(page_ids.any())
         if writes:
             places[page_ids == 0] += _ONLY_READ
-            raw = np.hstack((_bytes(page_ids)[:, :_PAGE_ID], raw))
+            raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
             widths = widths + _PAGE_ID
         return cls(
             shards[starts],
@@ -252,7 +253,3 @@ def are_short(made: Visit, replies: Sequence[Any]) -> bool:
         return True
     sizes = [len(raw or b"") for reply in replies for raw in reply]
     return sum(sizes) <= _LONG * len(sizes)
-
-
-def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
 from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
 from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
@@ -129,7 +129,7 @@ async def settled(server: Server, last: int) -> int:
 
 def packed(page_ids: NDArray[np.uint64]) -> bytes:
     """Page ids as the scripts take them."""
-    return page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
+    return bytes_of(page_ids)[:, :5].tobytes()
 
 
 def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -172,6 +172,20 @@ def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
         (stamps > State.RELEASED) & (stamps < FIRST_SECOND)
     )
     return strange
+
+
+def read_rows(raw: Sequence[bytes], layout: RowLayout) -> tuple[NDArray[np.void], int]:
+    """Rows as the server gives them, and how many are damaged: those read as FREE."""
+    size = layout.row.itemsize
+    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+    if (lengths != size).any():
+        raw = [row if len(row) == size else bytes(size) for row in raw]
+    rows = np.frombuffer(b"".join(raw), layout.row)
+    strange = strange_stamps(rows["stamp"])
+    if strange.any():
+        rows = rows.copy()
+        rows[strange] = np.zeros((), layout.row)
+    return rows, int(((lengths != size) & (lengths > 0)).sum() + strange.sum())
 
 
 @attrs.frozen

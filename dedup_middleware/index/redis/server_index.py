@@ -18,7 +18,7 @@ from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_hash_key, check_schema
 from dedup_middleware.index.record_layout import RecordLayout, layout_of
 from dedup_middleware.index.redis.link import Call, Link
-from dedup_middleware.index.redis.scripts import RowLayout, strange_stamps
+from dedup_middleware.index.redis.scripts import RowLayout, read_rows
 from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
@@ -262,17 +262,15 @@ class ServerIndex(Index):
 
         So has one with an id of more than 40 bits, which comes from a damaged bucket.
         """
-        row_type = self.layout.row
-        missing = bytes(row_type.itemsize)
-        for i, row in enumerate(raw):
-            if len(row) != row_type.itemsize or int(page_ids[i]) > PAGE_ID_MASK:
-                self.corrupt += bool(row)
-                raw[i] = missing
-        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
-        strange = strange_stamps(rows["stamp"])
-        if strange.any():
-            self.corrupt += int(strange.sum())
-            rows[strange] = np.zeros((), row_type)
+        ids = page_ids.tolist()
+        rows, damaged = read_rows(
+            [
+                row if page_id <= PAGE_ID_MASK else row[:1]
+                for page_id, row in zip(ids, raw, strict=True)
+            ],
+            self.layout,
+        )
+        self.corrupt += damaged
         return PageRecords(page_ids, self.layout.content(rows), *split_stamps(rows["stamp"]))
 
 
