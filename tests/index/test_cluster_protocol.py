@@ -17,7 +17,7 @@ from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import chunk_keys, field_of, group_hash, groups_of
-from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
+from dedup_middleware.index.cluster.visits import found, visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.verification import verify
@@ -408,7 +408,7 @@ async def test_buckets_read_whole_and_by_a_script(
     ]
     results = []
     for index.reads_whole in (True, False):
-        made = visit(index, PagesToVisit(keys, [0] * 40, [0] * 40), live, live[-1])
+        made = visit(index, keys, [0] * 40, [0] * 40, live, live[-1])
         assert bool(made.places) == index.reads_whole
         replies, _ = await index.together(made.calls, ())
         every = found(made, replies, 2)

@@ -18,7 +18,7 @@ from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
 from dedup_middleware.index.cluster.propose import TURNS, propose
 from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
-from dedup_middleware.index.cluster.visits import PagesToVisit, visit
+from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
@@ -207,13 +207,8 @@ class ClusterIndex(ClusterHomes):
         keys: list[Sequence[BucketKey]] = [BucketKeys(words[a:b]) for a, b in pairwise(bounds)]
         page_ids = [one.page_id for one in reserved]
         newest = reserved[0].generation
-        visited = visit(
-            self,
-            PagesToVisit(keys, list(map(len, keys)), page_ids),
-            [newest],
-            newest,
-            returns=False,
-        )
+        counts = list(map(len, keys))
+        visited = visit(self, keys, counts, page_ids, [newest], newest, returns=False)
         parts, creating = self.creating(announced, LEASE)
         stamps = np.maximum(
             np.where(pages.times, pages.times, np.uint32(time.time())), FIRST_SECOND

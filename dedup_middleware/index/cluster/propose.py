@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
-from dedup_middleware.index.cluster.visits import PagesToVisit, are_short, found, visit
+from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.server_index import Seen
 from dedup_middleware.model.buckets import (
@@ -296,7 +296,7 @@ async def _visit(
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]
-    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, group=group)
+    made = visit(index, keys, written, ids, generations, newest, group=group)
     parts: list[list[int]] = []
     creating: list[Call] = []
     checked: list[tuple[_Page, Known]] = []

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
-from dedup_middleware.index.record_layout import RecordLayout
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
-from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
+from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout, joined_text
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import State
 
@@ -54,7 +53,9 @@ class RedisSteps(Steps):
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
         """Enter rows; see :meth:`.Steps.enter`."""
         layout = self._server.layout
-        texts, rows = _texts(pages, layout.record), _rows(pages, layout)
+        rows, texts = _rows(pages, layout), [b""] * len(pages)
+        if layout.record.text:
+            texts = list(map(joined_text, pages.addresses, pages.payloads))
         page_ids = []
         for start, stop in cuts(list(map(len, texts)), _BYTES, len(texts)):
             lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
@@ -149,18 +150,6 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
             start, total = i, size
     if sizes:
         yield start, len(sizes)
-
-
-def _text(address: bytes | None, payload: bytes) -> bytes:
-    """The text of a page: its address, then the length of its payload and that, if there is any."""
-    if not payload:
-        return address or b""
-    return (address or b"") + len(payload).to_bytes(3, "little") + payload
-
-
-def _texts(pages: Pages, record: RecordLayout) -> list[bytes]:
-    """The texts of pages; empty ones where the index keeps none."""
-    return list(map(_text, pages.addresses, pages.payloads)) if record.text else [b""] * len(pages)
 
 
 def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:

@@ -143,11 +143,15 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
         record.check(entry.payload)
         return row, b""
     address = cut_address(entry.address or "")
-    if not entry.payload:
-        return row + len(address).to_bytes(2, "little"), address
-    size = len(entry.payload).to_bytes(3, "little")
-    length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
-    return row + length, address + size + entry.payload
+    length = len(address) | (PAYLOAD_BIT if entry.payload else 0)
+    return row + length.to_bytes(2, "little"), joined_text(address, entry.payload)
+
+
+def joined_text(address: bytes | None, payload: bytes) -> bytes:
+    """The text of a page: its address, then the length of its payload and that, if there is any."""
+    if not payload:
+        return address or b""
+    return (address or b"") + len(payload).to_bytes(3, "little") + payload
 
 
 def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes]:
