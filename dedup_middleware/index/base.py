@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 REFRESH_LEASE = 10.0  # seconds
 _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
-_FORGET = 100_000  # pages forgotten at once
+_ASKED = 10_000  # pages whose addresses are asked for at once
 Parameters = Mapping[str, str]
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]
@@ -356,14 +356,17 @@ class Index(ABC):
         :returns: how many there were
         """
         forgotten = 0
-        chosen: list[int] = []
-        async for page_ids, addresses in self.committed_addresses():
-            mask = [wanted(address.decode("utf-8", "replace")) for address in addresses]
-            chosen += page_ids[np.array(mask, np.bool_)].tolist()
-            if len(chosen) >= _FORGET:
-                forgotten += await self.forget(chosen)
-                chosen = []
-        return forgotten + await self.forget(chosen)
+        asked: list[int] = []
+        async for pages in self.pages():
+            asked += pages.page_ids[pages.states == State.COMMITTED].tolist()
+            if len(asked) >= _ASKED:
+                forgotten += await self._forget_named(asked, wanted)
+                asked = []
+        return forgotten + await self._forget_named(asked, wanted)
+
+    async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
+        named = zip(page_ids, await self.addresses(page_ids), strict=True)
+        return await self.forget([one for one, address in named if address and wanted(address)])
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget all pages that were committed in a span of time.
@@ -377,14 +380,6 @@ class Index(ABC):
             chosen = (pages.states == State.COMMITTED) & (pages.times >= since)
             forgotten += await self.forget(pages.page_ids[chosen & (pages.times < until)].tolist())
         return forgotten
-
-    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Numbers and addresses (UTF-8) of all committed pages that have one, many at a time."""
-        async for pages in self.pages():
-            page_ids = pages.page_ids[pages.states == State.COMMITTED]
-            addresses = await self.addresses(page_ids.tolist())
-            known = np.array([bool(address) for address in addresses], np.bool_)
-            yield page_ids[known], [address.encode() for address in addresses if address]
 
     async def of_key(self, key_hash: int) -> PageRecords:
         """The page records with a key, whatever their state.

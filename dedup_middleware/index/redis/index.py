@@ -39,7 +39,6 @@ from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, p
 from dedup_middleware.index.redis.scripts import split_text
 from dedup_middleware.index.redis.server_index import Seen, count_of
 from dedup_middleware.index.redis.upkeep import (
-    committed_addresses,
     compact,
     forget_page_ids,
     forget_stamps,
@@ -250,10 +249,6 @@ class RedisIndex(RedisNamespace):
     async def forget_span(self, since: float, until: float) -> int:
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         return await forget_stamps(self, since, until)
-
-    def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
-        return committed_addresses(self)
 
     async def page_ids(self) -> range:
         """Page ids that may exist; see :meth:`.Index.page_ids`."""

@@ -44,14 +44,7 @@ Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the lay
 
 
 async def rows(server: Server) -> AsyncIterator[Rows]:
-    """Rows of every chunk that exists, FREE ones included; see :func:`groups`."""
-    async for group in groups(server):
-        for found in group:
-            yield found
-
-
-async def groups(server: Server) -> AsyncIterator[list[Rows]]:
-    """Rows of every chunk that exists, FREE ones included, some chunks at a time.
+    """Rows of every chunk that exists, FREE ones included.
 
     Leases that have run out are ended before, so that states are those of this moment.
     """
@@ -64,11 +57,10 @@ async def groups(server: Server) -> AsyncIterator[list[Rows]]:
             yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
 
     async for part, reply in in_order(calls(), _AHEAD):
-        yield [
-            (chunk * size, np.frombuffer(raw, row, count=min(len(raw) // row.itemsize, size)))
-            for chunk, raw in zip(part, reply, strict=True)
-            if raw
-        ]
+        for chunk, raw in zip(part, reply, strict=True):
+            if raw:
+                count = min(len(raw) // row.itemsize, size)
+                yield chunk * size, np.frombuffer(raw, row, count=count)
 
 
 async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
@@ -215,7 +207,6 @@ async def compact_some(
 
 _CHUNKS = 4  # chunks of page records in one call, which keeps the server for about 1 ms
 _AHEAD = 2  # calls under way
-_TEXTS = 32  # chunks of text read by one call
 _LAST_STAMP = 1 << 32
 
 
@@ -261,52 +252,3 @@ async def _forget(
 ) -> int:
     names = chunk_names(server, b"s", chunks)
     return int(await server.run("forget", since, until, *marks, more_keys=names))
-
-
-async def committed_addresses(
-    server: Server,
-) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-    """Numbers and addresses of all committed pages that have one, some chunks at a time."""
-    if not server.layout.record.text:
-        return
-
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[NDArray[np.uint64], list[bytes]]]]:
-        async for group in groups(server):
-            if not group:
-                continue
-            raw = np.concatenate([raw for _, raw in group])
-            page_ids = [np.arange(one, one + len(raw), dtype=np.uint64) for one, raw in group]
-            named = _has_address(raw)
-            if named.any():
-                yield _addresses(server, np.concatenate(page_ids)[named], raw[named])
-
-    async for found in in_order(calls(), _AHEAD):
-        yield found
-
-
-def _has_address(raw: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which rows are those of committed pages with an address."""
-    stamps, lengths = raw["stamp"], raw["text_length"] % PAYLOAD_BIT
-    return np.asarray((stamps > State.RELEASED) & ~strange_stamps(stamps) & (lengths > 0), np.bool_)
-
-
-async def _addresses(
-    server: Server, page_ids: NDArray[np.uint64], raw: NDArray[np.void]
-) -> tuple[NDArray[np.uint64], list[bytes]]:
-    """Page ids, and the addresses of their rows, from the chunks of text that hold them."""
-    starts = text_starts(raw)
-    lengths = (raw["text_length"] % PAYLOAD_BIT).astype(np.int64)
-    # An address is shorter than a chunk, so it has two parts at most.
-    firsts, lasts = starts // TEXT_CHUNK, (starts + lengths - 1) // TEXT_CHUNK
-    chunks = np.unique(np.concatenate([firsts, lasts]))
-    parts: list[bytes | None] = []
-    for start in range(0, len(chunks), _TEXTS):
-        some = chunks[start : start + _TEXTS].tolist()
-        parts += await server.ask(b"MGET", *chunk_names(server, b"a", some))
-    text = b"".join([(part or b"").ljust(TEXT_CHUNK, b"\0") for part in parts])
-    there = np.array([part is not None for part in parts], np.bool_)
-    places = np.searchsorted(chunks, firsts)
-    known = there[places] & there[np.searchsorted(chunks, lasts)]
-    begins = places * TEXT_CHUNK + starts % TEXT_CHUNK
-    ends = np.where(known, begins + lengths, begins)
-    return page_ids, [text[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True)]

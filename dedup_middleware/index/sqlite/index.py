@@ -176,13 +176,6 @@ class SQLiteIndex(SQLiteFile):
             forgotten += await self._ask(tables.forget_span, start, since, until, writes=True)
         return forgotten
 
-    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
-        page_id = 0
-        while len((part := await self._ask(tables.addresses_after, page_id))[0]):
-            yield part
-            page_id = int(part[0][-1])
-
     async def page_ids(self) -> range:
         """Page ids that may exist; see :meth:`.Index.page_ids`."""
         return await self._ask(tables.page_ids)

@@ -321,16 +321,6 @@ def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) 
     return found
 
 
-def addresses_after(db: sqlite3.Connection, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
-    """Numbers and addresses of the next committed pages that have one."""
-    rows = db.execute(
-        "SELECT number, CAST(address AS BLOB) FROM page WHERE number > ? AND stamp > ? "
-        "AND address IS NOT NULL ORDER BY number LIMIT ?",
-        (page_id, int(State.RELEASED), PAGES),
-    ).fetchall()
-    return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
-
-
 def page_ids(db: sqlite3.Connection) -> range:
     """Page ids that may exist. Those that no record can name are damage, and left out."""
     query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"

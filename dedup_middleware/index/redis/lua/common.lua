@@ -91,7 +91,7 @@ local function set_state(page, state, time)
   end
 end
 
--- Some bytes of all text chunks, one after the other; less than asked for where chunks are gone.
+-- Some bytes of all text chunks, one after the other, up to the first chunk that is gone.
 local function read_text(start, length)
   local parts = {}
   while length > 0 do
@@ -103,6 +103,9 @@ local function read_text(start, length)
       return part
     end
     parts[#parts + 1] = part
+    if #part < size then
+      break
+    end
     start, length = start + size, length - size
   end
   return table.concat(parts)
@@ -110,20 +113,26 @@ end
 
 local USUAL = 320 -- bytes of a payload
 
--- The text of a row: the address of the page with its payload, if it has any, behind it.
+-- The text of a row: the address of the page with its payload, if it has any, behind it. One that is not
+-- whole, since a chunk is gone, is empty: a part of a payload could be taken for another one.
 local function text_of(row)
   if #row < ROW_SIZE or TAIL_SIZE == 0 then
     return ''
   end
   local length, start = struct.unpack('<I2I5', row, CONTENT_SIZE + 5)
+  local text
   if length < PAYLOAD_BIT then
-    return read_text(start, length)
+    text = read_text(start, length)
+  else
+    -- Most payloads are shorter than this: what follows one costs less than a second command.
+    length = length - PAYLOAD_BIT + 3
+    text = read_text(start, length + USUAL)
+    length = length + (#text >= length and struct.unpack('<I3', text, length - 2) or 0)
+    if #text < length then
+      text = read_text(start, length)
+    end
   end
-  -- Most payloads are shorter than this: what follows one costs less than a second command.
-  length = length - PAYLOAD_BIT + 3
-  local text = read_text(start, length + USUAL)
-  local size = #text >= length and struct.unpack('<I3', text, length - 2) or 0
-  return size > USUAL and read_text(start, length + size) or text
+  return #text >= length and text or ''
 end
 
 -- Writes text into its chunks, all of one size; text may be cut by their ends.
