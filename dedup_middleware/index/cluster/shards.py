@@ -182,10 +182,3 @@ class ClusterNamespace(ServerIndex):
             script(name, self.layout, *package),
             session,
         )
-
-    async def every(self, name: str, keys: Sequence[bytes], *arguments: bytes | int) -> list[Any]:
-        """Replies of all shards to a script."""
-        shards = range(self.spread.shards)
-        return await self._link.replies(
-            [self.script_call(name, i, keys, *arguments) for i in shards]
-        )

@@ -79,6 +79,8 @@ class ShardState:
 async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[ShardState]:
     """States of all shards. Leases that have run out are ended."""
     keys = (b"counters", b"committed", b"generations", *hashes)
+    calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
+    replies, _ = await index.together(calls, ())
     return [
         ShardState(
             counters_of(counters),
@@ -91,7 +93,7 @@ async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[Shar
             },
             sizes,
         )
-        for counters, committed, pending, firsts, sizes in await index.every("state", keys)
+        for counters, committed, pending, firsts, sizes in replies
     ]
 
 

@@ -223,13 +223,15 @@ async def estimate_bytes(server: Server, pages: int, *, windowed: bool) -> int:
     rows, size = server.layout.rows, server.layout.row.itemsize
     total = -(-(pages + 1) // rows) * (rows * size) if pages else 0
     try:
-        names = {name async for some in scan(server) for name in some}
-        start = len(server.prefix)
-        total += TEXT_CHUNK * sum(name[start : start + 1] == b"a" for name in names)
-        for name in names:
-            held = held_by(name, server.prefix, windowed=windowed)
-            if held is not None and not held.field:
-                total += await _bucket_bytes(server, name)
+        start, hashes = len(server.prefix), set()
+        async for names in scan(server):
+            for name in names:
+                if name[start : start + 1] == b"a":
+                    total += TEXT_CHUNK
+                held = held_by(name, server.prefix, windowed=windowed)
+                if held is not None and not held.field:
+                    hashes.add(name)
+        total += sum([await _bucket_bytes(server, name) for name in hashes])
     except IndexUnavailableError:
         pass
     return total

@@ -25,6 +25,7 @@ from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.redis.expiry import (
+    chunk_names,
     counters,
     end_of,
     estimate_bytes,
@@ -44,8 +45,8 @@ from dedup_middleware.index.redis.upkeep import (
     forget_stamps,
     pages_of,
     rows,
+    walk_buckets,
 )
-from dedup_middleware.index.redis.walk import walk_buckets
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     Candidates,
@@ -133,12 +134,8 @@ class RedisIndex(RedisNamespace):
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
-        return [
-            self.prefix + b"s" + chunk.to_bytes(4, "little")
-            for chunk in {
-                page_id // self.layout.rows for page_id in page_ids if page_id <= PAGE_ID_MASK
-            }
-        ]
+        known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
+        return chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})
 
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""

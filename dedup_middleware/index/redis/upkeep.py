@@ -1,14 +1,17 @@
-"""Maintenance of a Redis index: compaction, forgetting pages, recounting."""
+"""Maintenance of a Redis index: walks, compaction, forgetting pages."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.redis.expiry import (
     Server,
@@ -16,7 +19,9 @@ from dedup_middleware.index.redis.expiry import (
     chunk_names,
     counters,
     drop,
+    end_of,
     field_of,
+    hash_of,
 )
 from dedup_middleware.index.redis.load import cuts, packed, settled
 from dedup_middleware.index.redis.scripts import (
@@ -26,9 +31,15 @@ from dedup_middleware.index.redis.scripts import (
     RowLayout,
     strange_stamps,
 )
-from dedup_middleware.index.redis.walk import fields_of, held_in, in_order
-from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
-from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, chosen, split_stamps
+from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES, width_of
+from dedup_middleware.model.records import (
+    PAGE_ID_MASK,
+    PageRecords,
+    State,
+    chosen,
+    joined_records,
+    split_stamps,
+)
 
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Progress
@@ -39,8 +50,38 @@ _READ = 512  # buckets read by one call
 _REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
 _BYTES = 1 << 18  # the same, as far as they are not small
 _STRIPPED = 1000  # pages whose texts are given up by one call
-
+_WALKED = 1 << 20  # bytes of buckets that one call should read
+# Of a table with more buckets than these all possible fields are read: the names of them all
+# would keep the server for some milliseconds.
+_FEW = 1 << 12
+_PREFIXES = 1 << 16
+# Buckets, and their bytes in all live generations one after the other.
+_Part = tuple[list[int], list[bytes]]
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
+_T = TypeVar("_T")
+
+
+async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
+    """Results of calls, in their order; while one is worked on, the next ones are under way.
+
+    A server carries out what one client has sent in one go before it turns to others, so ``ahead``
+    times the time of a call is how long it may keep them waiting.
+
+    :param ahead: the most calls under way
+    """
+    waiting: deque[asyncio.Task[_T]] = deque()
+    loop = asyncio.get_running_loop()
+    try:
+        async for call in calls:
+            waiting.append(loop.create_task(call))
+            if len(waiting) >= ahead:
+                yield await waiting.popleft()
+        while waiting:
+            yield await waiting.popleft()
+    finally:
+        for one in waiting:
+            forget_outcome(one)
+            one.cancel()
 
 
 async def rows(server: Server) -> AsyncIterator[Rows]:
@@ -115,6 +156,82 @@ class _Texts:
         """Chunks that hold nothing any more."""
         found: list[int] = np.flatnonzero(np.cumsum(self._changes[: self._count]) == 0).tolist()
         return found
+
+
+async def walk_buckets(
+    server: Server, live: Callable[[], range] | None
+) -> AsyncIterator[tuple[int, bytes]]:
+    """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
+
+    :param live: the generations that are alive at this moment; None: the index has no window
+    """
+    hashes = await bucket_hashes(server, windowed=live is not None)
+    size = 64
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
+        for table in sorted({held.table for held in hashes.values()}):
+            buckets = await _buckets_of(server, table, live)
+            at = 0
+            while at < len(buckets):
+                part = buckets[at : at + size]
+                at += len(part)
+                yield _read_buckets(server, part, _hashes_of(server, table, live))
+
+    async for part, data in in_order(calls(), _AHEAD):
+        total = 0
+        for bucket, raw in zip(part, data, strict=True):
+            total += len(raw)
+            if raw:
+                yield bucket, raw
+        size = max(1, min(_READ, _WALKED * len(part) // max(1, total)))
+
+
+def _hashes_of(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
+    ends = [b""] if live is None else [end_of(one) for one in live()]
+    return [hash_of(server.prefix, table, end) for end in ends]
+
+
+async def _buckets_of(
+    server: Server, table: int, live: Callable[[], range] | None
+) -> Sequence[int]:
+    """The buckets of a table that may hold a record, ascending."""
+    fields: set[int] = set()
+    for name in _hashes_of(server, table, live):
+        own = await fields_of(server, name)
+        if len(own) > _FEW:
+            return range(table << 16, (table << 16) + _PREFIXES)
+        fields.update(own)
+    return [table << 16 | field for field in sorted(fields)]
+
+
+async def fields_of(server: Server, name: bytes) -> Sequence[int]:
+    """The prefixes of the buckets that a hash may hold, ascending."""
+    if int(await server.ask(b"HLEN", name)) > _FEW:
+        return range(_PREFIXES)
+    names = await server.ask(b"HKEYS", name)
+    return sorted(int.from_bytes(one, "big") for one in names if len(one) == 2)
+
+
+async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
+    """Some fields of a hash."""
+    values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
+    large = [i for i, value in enumerate(values) if value == b""]
+    if large:
+        found = await server.ask(b"MGET", *[name + fields[i] for i in large])
+        for i, value in zip(large, found, strict=True):
+            # One that was compacted since the first look is a field again.
+            values[i] = value or await server.ask(b"HGET", name, fields[i])
+    return values
+
+
+async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
+    fields = list(map(field_of, buckets))
+    generations = [await held_in(server, name, fields) for name in hashes]
+    data = [
+        joined_records([raw or b"" for raw in one], width_of(bucket))
+        for bucket, one in zip(buckets, zip(*generations, strict=True), strict=True)
+    ]
+    return list(buckets), data
 
 
 async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
@@ -205,8 +322,8 @@ async def compact_some(
     return len(held), removed
 
 
-_CHUNKS = 4  # chunks of page records in one call, which keeps the server for about 1 ms
-_AHEAD = 2  # calls under way
+_FORGOTTEN = 4  # chunks of page records in one call, which keeps the server for about 1 ms
+_FORGETTING = 2  # calls under way
 _LAST_STAMP = 1 << 32
 
 
@@ -219,8 +336,8 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
     cuts = [*starts.tolist(), len(wanted)]
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _CHUNKS):
-            part = chunks[i : i + _CHUNKS].tolist()
+        for i in range(0, len(chunks), _FORGOTTEN):
+            part = chunks[i : i + _FORGOTTEN].tolist()
             marks = []
             for chunk, start, end in zip(part, cuts[i:], cuts[i + 1 :], strict=False):
                 mark = np.full(rows, ord("0"), np.uint8)
@@ -228,7 +345,7 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
                 marks.append(mark.tobytes())
             yield _forget(server, part, 0, _LAST_STAMP, marks)
 
-    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
 
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
@@ -240,11 +357,11 @@ async def forget_stamps(server: Server, since: float, until: float) -> int:
     chunks = list(range(last // server.layout.rows + 1))
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _CHUNKS):
-            part = chunks[i : i + _CHUNKS]
+        for i in range(0, len(chunks), _FORGOTTEN):
+            part = chunks[i : i + _FORGOTTEN]
             yield _forget(server, part, first, behind, [b""] * len(part))
 
-    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
 
 
 async def _forget(
