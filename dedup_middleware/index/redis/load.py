@@ -1,4 +1,4 @@
-"""Entering many stored pages into a Redis server, some in each call (see :mod:`.loading`)."""
+"""Entering many stored pages into a Redis server, some in each call, see :class:`.Steps`."""
 
 from __future__ import annotations
 

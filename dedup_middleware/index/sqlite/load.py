@@ -1,4 +1,4 @@
-"""Entering many stored pages into a file, some in each transaction (see :mod:`.loading`)."""
+"""Entering many stored pages into a file, some in each transaction, see :class:`.Steps`."""
 
 from __future__ import annotations
 

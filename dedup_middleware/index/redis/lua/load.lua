@@ -1,4 +1,4 @@
--- A step of loading pages, see loading.py. KEYS: leases, counters, committed, generations, loads, and
+-- A step of loading pages, see load.py. KEYS: leases, counters, committed, generations, loads, and
 -- for "add" the hash of the buckets.
 -- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
 -- (0: it never ends), generation of the load, step; then
