@@ -164,11 +164,10 @@ async def remove_expired(server: Server, oldest: int) -> None:
         if not dead:
             return
         await server.run("lapse")
-        old: dict[bool, set[bytes]] = {False: set(), True: set()}  # large buckets, or not
-        async for name, held in bucket_names(server, windowed=True):
-            if held.generation < oldest:
-                old[bool(held.field)].add(name)
-        await drop(server, large=[*old[True]], hashes=[*old[False]])
+        names = bucket_names(server, windowed=True)
+        old = {name: held async for name, held in names if held.generation < oldest}
+        await drop(server, large=[name for name, held in old.items() if held.field])
+        await drop(server, hashes=[name for name, held in old.items() if not held.field])
         living = [first for generation, first in firsts.items() if generation >= oldest]
         end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
