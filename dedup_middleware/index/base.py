@@ -34,10 +34,10 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_REFRESH_LEASE = 10.0  # seconds
+REFRESH_LEASE = 10.0  # seconds
 _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
-_FORGET = 100_000  # pages forgotten at once
+_ASKED = 10_000  # pages whose addresses are asked for at once
 Parameters = Mapping[str, str]
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]
@@ -289,42 +289,42 @@ class Index(ABC):
         own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        for _ in range(_REFRESH_TRIES):
-            near = await self.read_buckets(places)
-            newest = await self.newest_if_enterable(page_id, places, near)
-            if newest is None:
-                return False
-            # A page that has come since blocks the claim, since its id is greater.
-            made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(upto=newest))
-            if isinstance(made, Claimed):
-                return await self.commit_anew(page_id, made.claim)
-        return False  # other pages keep coming: it expires, and its next copy is stored
-
-    async def commit_anew(self, page_id: int, claim: Claim) -> bool:
-        """Commit the claim of a page that is entered anew, unless it was forgotten meanwhile.
-
-        Then no storage holds it any more, and its new id is forgotten too; see :meth:`refresh`.
-
-        :param page_id: its id until now
-        """
-        if not await self.commit(claim):
+        claim = await self.claim_anew(page_id, entry)
+        if claim is None or not await self.commit(claim):
             return False
-        if (await self.fetch(np.array([page_id], np.uint64))).states[0] == State.COMMITTED:
+        if (await self.fetch(own_id)).states[0] == State.COMMITTED:
             return True
+        # It was forgotten meanwhile: no storage holds it any more.
         await self.forget([claim.page_id])
         return False
 
+    async def claim_anew(self, page_id: int, entry: Entry) -> Claim | None:
+        """Claim a committed page that is entered anew; see :meth:`refresh`.
+
+        :param page_id: its id until now
+        :param entry: the bucket key of its key comes first
+        """
+        for _ in range(_REFRESH_TRIES):
+            newest = await self.newest_if_enterable(page_id, entry.bucket_keys)
+            if newest is None:
+                return None
+            # A page that has come since blocks the claim, since its id is greater.
+            made = await self.propose(entry, 0, REFRESH_LEASE, known=Known(upto=newest))
+            if isinstance(made, Claimed):
+                return made.claim
+        return None  # other pages keep coming: it expires, and its next copy is stored
+
     async def newest_if_enterable(
-        self, page_id: int, bucket_keys: Sequence[BucketKey], buckets: Sequence[bytes]
+        self, page_id: int, bucket_keys: Sequence[BucketKey]
     ) -> int | None:
         """The newest page in some buckets, if a page may be entered anew; see :meth:`refresh`.
 
         :param bucket_keys: those of the page, that of its key first
-        :param buckets: what their buckets hold
         :returns: a page id; None: the page is not committed, or a page with its key is pending
         """
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
+        buckets = await self.read_buckets(bucket_keys)
         near = neighbours(bucket_keys[:1], buckets[:1], 0)
         found = await self.fetch(np.append(near.page_ids, np.uint64(page_id)))
         same = found.content["key"] == found.content["key"][-1]
@@ -356,14 +356,17 @@ class Index(ABC):
         :returns: how many there were
         """
         forgotten = 0
-        chosen: list[int] = []
-        async for page_ids, addresses in self.committed_addresses():
-            mask = [wanted(address.decode("utf-8", "replace")) for address in addresses]
-            chosen += page_ids[np.array(mask, np.bool_)].tolist()
-            if len(chosen) >= _FORGET:
-                forgotten += await self.forget(chosen)
-                chosen = []
-        return forgotten + await self.forget(chosen)
+        asked: list[int] = []
+        async for pages in self.pages():
+            asked += pages.page_ids[pages.states == State.COMMITTED].tolist()
+            if len(asked) >= _ASKED:
+                forgotten += await self._forget_named(asked, wanted)
+                asked = []
+        return forgotten + await self._forget_named(asked, wanted)
+
+    async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
+        named = zip(page_ids, await self.addresses(page_ids), strict=True)
+        return await self.forget([one for one, address in named if address and wanted(address)])
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget all pages that were committed in a span of time.
@@ -377,14 +380,6 @@ class Index(ABC):
             chosen = (pages.states == State.COMMITTED) & (pages.times >= since)
             forgotten += await self.forget(pages.page_ids[chosen & (pages.times < until)].tolist())
         return forgotten
-
-    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Numbers and addresses (UTF-8) of all committed pages that have one, many at a time."""
-        async for pages in self.pages():
-            page_ids = pages.page_ids[pages.states == State.COMMITTED]
-            addresses = await self.addresses(page_ids.tolist())
-            known = np.array([bool(address) for address in addresses], np.bool_)
-            yield page_ids[known], [address.encode() for address in addresses if address]
 
     async def of_key(self, key_hash: int) -> PageRecords:
         """The page records with a key, whatever their state.

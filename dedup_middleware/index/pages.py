@@ -256,8 +256,8 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
         raw = np.empty((len(bucket_keys), width), np.uint8)
-        raw[:, :_PAGE_ID] = _bytes(page_ids[rows])[:, :_PAGE_ID]
-        suffixes = _bytes(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
+        raw[:, :_PAGE_ID] = bytes_of(page_ids[rows])[:, :_PAGE_ID]
+        suffixes = bytes_of(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
         raw[:, _PAGE_ID:] = suffixes[:, : width - _PAGE_ID]
         firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
         yield Records(
@@ -268,7 +268,8 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         )
 
 
-def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def bytes_of(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint8[n, 8] of uint64[n], the lowest byte first."""
     return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)
 
 
@@ -296,11 +297,17 @@ class Pace:
     lowest: int = 500
     highest: int = 50_000
 
-    def took(self, seconds: float) -> None:
-        """Choose the next size by how long a step has taken."""
-        if self.seconds:
-            wanted = int(self.size * min(2.0, self.seconds / max(seconds, 1e-6)))
-            self.size = max(self.lowest, min(self.highest, wanted))
+    def parts(self, count: int) -> Iterator[tuple[int, int]]:
+        """Cut so many things into steps, each as large as those before let it be."""
+        start = 0
+        while start < count:
+            began, stop = time.perf_counter(), min(count, start + self.size)
+            yield start, stop
+            if self.seconds:
+                spent = max(time.perf_counter() - began, 1e-6)
+                wanted = int(self.size * min(2.0, self.seconds / spent))
+                self.size = max(self.lowest, min(self.highest, wanted))
+            start = stop
 
 
 class Steps(ABC):
@@ -338,25 +345,13 @@ async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
 
 async def _load_block(pages: Pages, steps: Steps) -> None:
     page_ids = np.empty(len(pages), np.uint64)
-    at = 0
-    while at < len(pages):
-        began, size = time.perf_counter(), steps.pages.size
-        page_ids[at : at + size] = await steps.enter(pages.part(at, at + size))
-        steps.pages.took(time.perf_counter() - began)
-        at += size
+    for start, stop in steps.pages.parts(len(pages)):
+        page_ids[start:stop] = await steps.enter(pages.part(start, stop))
     for records in records_of(pages, page_ids):
-        at = 0
-        while at < len(records):
-            began, size = time.perf_counter(), steps.buckets.size
-            await steps.add(records.part(at, at + size))
-            steps.buckets.took(time.perf_counter() - began)
-            at += size
-    at = 0
-    while at < len(pages):
-        began, size = time.perf_counter(), steps.pages.size
-        await steps.commit(page_ids[at : at + size], pages.times[at : at + size])
-        steps.pages.took(time.perf_counter() - began)
-        at += size
+        for start, stop in steps.buckets.parts(len(records)):
+            await steps.add(records.part(start, stop))
+    for start, stop in steps.pages.parts(len(pages)):
+        await steps.commit(page_ids[start:stop], pages.times[start:stop])
     await steps.end()
 
 

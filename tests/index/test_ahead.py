@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.index.redis.walk import in_order
+from dedup_middleware.index.redis.upkeep import in_order
 
 
 class Server:

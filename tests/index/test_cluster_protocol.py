@@ -17,7 +17,7 @@ from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import chunk_keys, field_of, group_hash, groups_of
-from dedup_middleware.index.cluster.visits import PagesToVisit, found, visit
+from dedup_middleware.index.cluster.visits import found, visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.verification import verify
@@ -36,8 +36,11 @@ from dedup_middleware.model.records import (
     NO_PAGES,
     SIMHASH_RECORD,
     State,
+    chosen,
     joined,
 )
+from tests.index import bulk
+from tests.index.bulk import some_pages
 from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.servers import RedisServer
 from tests.texts import article
@@ -323,6 +326,52 @@ async def test_loaded_page_whose_id_belongs_to_another(harness: ClusterHarness) 
         await index._commit_loaded([Announced(reserved, 1, other, text)], stamps)
 
 
+@pytest.mark.parametrize("step", ["created", "_commit_loaded"])
+async def test_failed_load_is_given_back(
+    harness: ClusterHarness, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Pages of a load that fails half-way do not hold up like ones until its lease ends."""
+    index = await _opened(harness)
+
+    def fail(*_: object) -> None:
+        raise IndexUnavailableError("half-way")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, step, fail)
+        with pytest.raises(IndexUnavailableError, match="half-way"):
+            await index.load(some_pages(2))
+    assert isinstance(await index.propose(bulk.page(1, 0x9E37_79B9_7F4A_7C15), 0, LEASE), Claimed)
+    assert (await index.stats()).pending == 1
+
+
+async def test_loaded_page_is_settled_by_another(harness: ClusterHarness) -> None:
+    """Where a crawl meets a page of a load before its row, the page is announced once more, and
+    the load goes on; the others of its part are not entered twice."""
+    index, other = await _opened(harness), await _opened(harness)
+    together = index.together
+    (first,) = await index.take_ids(1)
+    index._reserved.appendleft(first)
+    settled: list[int] = []
+
+    async def late(*arguments: Any) -> Any:
+        if not settled:
+            settled.append(first.page_id)
+            await other.look(np.array(settled, np.uint64), settles=True)
+        return await together(*arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "together", late)
+        assert await index.load(pages := some_pages(3)) == 3
+    stats = await index.stats()
+    assert (stats.committed, stats.pending, stats.released) == (3, 0, 1)
+    ids = await index.page_ids()
+    found = await index.fetch(np.arange(ids.start, ids.stop, dtype=np.uint64))
+    stored = chosen(found, found.states == State.COMMITTED)
+    assert sorted(stored.content["key"].tolist()) == [1, 2, 3]
+    times = dict(zip(stored.content["key"].tolist(), stored.times.tolist(), strict=True))
+    assert times[1] == pages.times[0]
+
+
 @pytest.mark.parametrize("window", [0.0, 10_000.0])
 async def test_buckets_read_whole_and_by_a_script(
     cluster_masters: list[RedisServer], window: float
@@ -359,7 +408,7 @@ async def test_buckets_read_whole_and_by_a_script(
     ]
     results = []
     for index.reads_whole in (True, False):
-        made = visit(index, PagesToVisit(keys, [0] * 40, [0] * 40), live, live[-1])
+        made = visit(index, keys, [0] * 40, [0] * 40, live, live[-1])
         assert bool(made.places) == index.reads_whole
         replies, _ = await index.together(made.calls, ())
         every = found(made, replies, 2)

@@ -10,18 +10,21 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.redis import expiry
+from dedup_middleware.index.redis.expiry import end_of, glob
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State
-from tests.index.bulk import some_pages
+from tests.index.bulk import page, some_pages
 from tests.index.claiming import entered
 from tests.index.harness import (
     PARAMETERS,
     ROWS,
+    ClusterHarness,
     Harness,
     MemoryHarness,
     RedisHarness,
@@ -222,6 +225,39 @@ async def test_clock_of_the_server_is_behind(harness: Harness) -> None:
     assert await index.load(some_pages(1, 2)) == 1
     assert calls < 25
     assert (await index.fetch(np.array([page], np.uint64))).states.tolist() == [State.COMMITTED]
+
+
+@pytest.mark.parametrize("windows", ["redis", "cluster"], indirect=True)
+@in_time
+async def test_clock_of_the_server_goes_back_over_a_border(harness: Harness) -> None:
+    """Pages are still compared with those stored just before it, in the generation that seems to
+    begin later."""
+    assert isinstance(harness, (RedisHarness, ClusterHarness))
+    first = await harness.client()
+    old = await stored(first, 1, "https://a/1")
+    move_generation(harness)  # as if the clock had been ahead until now
+    for index in (first, await harness.client()):
+        copy = entry(bucket_keys_of(2, SIMHASH, (5 << 40, 6 << 50)))
+        found = await index.propose(copy, 0, LEASE)
+        assert isinstance(found, Candidates)
+        assert found.near.page_ids.tolist() == [old]
+    await first.load(pages_of([page(7, 5)]))
+    assert isinstance(await (await harness.client()).propose(page(7, 5), 0, LEASE), Candidates)
+
+
+def move_generation(harness: RedisHarness | ClusterHarness) -> None:
+    """Let the only generation be that of a span later."""
+    admin = harness.admin
+    prefixes = [harness.prefix] if isinstance(harness, RedisHarness) else harness.prefixes()
+    for prefix in prefixes:
+        key = prefix + b"generations"
+        for generation, first in admin.hgetall(key).items():
+            admin.hdel(key, generation)
+            admin.hset(key, int(generation) + 1, first)
+            old, new = end_of(int(generation)), end_of(int(generation) + 1)
+            for name in admin.scan_iter(match=glob(prefix + b"b"), count=10_000):
+                if name.endswith(old):
+                    admin.rename(name, name.removesuffix(old) + new)
 
 
 @in_time

@@ -18,7 +18,7 @@ from dedup_middleware.model.buckets import (
     record,
     simhash_bucket_keys,
 )
-from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.claims import Candidates, Claim, Entry
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
@@ -182,6 +182,25 @@ async def test_lost_text_is_no_address(harness: RedisHarness, index: Index) -> N
     known = [address for address in again if address]
     assert known == asked[-len(known) :]
     assert count // 3 < len(known) < count
+
+
+@pytest.mark.parametrize("harness", ["redis"], indirect=True)
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_text_of_which_a_part_was_lost(
+    harness: RedisHarness, index: Index, lost: int
+) -> None:
+    """An address and a payload over the end of a chunk that is gone are none: what is left of a
+    payload would be judged as the evidence of another page."""
+    page = Entry(bucket_keys_of(1), content_of(1), "https://a/1", bytes(range(1, 241)) * 200)
+    claim = await entered(index, page, 60.0)
+    assert await index.commit(claim)
+    assert await index.payloads([claim.page_id]) == [page.payload]
+    harness.admin.delete(harness.prefix + b"a" + lost.to_bytes(4, "little"))
+    assert await index.payloads([claim.page_id]) == [b""]
+    assert await index.addresses([claim.page_id]) == [None]
+    found = await index.propose(page, 0, 60.0)
+    assert isinstance(found, Candidates)
+    assert found.payloads == {claim.page_id: b""}
 
 
 async def test_a_sound_index(harness: Harness, index: Index) -> None:

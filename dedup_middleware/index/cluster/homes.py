@@ -17,11 +17,11 @@ from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.server_index import Seen
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
-    PageRecords,
     State,
 )
 
@@ -53,15 +53,6 @@ class Announced:
     def claim(self) -> Claim:
         """The claim that it gets."""
         return Claim(self.reserved.page_id, self.token)
-
-
-@attrs.frozen(eq=False)
-class Seen:
-    """Page records, and the addresses and payloads of the same pages."""
-
-    records: PageRecords
-    addresses: list[str | None]
-    payloads: list[bytes]
 
 
 class ClusterHomes(ClusterNamespace):
@@ -185,8 +176,10 @@ class ClusterHomes(ClusterNamespace):
 
     # Reading
 
-    async def look(self, page_ids: NDArray[np.uint64], *, settles: bool = False) -> Seen:
-        """Records, addresses and payloads of pages.
+    async def look(
+        self, page_ids: NDArray[np.uint64], *, texts: bool = True, settles: bool = False
+    ) -> Seen:
+        """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`.
 
         :param settles: an id that is not announced yet never will be
         """
@@ -198,18 +191,14 @@ class ClusterHomes(ClusterNamespace):
                 part = every[start : start + _LOOK]
                 locals_ = [self.spread.local(wanted[at] & PAGE_ID_MASK) for at in part]
                 keys = (b"counters", *self._chunks(locals_))
-                calls.append(self.script_call("look", shard, keys, ids(locals_), int(settles)))
+                flags = int(texts), int(settles)
+                calls.append(self.script_call("look", shard, keys, ids(locals_), *flags))
                 parts.append(part)
-        rows, texts = [b""] * len(wanted), [b""] * len(wanted)
+        rows, split = [b""] * len(wanted), [(b"", b"")] * len(wanted)
         for part, reply in zip(parts, await self._link.replies(calls), strict=True):
             for i, at in enumerate(part):
-                rows[at], texts[at] = reply[2 * i], reply[2 * i + 1]
-        split = list(map(split_text, texts))
-        return Seen(
-            self._records(page_ids, rows),
-            [address.decode("utf-8", "replace") if address else None for address, _ in split],
-            [payload for _, payload in split],
-        )
+                rows[at], split[at] = reply[2 * i], split_text(reply[2 * i + 1])
+        return Seen.of(self._records(page_ids, rows), split)
 
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
@@ -219,21 +208,6 @@ class ClusterHomes(ClusterNamespace):
             return await self._link.replies(calls), []
         replies, *seen = await asyncio.gather(self._link.replies(calls), *lookups)
         return replies, seen
-
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
-        return (await self.look(np.asarray(page_ids, np.uint64))).records
-
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
-        return (await self.look(np.array(page_ids, np.uint64))).addresses
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads; see :meth:`.Index.fetch_with_payloads`."""
-        seen = await self.look(np.asarray(page_ids, np.uint64))
-        return seen.records, seen.payloads
 
     # Claims
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import REFRESH_LEASE, IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, ids, text_of
-from dedup_middleware.index.cluster.propose import propose
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
+from dedup_middleware.index.cluster.propose import TURNS, propose
 from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
-from dedup_middleware.index.cluster.visits import PagesToVisit, visit
+from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
@@ -26,21 +26,21 @@ from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
 from dedup_middleware.model.buckets import (
-    KEY_TABLE,
     BucketKey,
     BucketKeys,
-    hash_bucket_key,
     width_of,
 )
 from dedup_middleware.model.claims import (
     MOST_KNOWN,
     Candidates,
+    Claim,
     Claimed,
     Entry,
     Known,
     Proposed,
 )
 from dedup_middleware.model.records import (
+    CONTENT,
     PageRecords,
     State,
     joined_records,
@@ -57,7 +57,6 @@ _BUCKETS = (
 )  # read together on all shards; each call reads one table and generation at a time
 _LOADED = 512  # pages entered together
 _LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
-_REFRESH_LEASE = 10.0  # seconds
 
 
 def most_buckets(shards: int) -> int:
@@ -124,36 +123,24 @@ class ClusterIndex(ClusterHomes):
             joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
         ]
 
-    async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
-        """Enter a committed page anew; see :meth:`.Index.refresh`.
+    async def claim_anew(self, page_id: int, entry: Entry) -> Claim | None:
+        """Claim a page that is entered anew; see :meth:`.Index.claim_anew`.
 
         Ids say nothing of the order of pages here: what was seen before is known by its records.
         """
-        seen = await self.look(np.array([page_id], np.uint64))
-        if seen.records.states[0] != State.COMMITTED:
-            return False
-        content = seen.records.content
-        own = hash_bucket_key(KEY_TABLE, int(content["key"][0]))
-        places = (own, *(one for one in bucket_keys if one.table != KEY_TABLE))
-        if await self.newest_if_enterable(page_id, places, await self.read_buckets(places)) is None:
-            return False
-        entry = Entry(places, content[0].tobytes(), seen.addresses[0], seen.payloads[0])
-        found = await self.candidates(places, 0, MOST_KNOWN)
-        if (
-            found.more
-            or (
-                (found.pages.states == State.PENDING)
-                & (found.pages.content["key"] == content["key"])
-            ).any()
-        ):
-            return False
-        made = await self.propose(entry, 0, _REFRESH_LEASE, known=Known(found.pages))
+        if await self.newest_if_enterable(page_id, entry.bucket_keys) is None:
+            return None
+        found = await self.candidates(entry.bucket_keys, 0, MOST_KNOWN)
+        same = found.pages.content["key"] == np.frombuffer(entry.content, CONTENT)["key"]
+        if found.more or (same & (found.pages.states == State.PENDING)).any():
+            return None
+        made = await self.propose(entry, 0, REFRESH_LEASE, known=Known(found.pages))
         if not isinstance(made, Claimed):
-            return False
+            return None
         if len(made.candidates.near):  # pages that have come since
             await self.release(made.claim)
-            return False
-        return await self.commit_anew(page_id, made.claim)
+            return None
+        return made.claim
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
@@ -186,8 +173,21 @@ class ClusterIndex(ClusterHomes):
         return len(pages)
 
     async def _load(self, pages: Pages) -> None:
-        """Enter some pages: announced and committed like any, but not looked at."""
-        reserved = await self.take_ids(len(pages))
+        """Enter some pages: announced and committed like any, but not looked at.
+
+        Those whose ids are settled by pages that meet them, or of a generation that ends meanwhile,
+        are announced once more.
+        """
+        for _ in range(TURNS):
+            made = await self._load_once(pages, await self.take_ids(len(pages)))
+            if made.all():
+                return
+            self.drop_ids()
+            pages = pages.chosen(~made)
+        raise lapsed(self._where)
+
+    async def _load_once(self, pages: Pages, reserved: Sequence[Reserved]) -> NDArray[np.bool_]:
+        """Which of some pages are entered now."""
         kept = self.record.pack(pages.content)
         texts = self.record.text
         announced = [
@@ -207,22 +207,25 @@ class ClusterIndex(ClusterHomes):
         keys: list[Sequence[BucketKey]] = [BucketKeys(words[a:b]) for a, b in pairwise(bounds)]
         page_ids = [one.page_id for one in reserved]
         newest = reserved[0].generation
-        visited = visit(
-            self,
-            PagesToVisit(keys, list(map(len, keys)), page_ids),
-            [newest],
-            newest,
-            returns=False,
-        )
+        counts = list(map(len, keys))
+        visited = visit(self, keys, counts, page_ids, [newest], newest, returns=False)
         parts, creating = self.creating(announced, LEASE)
-        replies, _ = await self.together([*visited.calls, *creating], ())
-        made = self.created(len(pages), parts, replies[len(visited.calls) :])
-        if not all(one is True for one in made):
-            raise lapsed(self._where)
         stamps = np.maximum(
             np.where(pages.times, pages.times, np.uint32(time.time())), FIRST_SECOND
         )
-        await self._commit_loaded(announced, stamps.astype("<u4"))
+        try:
+            replies, _ = await self.together([*visited.calls, *creating], ())
+            flags = self.created(len(pages), parts, replies[len(visited.calls) :])
+            made = np.array([one is True for one in flags], np.bool_)
+            await self._commit_loaded(
+                [one for one, is_made in zip(announced, made, strict=True) if is_made],
+                stamps[made].astype("<u4"),
+            )
+        except BaseException:
+            # What is not committed would hold up like pages until the lease ends.
+            self.give_up([one.claim for one in announced])
+            raise
+        return made
 
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]

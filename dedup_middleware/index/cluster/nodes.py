@@ -35,18 +35,10 @@ BATCH = 1024  # calls in one exchange
 LANES = 4
 
 
-@attrs.frozen
-class Startup:
-    """Nodes of a cluster to begin with, and the options of the connections to all of them."""
+def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
+    """Nodes of a cluster to begin with, and the options of the connections to all of them.
 
-    hosts: tuple[tuple[str, int], ...]
-    options: dict[str, Any] = attrs.field(repr=False)
-
-
-def read_startup(url: str) -> Startup:
-    """What the address of a cluster says.
-
-    ``redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT?OPTIONS``; there is no database number.
+    :param url: ``redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT?OPTIONS``, without a database
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
@@ -63,7 +55,7 @@ def read_startup(url: str) -> Startup:
             hide_password(url),
             "leave out the number of the database: a cluster has only 0",
         )
-    return Startup(tuple(named), options)
+    return named, options
 
 
 @attrs.define(eq=False)
@@ -102,7 +94,7 @@ class ClusterLink(Link):
         opened: Callable[[Session, Any], None],
     ) -> None:
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
-        self._startup = read_startup(url)
+        self._named, self._options = read_startup(url)
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
@@ -126,9 +118,9 @@ class ClusterLink(Link):
     async def _connected(self) -> AsyncIterator[_Client]:
         """The client for one exchange."""
         if self._client is None:
-            hosts = dict.fromkeys((*self._startup.hosts, *self._found))
+            hosts = dict.fromkeys((*self._named, *self._found))
             cluster = RedisCluster(
-                **self._startup.options,
+                **self._options,
                 startup_nodes=[ClusterNode(*host) for host in hosts],
                 socket_timeout=self._timeout,
                 socket_connect_timeout=self._timeout,

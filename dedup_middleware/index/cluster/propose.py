@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Seen
+from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
-from dedup_middleware.index.cluster.visits import PagesToVisit, are_short, found, visit
+from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.server_index import Seen
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -52,10 +53,11 @@ from dedup_middleware.model.records import (
     PageRecords,
     State,
     chosen,
+    joined,
 )
 
 MOST = 64  # candidates whose records come with a reply
-_TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
+TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
 _CHECKED = 256  # known pages of one page whose records are read again
 _NOTHING = np.empty(0, np.uint64)
 _FIRST_BANDS = np.uint64(sum(1 << table for table in FIRST_TABLES if table >= FIRST_BAND_TABLE))
@@ -89,10 +91,7 @@ class _Page:
         keep &= ~np.isin(ids, np.array(self.own, np.uint64))
         if known.upto:
             keep &= ids > np.uint64(known.upto)
-        corrupt = max(corrupt, near.corrupt)
-        self.near = attrs.evolve(
-            near, page_ids=ids[keep], tables=near.tables[keep], corrupt=corrupt
-        )
+        self.near = attrs.evolve(_kept(near, keep), corrupt=max(corrupt, near.corrupt))
 
 
 async def propose(
@@ -104,13 +103,13 @@ async def propose(
     if fresh:
         index.reserve_ahead(len(pages))
         await _read(index, fresh, note_scanned)
-    for _ in range(_TURNS):
+    for _ in range(TURNS):
         waiting = [page for page in pages if page.result is None]
         if not waiting:
             break
         await _announce(index, waiting, note_scanned)
     error = IndexUnavailableError(
-        f"{index.place}: a page was announced {_TURNS} times, and each time its id had been "
+        f"{index.place}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
         f"{index.window:g} seconds is too short"
     )
@@ -163,7 +162,10 @@ def _meets_more(page: _Page, rest: Neighbours) -> bool:
 
 
 def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
-    keep = ~np.isin(near.page_ids, page_ids)
+    return _kept(near, ~np.isin(near.page_ids, page_ids))
+
+
+def _kept(near: Neighbours, keep: NDArray[np.bool_]) -> Neighbours:
     return attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
 
 
@@ -294,7 +296,7 @@ async def _visit(
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]
-    made = visit(index, PagesToVisit(keys, written, ids), generations, newest, group=group)
+    made = visit(index, keys, written, ids, generations, newest, group=group)
     parts: list[list[int]] = []
     creating: list[Call] = []
     checked: list[tuple[_Page, Known]] = []
@@ -361,8 +363,7 @@ def _candidates(
     """Those candidates that are alive; all that was met, if that is more than a reply holds."""
     pages = chosen(records, alive)
     if not more:
-        keep = np.isin(near.page_ids, pages.page_ids)
-        near = attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+        near = _kept(near, np.isin(near.page_ids, pages.page_ids))
     named = pages.page_ids.tolist()
     return Candidates(
         near,
@@ -375,28 +376,14 @@ def _candidates(
 
 def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
     """Candidates with further pages, whose records were asked for."""
-    new = ~np.isin(wanted.records.page_ids, candidates.near.page_ids)
-    page_ids = np.concatenate((candidates.near.page_ids, wanted.records.page_ids[new]))
-    order = np.argsort(page_ids)
-    tables = np.concatenate((candidates.near.tables, np.zeros(int(new.sum()), np.uint64)))
-    parts = (candidates.pages, chosen(wanted.records, new))
-    records = PageRecords(
-        np.concatenate([one.page_ids for one in parts]),
-        np.concatenate([one.content for one in parts]),
-        np.concatenate([one.states for one in parts]),
-        np.concatenate([one.times for one in parts]),
-    )
-    by_id = np.argsort(records.page_ids)
+    new = chosen(wanted.records, ~np.isin(wanted.records.page_ids, candidates.near.page_ids))
+    met = united(candidates.near, Neighbours(new.page_ids, np.zeros(len(new), np.uint64)))
+    records = joined([candidates.pages, new])
     names = wanted.records.page_ids.tolist()
     return attrs.evolve(
         candidates,
-        near=attrs.evolve(candidates.near, page_ids=page_ids[order], tables=tables[order]),
-        pages=PageRecords(
-            records.page_ids[by_id],
-            records.content[by_id],
-            records.states[by_id],
-            records.times[by_id],
-        ),
+        near=attrs.evolve(candidates.near, page_ids=met.page_ids, tables=met.tables),
+        pages=chosen(records, np.argsort(records.page_ids)),
         addresses={**dict(zip(names, wanted.addresses, strict=True)), **candidates.addresses},
         payloads={**dict(zip(names, wanted.payloads, strict=True)), **candidates.payloads},
     )

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _OWN = "dedup_middleware.index.cluster"
 # Scripts of the index on one server that work on a shard as well.
-_SHARED = frozenset({"open", "commit", "release", "renew", "forget"})
+_SHARED = frozenset({"open", "commit", "release", "renew", "forget", "compact", "drop"})
 
 
 class ClusterNamespace(ServerIndex):
@@ -181,11 +181,4 @@ class ClusterNamespace(ServerIndex):
             [prefix + b"leases", *(prefix + key for key in keys)],
             script(name, self.layout, *package),
             session,
-        )
-
-    async def every(self, name: str, keys: Sequence[bytes], *arguments: bytes | int) -> list[Any]:
-        """Replies of all shards to a script."""
-        shards = range(self.spread.shards)
-        return await self._link.replies(
-            [self.script_call(name, i, keys, *arguments) for i in shards]
         )

@@ -15,17 +15,14 @@ from dedup_middleware.index.base import Progress
 from dedup_middleware.index.cluster.homes import ClusterHomes, ids
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.maintenance import Living
-from dedup_middleware.index.redis.expiry import end_of
-from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout
+from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
+from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.index.redis.upkeep import compact_some, pages_of
-from dedup_middleware.index.redis.walk import in_order
-from dedup_middleware.model.records import PageRecords, State, joined
+from dedup_middleware.index.redis.upkeep import compact_all, compact_some, pages_of
+from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
 _READ = 512  # buckets read by one call
-_CHUNKS = 16  # chunks removed by one call
 _SAMPLED = 200  # keys of texts of which the bytes are looked up
-_AHEAD = 2  # calls under way
 
 
 @attrs.frozen(eq=False)
@@ -62,22 +59,10 @@ class Shard:
         more = [key[len(self.prefix) :] for key in more_keys]
         return await self._reply(name, (b"counters", b"committed", *more), *arguments)
 
-    async def counters(self) -> tuple[int, ...]:
-        """Numbers behind the key ``counters``."""
-        return counters_of(await self.ask(b"GET", self.prefix + b"counters") or b"")
-
     async def _reply(self, name: str, keys: Iterable[bytes], *arguments: bytes | int) -> Reply:
         call = self.index.script_call(name, self.number, keys, *arguments)
         (reply,), _ = await self.index.together([call], ())
         return reply
-
-
-def counters_of(raw: bytes) -> tuple[int, ...]:
-    """Ids given, rows written, buckets, records left out, pages removed."""
-    return tuple(
-        int.from_bytes(raw[i : i + COUNTER], "little")
-        for i in range(0, COUNTERS * COUNTER, COUNTER)
-    )
 
 
 @attrs.frozen(eq=False)
@@ -94,6 +79,8 @@ class ShardState:
 async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[ShardState]:
     """States of all shards. Leases that have run out are ended."""
     keys = (b"counters", b"committed", b"generations", *hashes)
+    calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
+    replies, _ = await index.together(calls, ())
     return [
         ShardState(
             counters_of(counters),
@@ -102,10 +89,11 @@ async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[Shar
             {
                 int(generation): int.from_bytes(raw[:6], "little")
                 for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
+                if generation.isdigit()
             },
             sizes,
         )
-        for counters, committed, pending, firsts, sizes in await index.every("state", keys)
+        for counters, committed, pending, firsts, sizes in replies
     ]
 
 
@@ -121,9 +109,7 @@ async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
         found = joined(parts)
         order = np.argsort(found.page_ids)
         if len(order):
-            yield PageRecords(
-                found.page_ids[order], found.content[order], found.states[order], found.times[order]
-            )
+            yield chosen(found, order)
 
 
 async def chunks(
@@ -234,7 +220,7 @@ async def compact(index: ClusterHomes, progress: Progress | None = None) -> int:
         report("pages", done)
     removed = await _compact_buckets(index, kept, report)
     for shard, chunk in empty:
-        await _drop(index, shard, [chunk], [], [])
+        await _drop_chunks(Shard(index, shard), [chunk])
     return removed
 
 
@@ -249,7 +235,6 @@ async def _erase(index: ClusterHomes, chunk: int, page_ids: Sequence[int]) -> No
 async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) -> int:
     names = bucket_hashes(index, index.moment().live)
     found = await states(index, names)
-    seen = removed = 0
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
         for number, one in enumerate(found):
@@ -264,10 +249,7 @@ async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) 
                     for start in range(0, len(held), _READ):
                         yield compact_some(shard, kept, name, table, held[start : start + _READ])
 
-    async for looked, gone in in_order(calls(), _AHEAD):
-        seen, removed = seen + looked, removed + gone
-        report("buckets", seen)
-    return removed
+    return await compact_all(calls(), report)
 
 
 async def remove_expired(index: ClusterHomes, oldest: int) -> None:
@@ -282,25 +264,19 @@ async def remove_expired(index: ClusterHomes, oldest: int) -> None:
             rows = index.layout.rows
             first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
             # The chunk in which the first living page is stays until that one expires.
-            old = list(range(first // rows, end // rows))
-            for start in range(0, len(old), _CHUNKS):
-                await _drop(index, shard, old[start : start + _CHUNKS], [], [])
-            await _drop(index, shard, [], bucket_hashes(index, dead), dead)
+            await _drop_chunks(Shard(index, shard), range(first // rows, end // rows))
+            own = Shard(index, shard)
+            hashes = [own.prefix + name for name in bucket_hashes(index, dead)]
+            await drop(own, hashes=hashes)
+            await drop(own, generations=dead)
     except IndexUnavailableError:
         return
 
 
-async def _drop(
-    index: ClusterHomes,
-    shard: int,
-    some: Sequence[int],
-    hashes: Sequence[bytes],
-    generations: Sequence[int],
-) -> None:
-    keys = chunk_keys(some)
-    names = (b"counters", b"committed", b"generations", *keys[::2], *keys[1::2], *hashes)
-    call = index.script_call("drop", shard, names, len(some), len(some), *generations)
-    await index.together([call], ())
+async def _drop_chunks(shard: Shard, chunks: Iterable[int]) -> None:
+    """Remove chunks of rows with their texts."""
+    keys = [shard.prefix + key for key in chunk_keys(chunks)]
+    await drop(shard, rows=keys[::2], large=keys[1::2])
 
 
 async def estimate_bytes(

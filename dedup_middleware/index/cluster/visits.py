@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
+from dedup_middleware.index.pages import bytes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
@@ -86,11 +87,11 @@ class _Columns:
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
         places = (number - np.repeat(firsts, counts)).astype("<u2")
         widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
-        raw = _bytes(suffixes)[:, :_SIMHASH_SUFFIX]
+        raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
         writes = bool(page_ids.any())
         if writes:
             places[page_ids == 0] += _ONLY_READ
-            raw = np.hstack((_bytes(page_ids)[:, :_PAGE_ID], raw))
+            raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
             widths = widths + _PAGE_ID
         return cls(
             shards[starts],
@@ -150,22 +151,11 @@ class Visit:
     places: list[NDArray[np.uint16]] = attrs.field(factory=list)
 
 
-@attrs.frozen(eq=False)
-class PagesToVisit:
-    """Bucket keys of some pages.
-
-    ``written``: how many bucket keys of each page get a record, the first ones; ``page_ids``: of
-    each page that gets records.
-    """
-
-    keys: list[Sequence[BucketKey]]
-    written: list[int]
-    page_ids: list[int]
-
-
 def visit(
     index: ClusterNamespace,
-    pages: PagesToVisit,
+    keys: list[Sequence[BucketKey]],
+    written: list[int],
+    page_ids: list[int],
     generations: Sequence[int],
     newest: int,
     *,
@@ -174,28 +164,30 @@ def visit(
 ) -> Visit:
     """Calls that visit all buckets of some pages, the pages in the same order on every shard.
 
+    :param written: how many bucket keys of each page get a record, the first ones
+    :param page_ids: of each page that gets records
     :param generations: generations to read, the oldest first
     :param newest: the one that is written
     :param group: the group of tables to visit; None: all
     :param returns: whether the calls return what they find
     """
-    every = [BucketKeys.of(keys).words for keys in pages.keys]
+    every = [BucketKeys.of(one).words for one in keys]
     counts = np.array([len(one) // 2 for one in every], np.int64)
     words = np.concatenate([np.empty(0, np.uint64), *every])
     owners = np.repeat(np.arange(len(every)), counts)
     positions = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
-    written = positions < np.array(pages.written, np.int64)[owners]
-    page_ids = np.where(written, np.array(pages.page_ids, np.uint64)[owners], np.uint64(0))
+    writes = positions < np.array(written, np.int64)[owners]
+    own_ids = np.where(writes, np.array(page_ids, np.uint64)[owners], np.uint64(0))
     shards = index.spread.of_buckets(words[::2])
     groups = groups_of((words[::2] >> np.uint64(16)).astype(np.int64))
     order = np.lexsort((words[::2], groups, shards))  # stable: pages stay in their order
     if group is not None:
         order = order[groups[order] == group]
+    made = Visit(keys, owners, positions, [], [])
     if not len(order):
-        return Visit(pages.keys, owners, positions, [], [])
-    columns = _Columns.of(words[::2][order], words[1::2][order], page_ids[order], shards[order])
+        return made
+    columns = _Columns.of(words[::2][order], words[1::2][order], own_ids[order], shards[order])
     ends = [end_of(one) for one in generations] if index.window else [b""]
-    made = Visit(pages.keys, owners, positions, [], [])
     if index.reads_whole and not columns.writes:
         for shard, number, items, names in columns.reads():
             for end in ends:
@@ -207,8 +199,8 @@ def visit(
     place = generations.index(newest) + 1 if index.window else 1
     head = bytes((len(ends), place, returns, columns.writes))
     for shard, items, (heads, data), held in columns.calls():
-        keys = (b"counters", *(group_hash(one, end) for one in held for end in ends))
-        made.calls.append(index.script_call("visit", shard, keys, head + heads, data))
+        own = (b"counters", *(group_hash(one, end) for one in held for end in ends))
+        made.calls.append(index.script_call("visit", shard, own, head + heads, data))
         made.parts.append(order[items])
     return made
 
@@ -252,7 +244,3 @@ def are_short(made: Visit, replies: Sequence[Any]) -> bool:
         return True
     sizes = [len(raw or b"") for reply in replies for raw in reply]
     return sum(sizes) <= _LONG * len(sizes)
-
-
-def _bytes(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 import attrs
-import numpy as np
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.redis.scripts import TEXT_CHUNK, RowLayout
+from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, TEXT_CHUNK, RowLayout
 from dedup_middleware.index.redis.servers import Reply
 
 FIELD = 2  # bytes of the name of a field: the prefix that names the bucket
@@ -62,7 +61,8 @@ def held_by(name: bytes, prefix: bytes, *, windowed: bool) -> Held | None:
     return Held(rest[1], int.from_bytes(rest[2:size], "big"), rest[size:])
 
 
-_SCAN = 1000  # keys looked at, and at most removed, by one call
+_SCAN = 1000  # keys looked at by one call
+_DROPPED = 32  # keys of each kind removed by one call
 
 
 class Server(Protocol):
@@ -84,18 +84,33 @@ class Server(Protocol):
     ) -> Coroutine[Any, Any, Reply]:
         """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
 
-    async def counters(self) -> tuple[int, ...]:
-        """Numbers behind the key ``counters``."""
+
+async def counters(server: Server) -> tuple[int, ...]:
+    """Page ids given, bytes of text, buckets, records left out, pages removed."""
+    return counters_of(await server.ask(b"GET", server.prefix + b"counters") or b"")
+
+
+def counters_of(raw: bytes) -> tuple[int, ...]:
+    """Numbers behind the key ``counters``."""
+    size = COUNTER * COUNTERS
+    return tuple(int.from_bytes(raw[i : i + COUNTER], "little") for i in range(0, size, COUNTER))
 
 
 async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
     """First page id, and first byte of text, of each generation that has pages."""
-    reply = await server.ask(b"HGETALL", server.prefix + b"generations")
-    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     return {
         int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
-        for generation, raw in pairs
+        for generation, raw in await pairs_in(server, b"generations")
+        if generation.isdigit()
     }
+
+
+async def pairs_in(server: Server, name: bytes) -> list[tuple[bytes, bytes]]:
+    """Fields and values of a hash of the namespace."""
+    reply = await server.ask(b"HGETALL", server.prefix + name)
+    if isinstance(reply, dict):
+        return [*reply.items()]
+    return [*zip(reply[::2], reply[1::2], strict=True)]
 
 
 def glob(prefix: bytes) -> bytes:
@@ -119,6 +134,21 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
             return
 
 
+async def bucket_names(server: Server, *, windowed: bool) -> AsyncIterator[tuple[bytes, Held]]:
+    """Names of all keys that hold buckets, and what each holds; a name may come twice."""
+    async for names in scan(server):
+        for name in names:
+            held = held_by(name, server.prefix, windowed=windowed)
+            if held is not None:
+                yield name, held
+
+
+async def bucket_hashes(server: Server, *, windowed: bool) -> dict[bytes, Held]:
+    """The hashes of buckets by their names."""
+    names = bucket_names(server, windowed=windowed)
+    return {name: held async for name, held in names if not held.field}
+
+
 async def remove_expired(server: Server, oldest: int) -> None:
     """Remove all generations before ``oldest``.
 
@@ -128,65 +158,82 @@ async def remove_expired(server: Server, oldest: int) -> None:
     try:
         # Before the generations are looked up: a page that is claimed in between has a greater id,
         # or its generation is found.
-        page_id, text, *_ = await server.counters()
+        page_id, text, *_ = await counters(server)
         firsts = await first_numbers(server)
         dead = sorted(generation for generation in firsts if generation < oldest)
         if not dead:
             return
         await server.run("lapse")
-        await _remove_buckets(server, lambda generation: generation < oldest)
+        names = bucket_names(server, windowed=True)
+        old = {name: held async for name, held in names if held.generation < oldest}
+        await drop(server, large=[name for name, held in old.items() if held.field])
+        await drop(server, hashes=[name for name, held in old.items() if not held.field])
         living = [first for generation, first in firsts.items() if generation >= oldest]
         end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
         # The chunk in which the first living page is stays until that one expires.
-        for chunk in range(start[0] // server.layout.rows, end[0] // server.layout.rows):
-            await server.run("expire_chunk", chunk)
-        for chunk in range(start[1] // TEXT_CHUNK, end[1] // TEXT_CHUNK):
-            await server.ask(b"UNLINK", server.prefix + b"a" + chunk.to_bytes(4, "little"))
-        await server.ask(b"HDEL", server.prefix + b"generations", *dead)
+        rows = range(start[0] // server.layout.rows, end[0] // server.layout.rows)
+        texts = range(start[1] // TEXT_CHUNK, end[1] // TEXT_CHUNK)
+        await drop(server, rows=chunk_names(server, b"s", rows))
+        await drop(server, large=chunk_names(server, b"a", texts))
+        await drop(server, generations=dead)
     except IndexUnavailableError:
         return
 
 
-async def _remove_buckets(server: Server, expired: Callable[[int], bool]) -> None:
-    async for names in scan(server):
-        hashes: list[bytes] = []
-        large: list[bytes] = []
-        for name in names:
-            held = held_by(name, server.prefix, windowed=True)
-            if held is not None and expired(held.generation):
-                (large if held.field else hashes).append(name)
-        if hashes or large:
-            await server.run("expire_buckets", len(hashes), more_keys=[*hashes, *large])
+def chunk_names(server: Server, kind: bytes, chunks: Iterable[int]) -> list[bytes]:
+    """Names of some chunks, of rows (``s``) or of text (``a``)."""
+    return [server.prefix + kind + chunk.to_bytes(4, "little") for chunk in chunks]
+
+
+async def drop(
+    server: Server,
+    *,
+    rows: Sequence[bytes] = (),
+    large: Sequence[bytes] = (),
+    hashes: Sequence[bytes] = (),
+    generations: Sequence[int] = (),
+) -> None:
+    """Remove keys that belong to pages that are gone, then generations; some in each call.
+
+    :param rows: chunks of rows
+    :param large: texts, and buckets that are keys of their own
+    :param hashes: of buckets
+    """
+    for start in range(0, max(len(rows), len(large), len(hashes), 1), _DROPPED):
+        part = slice(start, start + _DROPPED)
+        keys = [server.prefix + b"generations", *rows[part], *large[part], *hashes[part]]
+        counts = len(rows[part]), len(large[part])
+        await server.run("drop", *counts, *generations, more_keys=keys)
 
 
 _SAMPLE = 20  # buckets of a hash
-_CHUNKS = 500
 
 
-async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: bool) -> int:
+async def estimate_bytes(server: Server, pages: int, *, windowed: bool) -> int:
     """Bytes of memory, keys included.
 
     Chunks have a known size; of each hash some buckets are looked at, in the order of the server's
-    hash table, which is as good as random. Where the server forbids MEMORY USAGE, plain lengths are
-    used instead.
+    hash table, which is as good as random. Where the server forbids SCAN or MEMORY USAGE, it is
+    less than that.
 
     :param pages: pages that have a page record
-    :param text: bytes of addresses and payloads
     """
     rows, size = server.layout.rows, server.layout.row.itemsize
-    chunks = -(-(pages + 1) // rows) * (rows * size) if pages else 0
-    hashes: set[bytes] = set()
+    total = -(-(pages + 1) // rows) * (rows * size) if pages else 0
     try:
-        chunks += await _text_bytes(server, -(-text // TEXT_CHUNK))
-        async for found in scan(server):
-            for name in found:
+        start, hashes = len(server.prefix), set()
+        async for names in scan(server):
+            for name in names:
+                if name[start : start + 1] == b"a":
+                    total += TEXT_CHUNK
                 held = held_by(name, server.prefix, windowed=windowed)
                 if held is not None and not held.field:
                     hashes.add(name)
-        return chunks + sum([await _bucket_bytes(server, name) for name in hashes])
+        total += sum([await _bucket_bytes(server, name) for name in hashes])
     except IndexUnavailableError:
-        return chunks
+        pass
+    return total
 
 
 async def _bucket_bytes(server: Server, name: bytes) -> int:
@@ -200,13 +247,3 @@ async def _bucket_bytes(server: Server, name: bytes) -> int:
     sizes = [await server.ask(b"MEMORY", b"USAGE", key) or 0 for key in large]
     count = int(await server.ask(b"HLEN", name))
     return own + round(sum(map(int, sizes)) * count / len(fields))
-
-
-async def _text_bytes(server: Server, chunks: int) -> int:
-    """Bytes of the text chunks that have not been given back, by a sample of them."""
-    sample = np.unique(np.linspace(0, chunks - 1, min(chunks, _CHUNKS)).astype(np.int64)).tolist()
-    if not sample:
-        return 0
-    names = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in sample]
-    alive = int(await server.ask(b"EXISTS", *names))
-    return round(chunks * alive / len(sample)) * TEXT_CHUNK

@@ -25,6 +25,8 @@ from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.redis.expiry import (
+    chunk_names,
+    counters,
     end_of,
     estimate_bytes,
     field_of,
@@ -35,16 +37,16 @@ from dedup_middleware.index.redis.link import LANES, Call
 from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.namespace import RedisNamespace
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
-from dedup_middleware.index.redis.server_index import count_of
+from dedup_middleware.index.redis.scripts import split_text
+from dedup_middleware.index.redis.server_index import Seen, count_of
 from dedup_middleware.index.redis.upkeep import (
-    committed_addresses,
     compact,
     forget_page_ids,
     forget_stamps,
     pages_of,
     rows,
+    walk_buckets,
 )
-from dedup_middleware.index.redis.walk import walk_buckets
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     Candidates,
@@ -61,7 +63,7 @@ _PROPOSED = 64  # the same where each page takes 50 us
 _CROWD = 20  # waiting pages for which a second call is begun while one is under way
 _COMMITTED = 256
 _TURNS = 20  # generations that may begin while some pages are proposed
-_PAYLOADS = 16  # the same where a page may have 64 KiB
+_LOOKED = 64  # the same where a page may have 64 KiB of text
 
 
 class RedisIndex(RedisNamespace):
@@ -113,46 +115,27 @@ class RedisIndex(RedisNamespace):
             for i, bucket_key in enumerate(bucket_keys)
         ]
 
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
-        wanted = np.asarray(page_ids, np.uint64)
-        return self._records(wanted, await self._of_pages("fetch", wanted.tolist()))
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
-        raw = await self._of_pages("payloads", page_ids.tolist(), _PAYLOADS)
-        return self._records(page_ids, raw[::2]), raw[1::2]
-
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
-        found = await self._of_pages("addresses", list(map(int, page_ids)))
-        return [raw.decode("utf-8", "replace") if raw else None for raw in found]
-
-    async def _of_pages(
-        self, name: str, page_ids: Sequence[int], size: int = _FETCH
-    ) -> list[bytes]:
-        """Replies of a script that is called for ``size`` pages at a time."""
-        parts = [page_ids[i : i + size] for i in range(0, len(page_ids), size)]
-        calls = [
-            self._link.submit(
-                self._script(
-                    name, ("leases",), b"".join(map(_page, part)), more_keys=self._chunks(part)
-                )
-            )
-            for part in parts
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+        """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`."""
+        size = _LOOKED if texts else _FETCH
+        wanted: list[int] = page_ids.tolist()
+        calls = []
+        for start in range(0, len(wanted), size):
+            part = wanted[start : start + size]
+            raw, chunks = b"".join(map(_page, part)), self._chunks(part)
+            call = self._script("look", ("leases",), raw, int(texts), more_keys=chunks)
+            calls.append(self._link.submit(call))
+        found = [one for result in await asyncio.gather(*calls) for one in result.reply]
+        split = [
+            split_text(row, text, self.layout)
+            for row, text in zip(found[::2], found[1::2], strict=True)
         ]
-        return [row for result in await asyncio.gather(*calls) for row in result.reply]
+        return Seen.of(self._records(page_ids, found[::2]), split)
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
-        return [
-            self.prefix + b"s" + chunk.to_bytes(4, "little")
-            for chunk in {
-                page_id // self.layout.rows for page_id in page_ids if page_id <= PAGE_ID_MASK
-            }
-        ]
+        known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
+        return chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})
 
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
@@ -264,15 +247,11 @@ class RedisIndex(RedisNamespace):
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         return await forget_stamps(self, since, until)
 
-    def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
-        return committed_addresses(self)
-
     async def page_ids(self) -> range:
         """Page ids that may exist; see :meth:`.Index.page_ids`."""
         firsts = await first_numbers(self) if self._window.seconds else {}
         first = min((page_id for page_id, _ in firsts.values()), default=1)
-        return range(first, (await self.counters())[0] + 1)
+        return range(first, (await counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove records of pages that are gone, and chunks that hold no other pages."""
@@ -281,18 +260,16 @@ class RedisIndex(RedisNamespace):
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
         live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))), self.count(), self.counters()
+            self._link.submit(self._script("lapse", ("leases",))), self.count(), counters(self)
         )
-        issued, text, buckets, overflow, gone = raw
+        issued, _, buckets, overflow, gone = raw
         pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(
-                self, issued - gone, text, windowed=bool(self._window.seconds)
-            ),
+            bytes=await estimate_bytes(self, issued - gone, windowed=bool(self._window.seconds)),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),

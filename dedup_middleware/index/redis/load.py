@@ -1,4 +1,4 @@
-"""Entering many stored pages into a Redis server, some in each call (see :mod:`.loading`)."""
+"""Entering many stored pages into a Redis server, some in each call, see :class:`.Steps`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed
-from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of
-from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
+from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
+from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout, joined_text
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import State
 
@@ -54,7 +53,9 @@ class RedisSteps(Steps):
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
         """Enter rows; see :meth:`.Steps.enter`."""
         layout = self._server.layout
-        texts, rows = _texts(pages, layout.record), _rows(pages, layout)
+        rows, texts = _rows(pages, layout), [b""] * len(pages)
+        if layout.record.text:
+            texts = list(map(joined_text, pages.addresses, pages.payloads))
         page_ids = []
         for start, stop in cuts(list(map(len, texts)), _BYTES, len(texts)):
             lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
@@ -80,8 +81,7 @@ class RedisSteps(Steps):
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         """Make pages seen; see :meth:`.Steps.commit`."""
         stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
-        pages = page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5]
-        await self._step("commit", pages.tobytes(), stamps.astype("<u4").tobytes())
+        await self._step("commit", packed(page_ids), stamps.astype("<u4").tobytes())
 
     async def end(self) -> None:
         """Give back the lease; see :meth:`.Steps.end`."""
@@ -118,16 +118,19 @@ async def settled(server: Server, last: int) -> int:
 
     Loads that were broken off are forgotten by and by.
     """
-    reply = await server.ask(b"HGETALL", server.prefix + _LOADS)
-    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     seconds, microseconds = await server.ask(b"TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
-    for token, raw in pairs:
+    for token, raw in await pairs_in(server, _LOADS):
         if int.from_bytes(raw[5:11], "little") > now:
             last = min(last, int.from_bytes(raw[:5], "little") - 1)
         else:
             await server.ask(b"HDEL", server.prefix + _LOADS, token)
     return last
+
+
+def packed(page_ids: NDArray[np.uint64]) -> bytes:
+    """Page ids as the scripts take them."""
+    return bytes_of(page_ids)[:, :5].tobytes()
 
 
 def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
@@ -147,18 +150,6 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
             start, total = i, size
     if sizes:
         yield start, len(sizes)
-
-
-def _text(address: bytes | None, payload: bytes) -> bytes:
-    """The text of a page: its address, then the length of its payload and that, if there is any."""
-    if not payload:
-        return address or b""
-    return (address or b"") + len(payload).to_bytes(3, "little") + payload
-
-
-def _texts(pages: Pages, record: RecordLayout) -> list[bytes]:
-    """The texts of pages; empty ones where the index keeps none."""
-    return list(map(_text, pages.addresses, pages.payloads)) if record.text else [b""] * len(pages)
 
 
 def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:

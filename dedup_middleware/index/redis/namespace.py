@@ -25,7 +25,7 @@ from dedup_middleware.index.parameters import (
 from dedup_middleware.index.record_layout import record_parameter
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.link import NO_RIGHT, Call, RedisLink, Result, Session
-from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, EPOCH, RowLayout, script
+from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.window import window_parameter
@@ -172,14 +172,6 @@ class RedisNamespace(ServerIndex):
     async def ask(self, *command: bytes | int) -> Reply:
         """Send one command."""
         return (await self._link.submit(Call(command))).reply
-
-    async def counters(self) -> tuple[int, ...]:
-        """Page ids given, bytes of text, buckets, records left out, pages removed."""
-        raw = (await self.ask(b"GET", self._key("counters"))) or b""
-        return tuple(
-            int.from_bytes(raw[i : i + COUNTER], "little")
-            for i in range(0, COUNTERS * COUNTER, COUNTER)
-        )
 
     def _script(
         self,

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError
+from dedup_middleware.index.pages import bytes_of
 from dedup_middleware.index.redis.expiry import end_of, hash_of
 from dedup_middleware.index.redis.link import Call, RedisLink, Session
 from dedup_middleware.index.redis.scripts import (
     RowLayout,
     claimed_row,
+    read_rows,
     script,
     split_text,
-    strange_stamps,
 )
 from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import (
@@ -105,9 +106,7 @@ def request(
     of_simhashes = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
     widths = np.where(of_simhashes, _SIMHASH_SUFFIX, _BAND_SUFFIX)
     wanted = widths[:, None] > _BYTES
-    suffixes_raw = (
-        np.ascontiguousarray(suffixes, "<u8").view(np.uint8).reshape(-1, 8)[wanted].tobytes()
-    )
+    suffixes_raw = bytes_of(suffixes)[wanted].tobytes()
     kinds = table_numbers.astype(np.uint8).tobytes()
     held, places = _each_once(buckets)
     table_counts = np.bincount((held >> _TABLE).astype(np.int64))
@@ -202,7 +201,7 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
 
 def _ids(page_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """uint8[n, 5] of page ids."""
-    return np.ascontiguousarray(page_ids, "<u8").view(np.uint8).reshape(-1, 8)[:, :_PAGE]
+    return bytes_of(page_ids)[:, :_PAGE]
 
 
 def _is_whole(kind: bytes) -> bool:
@@ -341,18 +340,7 @@ def _described(
 
     :param order: of each page its row
     """
-    size = layout.row.itemsize
-    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
-    damaged = int(((lengths != size) & (lengths > 0)).sum())
-    whole = raw
-    if (lengths != size).any():
-        whole = [row if len(row) == size else bytes(size) for row in raw]
-    rows = np.frombuffer(b"".join(whole), layout.row)
-    strange = strange_stamps(rows["stamp"])
-    if strange.any():
-        damaged += int(strange.sum())
-        rows = rows.copy()
-        rows[strange] = np.zeros((), layout.row)
+    rows, damaged = read_rows(raw, layout)
     if damaged:
         note_damage(damaged)
     rows = rows[order]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -143,11 +143,15 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
         record.check(entry.payload)
         return row, b""
     address = cut_address(entry.address or "")
-    if not entry.payload:
-        return row + len(address).to_bytes(2, "little"), address
-    size = len(entry.payload).to_bytes(3, "little")
-    length = (len(address) | PAYLOAD_BIT).to_bytes(2, "little")
-    return row + length, address + size + entry.payload
+    length = len(address) | (PAYLOAD_BIT if entry.payload else 0)
+    return row + length.to_bytes(2, "little"), joined_text(address, entry.payload)
+
+
+def joined_text(address: bytes | None, payload: bytes) -> bytes:
+    """The text of a page: its address, then the length of its payload and that, if there is any."""
+    if not payload:
+        return address or b""
+    return (address or b"") + len(payload).to_bytes(3, "little") + payload
 
 
 def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes]:
@@ -172,6 +176,20 @@ def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
         (stamps > State.RELEASED) & (stamps < FIRST_SECOND)
     )
     return strange
+
+
+def read_rows(raw: Sequence[bytes], layout: RowLayout) -> tuple[NDArray[np.void], int]:
+    """Rows as the server gives them, and how many are damaged: those read as FREE."""
+    size = layout.row.itemsize
+    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+    if (lengths != size).any():
+        raw = [row if len(row) == size else bytes(size) for row in raw]
+    rows = np.frombuffer(b"".join(raw), layout.row)
+    strange = strange_stamps(rows["stamp"])
+    if strange.any():
+        rows = rows.copy()
+        rows[strange] = np.zeros((), layout.row)
+    return rows, int(((lengths != size) & (lengths > 0)).sum() + strange.sum())
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_hash_key, check_schema
 from dedup_middleware.index.record_layout import RecordLayout, layout_of
 from dedup_middleware.index.redis.link import Call, Link
-from dedup_middleware.index.redis.scripts import RowLayout, strange_stamps
+from dedup_middleware.index.redis.scripts import RowLayout, read_rows
 from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
@@ -55,6 +55,21 @@ class Opened:
         texts = [field.decode("utf-8", "replace") for field in fields]
         parameters = dict(zip(texts[::2], texts[1::2], strict=True))
         return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
+
+
+@attrs.frozen(eq=False)
+class Seen:
+    """Page records, and the addresses and payloads of the same pages."""
+
+    records: PageRecords
+    addresses: list[str | None]
+    payloads: list[bytes]
+
+    @classmethod
+    def of(cls, records: PageRecords, texts: Sequence[tuple[bytes, bytes]]) -> Seen:
+        """The same from addresses and payloads as they are kept."""
+        named = [raw.decode("utf-8", "replace") if raw else None for raw, _ in texts]
+        return cls(records, named, [payload for _, payload in texts])
 
 
 class ServerIndex(Index):
@@ -220,22 +235,42 @@ class ServerIndex(Index):
 
     # Rows
 
+    @abstractmethod
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+        """Records, addresses and payloads of pages, all of one moment.
+
+        :param texts: False: without addresses and payloads
+        """
+
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+        """PageRecords of pages; one that does not exist has state FREE."""
+        return (await self.look(np.asarray(page_ids, np.uint64), texts=False)).records
+
+    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
+        """Addresses of pages, None where none is kept."""
+        return (await self.look(np.array(page_ids, np.uint64))).addresses
+
+    async def fetch_with_payloads(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[PageRecords, list[bytes]]:
+        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
+        seen = await self.look(np.asarray(page_ids, np.uint64))
+        return seen.records, seen.payloads
+
     def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
         """Page records of stored rows; a damaged one is counted and has state FREE.
 
         So has one with an id of more than 40 bits, which comes from a damaged bucket.
         """
-        row_type = self.layout.row
-        missing = bytes(row_type.itemsize)
-        for i, row in enumerate(raw):
-            if len(row) != row_type.itemsize or int(page_ids[i]) > PAGE_ID_MASK:
-                self.corrupt += bool(row)
-                raw[i] = missing
-        rows = np.frombuffer(bytearray(b"".join(raw)), row_type)
-        strange = strange_stamps(rows["stamp"])
-        if strange.any():
-            self.corrupt += int(strange.sum())
-            rows[strange] = np.zeros((), row_type)
+        ids = page_ids.tolist()
+        rows, damaged = read_rows(
+            [
+                row if page_id <= PAGE_ID_MASK else row[:1]
+                for page_id, row in zip(ids, raw, strict=True)
+            ],
+            self.layout,
+        )
+        self.corrupt += damaged
         return PageRecords(page_ids, self.layout.content(rows), *split_stamps(rows["stamp"]))
 
 

@@ -1,17 +1,29 @@
-"""Maintenance of a Redis index: compaction, forgetting pages, recounting."""
+"""Maintenance of a Redis index: walks, compaction, forgetting pages."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living, compacted
-from dedup_middleware.index.redis.expiry import Server, field_of, held_by, scan
-from dedup_middleware.index.redis.load import cuts, settled
+from dedup_middleware.index.redis.expiry import (
+    Server,
+    bucket_hashes,
+    chunk_names,
+    counters,
+    drop,
+    end_of,
+    field_of,
+    hash_of,
+)
+from dedup_middleware.index.redis.load import cuts, packed, settled
 from dedup_middleware.index.redis.scripts import (
     GUARD,
     PAYLOAD_BIT,
@@ -19,38 +31,66 @@ from dedup_middleware.index.redis.scripts import (
     RowLayout,
     strange_stamps,
 )
-from dedup_middleware.index.redis.walk import fields_of, held_in, in_order
-from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES
-from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, chosen, split_stamps
+from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES, width_of
+from dedup_middleware.model.records import (
+    PAGE_ID_MASK,
+    PageRecords,
+    State,
+    chosen,
+    joined_records,
+    split_stamps,
+)
 
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Progress
-    from dedup_middleware.index.redis.servers import Reply
 
 _AHEAD = 3  # calls under way
 _CHUNKS = 16  # chunks of page records read by one call
 _READ = 512  # buckets read by one call
 _REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
 _BYTES = 1 << 18  # the same, as far as they are not small
-_UNLINKS = 256  # chunks of text removed by one call
-
+_STRIPPED = 1000  # pages whose texts are given up by one call
+_WALKED = 1 << 20  # bytes of buckets that one call should read
+# Of a table with more buckets than these all possible fields are read: the names of them all
+# would keep the server for some milliseconds.
+_FEW = 1 << 12
+_PREFIXES = 1 << 16
+# Buckets, and their bytes in all live generations one after the other.
+_Part = tuple[list[int], list[bytes]]
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
+_T = TypeVar("_T")
+
+
+async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
+    """Results of calls, in their order; while one is worked on, the next ones are under way.
+
+    A server carries out what one client has sent in one go before it turns to others, so ``ahead``
+    times the time of a call is how long it may keep them waiting.
+
+    :param ahead: the most calls under way
+    """
+    waiting: deque[asyncio.Task[_T]] = deque()
+    loop = asyncio.get_running_loop()
+    try:
+        async for call in calls:
+            waiting.append(loop.create_task(call))
+            if len(waiting) >= ahead:
+                yield await waiting.popleft()
+        while waiting:
+            yield await waiting.popleft()
+    finally:
+        for one in waiting:
+            forget_outcome(one)
+            one.cancel()
 
 
 async def rows(server: Server) -> AsyncIterator[Rows]:
-    """Rows of every chunk that exists, FREE ones included; see :func:`groups`."""
-    async for group in groups(server):
-        for found in group:
-            yield found
-
-
-async def groups(server: Server) -> AsyncIterator[list[Rows]]:
-    """Rows of every chunk that exists, FREE ones included, some chunks at a time.
+    """Rows of every chunk that exists, FREE ones included.
 
     Leases that have run out are ended before, so that states are those of this moment.
     """
     await server.run("lapse")
-    last = (await server.counters())[0]
+    last = (await counters(server))[0]
     size, row = server.layout.rows, server.layout.row
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
@@ -58,16 +98,14 @@ async def groups(server: Server) -> AsyncIterator[list[Rows]]:
             yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
 
     async for part, reply in in_order(calls(), _AHEAD):
-        yield [
-            (chunk * size, np.frombuffer(raw, row, count=min(len(raw) // row.itemsize, size)))
-            for chunk, raw in zip(part, reply, strict=True)
-            if raw
-        ]
+        for chunk, raw in zip(part, reply, strict=True):
+            if raw:
+                count = min(len(raw) // row.itemsize, size)
+                yield chunk * size, np.frombuffer(raw, row, count=count)
 
 
 async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
-    names = [server.prefix + b"s" + chunk.to_bytes(4, "little") for chunk in chunks]
-    return chunks, await server.ask(b"MGET", *names)
+    return chunks, await server.ask(b"MGET", *chunk_names(server, b"s", chunks))
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
@@ -120,15 +158,91 @@ class _Texts:
         return found
 
 
+async def walk_buckets(
+    server: Server, live: Callable[[], range] | None
+) -> AsyncIterator[tuple[int, bytes]]:
+    """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
+
+    :param live: the generations that are alive at this moment; None: the index has no window
+    """
+    hashes = await bucket_hashes(server, windowed=live is not None)
+    size = 64
+
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
+        for table in sorted({held.table for held in hashes.values()}):
+            buckets = await _buckets_of(server, table, live)
+            at = 0
+            while at < len(buckets):
+                part = buckets[at : at + size]
+                at += len(part)
+                yield _read_buckets(server, part, _hashes_of(server, table, live))
+
+    async for part, data in in_order(calls(), _AHEAD):
+        total = 0
+        for bucket, raw in zip(part, data, strict=True):
+            total += len(raw)
+            if raw:
+                yield bucket, raw
+        size = max(1, min(_READ, _WALKED * len(part) // max(1, total)))
+
+
+def _hashes_of(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
+    ends = [b""] if live is None else [end_of(one) for one in live()]
+    return [hash_of(server.prefix, table, end) for end in ends]
+
+
+async def _buckets_of(
+    server: Server, table: int, live: Callable[[], range] | None
+) -> Sequence[int]:
+    """The buckets of a table that may hold a record, ascending."""
+    fields: set[int] = set()
+    for name in _hashes_of(server, table, live):
+        own = await fields_of(server, name)
+        if len(own) > _FEW:
+            return range(table << 16, (table << 16) + _PREFIXES)
+        fields.update(own)
+    return [table << 16 | field for field in sorted(fields)]
+
+
+async def fields_of(server: Server, name: bytes) -> Sequence[int]:
+    """The prefixes of the buckets that a hash may hold, ascending."""
+    if int(await server.ask(b"HLEN", name)) > _FEW:
+        return range(_PREFIXES)
+    names = await server.ask(b"HKEYS", name)
+    return sorted(int.from_bytes(one, "big") for one in names if len(one) == 2)
+
+
+async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
+    """Some fields of a hash."""
+    values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
+    large = [i for i, value in enumerate(values) if value == b""]
+    if large:
+        found = await server.ask(b"MGET", *[name + fields[i] for i in large])
+        for i, value in zip(large, found, strict=True):
+            # One that was compacted since the first look is a field again.
+            values[i] = value or await server.ask(b"HGET", name, fields[i])
+    return values
+
+
+async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
+    fields = list(map(field_of, buckets))
+    generations = [await held_in(server, name, fields) for name in hashes]
+    data = [
+        joined_records([raw or b"" for raw in one], width_of(bucket))
+        for bucket, one in zip(buckets, zip(*generations, strict=True), strict=True)
+    ]
+    return list(buckets), data
+
+
 async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
     """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
 
     Chunks of page records and of text that hold nothing else are removed.
     """
     report = progress or (lambda _what, _done: None)
-    last, text, *_ = await server.counters()
+    last, text, *_ = await counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
-    stripped: list[bytes] = []
+    stripped: list[NDArray[np.uint64]] = []
     done = 0
     async for found in rows(server):
         first, raw = found
@@ -143,73 +257,53 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
             kept = living.keep(page_ids)
             texts.add(raw, kept)
             gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
-            if gone.any():
-                stripped.append(_packed(page_ids[gone]))
+            stripped.append(page_ids[gone])
         report("pages", done)
-    await _run_all(server, "strip", stripped)
+    gone_ids = np.concatenate([np.empty(0, np.uint64), *stripped])
+    for start in range(0, len(gone_ids), _STRIPPED):
+        await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
     removed = await _compact_buckets(server, living, report, windowed=windowed)
-    await _run_all(server, "expire_chunk", empty)
-    unused = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in texts.unused()]
-    for start in range(0, len(unused), _UNLINKS):
-        await server.ask(b"UNLINK", *unused[start : start + _UNLINKS])
+    await drop(server, rows=chunk_names(server, b"s", empty))
+    await drop(server, large=chunk_names(server, b"a", texts.unused()))
     return removed
-
-
-def _packed(page_ids: NDArray[np.uint64]) -> bytes:
-    """Page ids as the scripts take them."""
-    return page_ids.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :5].tobytes()
-
-
-async def _run_all(server: Server, name: str, arguments: Sequence[bytes | int]) -> None:
-    """Run a script once for each argument."""
-
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, Reply]]:
-        for argument in arguments:
-            yield server.run(name, argument)
-
-    async for _ in in_order(calls(), _AHEAD):
-        pass
 
 
 async def _compact_buckets(
     server: Server, living: Living, report: Progress, *, windowed: bool
 ) -> int:
-    """Rewrite all buckets that hold records of pages that are gone; returns how many records.
-
-    A bucket that changes in the meantime is left as it is.
-    """
-    seen = removed = 0
-    hashes = await _hashes(server, windowed=windowed)
+    hashes = await bucket_hashes(server, windowed=windowed)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
-        for name, table in sorted(hashes.items()):
+        for name, held in sorted(hashes.items()):
             fields = await fields_of(server, name)
             for start in range(0, len(fields), _READ):
                 part = list(map(field_of, fields[start : start + _READ]))
-                yield compact_some(server, living, name, table, part)
+                yield compact_some(server, living, name, held.table, part)
 
-    async for looked, gone in in_order(calls(), _AHEAD):
-        seen, removed = seen + looked, removed + gone
-        report("buckets", seen)
-    await server.run("recount", more_keys=list(await _hashes(server, windowed=windowed)))
+    removed = await compact_all(calls(), report)
+    names = await bucket_hashes(server, windowed=windowed)
+    await server.run("recount", more_keys=list(names))
     return removed
 
 
-async def _hashes(server: Server, *, windowed: bool) -> dict[bytes, int]:
-    """The hashes of buckets, and the table of each."""
-    hashes: dict[bytes, int] = {}
-    async for names in scan(server):
-        for name in names:
-            held = held_by(name, server.prefix, windowed=windowed)
-            if held is not None and not held.field:
-                hashes[name] = held.table
-    return hashes
+async def compact_all(
+    calls: AsyncIterator[Coroutine[Any, Any, tuple[int, int]]], report: Progress
+) -> int:
+    """Carry out calls of :func:`compact_some`; returns how many records they took out."""
+    seen = removed = 0
+    async for looked, gone in in_order(calls, _AHEAD):
+        seen, removed = seen + looked, removed + gone
+        report("buckets", seen)
+    return removed
 
 
 async def compact_some(
     server: Server, living: Living, name: bytes, table: int, fields: Sequence[bytes]
 ) -> tuple[int, int]:
-    """Number of buckets that were looked at, and of records taken out of them."""
+    """Rewrite buckets that hold records of pages that are gone; one that changes meanwhile stays.
+
+    :returns: number of buckets that were looked at, and of records taken out of them
+    """
     reply = await held_in(server, name, fields)
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
@@ -228,9 +322,8 @@ async def compact_some(
     return len(held), removed
 
 
-_CHUNKS = 4  # chunks of page records in one call, which keeps the server for about 1 ms
-_AHEAD = 2  # calls under way
-_TEXTS = 32  # chunks of text read by one call
+_FORGOTTEN = 4  # chunks of page records in one call, which keeps the server for about 1 ms
+_FORGETTING = 2  # calls under way
 _LAST_STAMP = 1 << 32
 
 
@@ -243,8 +336,8 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
     cuts = [*starts.tolist(), len(wanted)]
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _CHUNKS):
-            part = chunks[i : i + _CHUNKS].tolist()
+        for i in range(0, len(chunks), _FORGOTTEN):
+            part = chunks[i : i + _FORGOTTEN].tolist()
             marks = []
             for chunk, start, end in zip(part, cuts[i:], cuts[i + 1 :], strict=False):
                 mark = np.full(rows, ord("0"), np.uint8)
@@ -252,77 +345,27 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
                 marks.append(mark.tobytes())
             yield _forget(server, part, 0, _LAST_STAMP, marks)
 
-    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
 
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
     """Let pages committed in a span of time read as released; returns how many there were."""
-    last = (await server.counters())[0]
+    last = (await counters(server))[0]
     first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
     if first >= behind:
         return 0
     chunks = list(range(last // server.layout.rows + 1))
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _CHUNKS):
-            part = chunks[i : i + _CHUNKS]
+        for i in range(0, len(chunks), _FORGOTTEN):
+            part = chunks[i : i + _FORGOTTEN]
             yield _forget(server, part, first, behind, [b""] * len(part))
 
-    return sum([forgotten async for forgotten in in_order(calls(), _AHEAD)])
+    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
 
 
 async def _forget(
     server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
 ) -> int:
-    names = [server.prefix + b"s" + one.to_bytes(4, "little") for one in chunks]
+    names = chunk_names(server, b"s", chunks)
     return int(await server.run("forget", since, until, *marks, more_keys=names))
-
-
-async def committed_addresses(
-    server: Server,
-) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-    """Numbers and addresses of all committed pages that have one, some chunks at a time."""
-    if not server.layout.record.text:
-        return
-
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[NDArray[np.uint64], list[bytes]]]]:
-        async for group in groups(server):
-            if not group:
-                continue
-            raw = np.concatenate([raw for _, raw in group])
-            page_ids = [np.arange(one, one + len(raw), dtype=np.uint64) for one, raw in group]
-            named = _has_address(raw)
-            if named.any():
-                yield _addresses(server, np.concatenate(page_ids)[named], raw[named])
-
-    async for found in in_order(calls(), _AHEAD):
-        yield found
-
-
-def _has_address(raw: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which rows are those of committed pages with an address."""
-    stamps, lengths = raw["stamp"], raw["text_length"] % PAYLOAD_BIT
-    return np.asarray((stamps > State.RELEASED) & ~strange_stamps(stamps) & (lengths > 0), np.bool_)
-
-
-async def _addresses(
-    server: Server, page_ids: NDArray[np.uint64], raw: NDArray[np.void]
-) -> tuple[NDArray[np.uint64], list[bytes]]:
-    """Page ids, and the addresses of their rows, from the chunks of text that hold them."""
-    starts = text_starts(raw)
-    lengths = (raw["text_length"] % PAYLOAD_BIT).astype(np.int64)
-    # An address is shorter than a chunk, so it has two parts at most.
-    firsts, lasts = starts // TEXT_CHUNK, (starts + lengths - 1) // TEXT_CHUNK
-    chunks = np.unique(np.concatenate([firsts, lasts]))
-    parts: list[bytes | None] = []
-    for start in range(0, len(chunks), _TEXTS):
-        some = chunks[start : start + _TEXTS].tolist()
-        names = [server.prefix + b"a" + chunk.to_bytes(4, "little") for chunk in some]
-        parts += await server.ask(b"MGET", *names)
-    text = b"".join([(part or b"").ljust(TEXT_CHUNK, b"\0") for part in parts])
-    there = np.array([part is not None for part in parts], np.bool_)
-    places = np.searchsorted(chunks, firsts)
-    known = there[places] & there[np.searchsorted(chunks, lasts)]
-    begins = places * TEXT_CHUNK + starts % TEXT_CHUNK
-    ends = np.where(known, begins + lengths, begins)
-    return page_ids, [text[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True)]

@@ -276,6 +276,18 @@ class SQLiteFile(Index):
         result: _T = await self._batcher.submit(step)
         return result
 
+    async def _ask(
+        self,
+        act: Callable[..., _T],
+        *arguments: Any,
+        writes: bool = False,
+        needs_leases: bool = False,
+    ) -> _T:
+        """The same for a function of the connection and of these arguments."""
+        return await self._do(
+            lambda db, _: act(db, *arguments), writes=writes, needs_leases=needs_leases
+        )
+
     async def _run(self, steps: list[Step]) -> list[Any]:
         self._on_round_trip()
         return await self._in_thread(lambda: self._transact(steps))

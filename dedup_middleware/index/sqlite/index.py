@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,6 @@ from dedup_middleware.model.claims import (
 )
 from dedup_middleware.model.records import PageRecords, State
 
-_T = TypeVar("_T")
-
 
 class SQLiteIndex(SQLiteFile):
     """Buckets and page records in tables, calls in batches of one transaction each.
@@ -53,17 +52,18 @@ class SQLiteIndex(SQLiteFile):
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
         """PageRecords of pages; one that does not exist has state FREE."""
+        return await self._do(lambda db, at: self._fetch(db, at, page_ids), needs_leases=True)
 
-        def act(db: sqlite3.Connection, at: Moment) -> PageRecords:
-            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
-            self.corrupt += corrupt
-            return found
-
-        return await self._do(act, needs_leases=True)
+    def _fetch(
+        self, db: sqlite3.Connection, at: Moment, page_ids: NDArray[np.uint64]
+    ) -> PageRecords:
+        found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+        self.corrupt += corrupt
+        return found
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-        return await self._do(lambda db, _: tables.addresses(db, page_ids))
+        return await self._ask(tables.addresses, page_ids)
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
@@ -71,9 +71,7 @@ class SQLiteIndex(SQLiteFile):
         """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
 
         def act(db: sqlite3.Connection, at: Moment) -> tuple[PageRecords, list[bytes]]:
-            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
-            self.corrupt += corrupt
-            return found, tables.payloads(db, page_ids.tolist())
+            return self._fetch(db, at, page_ids), tables.payloads(db, page_ids.tolist())
 
         return await self._do(act, needs_leases=True)
 
@@ -143,69 +141,44 @@ class SQLiteIndex(SQLiteFile):
 
     async def count(self) -> int:
         """Number of committed pages."""
-        found = await self._do(lambda db, _: tables.counters(db))
+        found = await self._ask(tables.counters)
         return found["committed"]
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         """All pages; see :meth:`.Index.pages`."""
-        part = await self._pages_after(0)
-        while len(part):
+        page_id = 0
+        after, record = tables.pages_after, self._record
+        while len(part := await self._ask(after, page_id, record, needs_leases=True)):
             yield part
-            part = await self._pages_after(int(part.page_ids[-1]))
-
-    async def _pages_after(self, page_id: int) -> PageRecords:
-        return await self._do(
-            lambda db, _: tables.pages_after(db, page_id, self._record), needs_leases=True
-        )
+            page_id = int(part.page_ids[-1])
 
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         """All buckets; see :meth:`.Index.buckets`."""
         at = -1
         while at < tables.LAST_BUCKET:
-            part, at = await self._buckets_after(at)
+            part, at = await self._do(partial(tables.buckets_after, bucket=at))
             for bucket in part:
                 yield bucket
 
-    async def _buckets_after(self, bucket: int) -> tuple[list[tuple[int, bytes]], int]:
-        return await self._do(lambda db, moment: tables.buckets_after(db, bucket, moment))
-
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Let committed pages read as released; see :meth:`.Index.forget`."""
-        steps = [
-            self._forget(list(map(int, page_ids[start : start + tables.PAGES])))
-            for start in range(0, len(page_ids), tables.PAGES)
-        ]
-        return sum([await step for step in steps])
-
-    async def _forget(self, page_ids: list[int]) -> int:
-        return await self._do(lambda db, _: tables.forget(db, page_ids), writes=True)
+        forgotten = 0
+        for start in range(0, len(page_ids), tables.PAGES):
+            part = list(map(int, page_ids[start : start + tables.PAGES]))
+            forgotten += await self._ask(tables.forget, part, writes=True)
+        return forgotten
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         forgotten = 0
         every = await self.page_ids()
         for start in range(every.start, every.stop, tables.PAGES):
-            forgotten += await self._forget_span(start, since, until)
+            forgotten += await self._ask(tables.forget_span, start, since, until, writes=True)
         return forgotten
-
-    async def _forget_span(self, first: int, since: float, until: float) -> int:
-        return await self._do(
-            lambda db, _: tables.forget_span(db, first, since, until), writes=True
-        )
-
-    async def committed_addresses(self) -> AsyncIterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """Addresses of all committed pages; see :meth:`.Index.committed_addresses`."""
-        part = await self._addresses_after(0)
-        while len(part[0]):
-            yield part
-            part = await self._addresses_after(int(part[0][-1]))
-
-    async def _addresses_after(self, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
-        return await self._do(lambda db, _: tables.addresses_after(db, page_id))
 
     async def page_ids(self) -> range:
         """Page ids that may exist; see :meth:`.Index.page_ids`."""
-        return await self._do(lambda db, _: tables.page_ids(db))
+        return await self._ask(tables.page_ids)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Take records of pages that are gone out of all buckets, and released pages too."""
@@ -220,23 +193,19 @@ class SQLiteIndex(SQLiteFile):
         seen = 0
         bucket: int | None = -1
         while bucket is not None:
-            looked, gone, bucket = await self._compact_after(bucket, living)
+            looked, gone, bucket = await self._ask(
+                tables.compact_after, bucket, living, writes=True
+            )
             seen, removed = seen + looked, removed + gone
             report("buckets", seen)
         page_id: int | None = 0
         while page_id is not None:
-            page_id = await self._remove_released(page_id, last)
+            page_id = await self._ask(tables.remove_released, page_id, last, writes=True)
         return removed
-
-    async def _compact_after(self, bucket: int, living: Living) -> tuple[int, int, int | None]:
-        return await self._do(lambda db, _: tables.compact_after(db, bucket, living), writes=True)
-
-    async def _remove_released(self, page_id: int, last: int) -> int | None:
-        return await self._do(lambda db, _: tables.remove_released(db, page_id, last), writes=True)
 
     async def stats(self) -> IndexStats:
         """State of the index; its bytes are those of the file and its journal."""
-        found = await self._do(lambda db, _: tables.counters(db), needs_leases=True)
+        found = await self._ask(tables.counters, needs_leases=True)
         return IndexStats(
             committed=found["committed"],
             pending=found["pending"],

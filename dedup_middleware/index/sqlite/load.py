@@ -1,4 +1,4 @@
-"""Entering many stored pages into a file, some in each transaction (see :mod:`.loading`)."""
+"""Entering many stored pages into a file, some in each transaction, see :class:`.Steps`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fitting, lapsed
 from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.sqlite.tables import add, bucket_id, last_number, sweep
+from dedup_middleware.index.sqlite.tables import add, bucket_id, buckets, last_number, sweep
 from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import PAGE_ID_MASK, State
 
@@ -45,7 +45,7 @@ class SQLiteSteps(Steps):
         """Enter rows; see :meth:`.Steps.enter`."""
 
         def act(db: sqlite3.Connection, moment: Moment) -> int:
-            first = _next_number(db)
+            first = last_number(db) + 1
             if self._generation < 0:
                 self._generation = moment.generation
                 _begin(db, self._token, first, moment)
@@ -117,10 +117,6 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
         sweep(db, moment.oldest)
 
 
-def _next_number(db: sqlite3.Connection) -> int:
-    return last_number(db) + 1
-
-
 def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:
     if first + len(pages) > PAGE_ID_MASK:
         raise sqlite3.OperationalError("no page id is left")
@@ -139,31 +135,16 @@ def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: Record
 
 
 def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:
-    held = overflow = 0
-
-    def fit(old: bytes, new: bytes) -> bytes:
-        nonlocal overflow
-        fits = fitting(len(old), new, records.width)
-        overflow += (len(new) - len(fits)) // records.width
-        return fits
-
-    def grown(old: bytes | str, new: bytes) -> bytes:
-        nonlocal held
-        raw = old.encode() if isinstance(old, str) else old
-        held += bool(raw)
+    ids, cuts, width = [base | one for one in records.buckets], records.cuts, records.width
+    held = buckets(db, ids)
+    rows, overflow = [], 0
+    for bucket, start, end in zip(ids, cuts[:-1], cuts[1:], strict=True):
+        raw = held.get(bucket, b"")
         # No record behind bytes that are none could be read.
-        whole = raw[: len(raw) - len(raw) % records.width]
-        return whole + fit(whole, new)
-
-    db.create_function("grown", 2, grown)
-    cuts, data = records.cuts, records.data
-    db.executemany(
-        "INSERT INTO bucket (id, data) VALUES (?, ?) "
-        "ON CONFLICT (id) DO UPDATE SET data = grown(data, excluded.data)",
-        (
-            (base | bucket, fit(b"", data[start:end]))
-            for bucket, start, end in zip(records.buckets, cuts[:-1], cuts[1:], strict=True)
-        ),
-    )
-    add(db, "buckets", len(records) - held)
+        whole = raw[: len(raw) - len(raw) % width]
+        fits = fitting(len(whole), records.data[start:end], width)
+        overflow += (end - start - len(fits)) // width
+        rows.append((bucket, whole + fits))
+    db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
+    add(db, "buckets", len(ids) - sum(map(bool, held.values())))
     add(db, "overflow", overflow)

@@ -7,7 +7,8 @@ the bytes of a bucket are those of every other back end.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,11 +77,7 @@ def bucket_id(generation: int, bucket: int) -> int:
 
 def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
     """The bytes of buckets by the ids of their rows; empty ones are left out."""
-    found: dict[int, bytes] = {}
-    for part in parts(ids):
-        query = f"SELECT id, CAST(data AS BLOB) FROM bucket WHERE id IN ({marks(part)})"
-        found.update(db.execute(query, part).fetchall())
-    return found
+    return dict(_rows(db, "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id", ids))
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
@@ -131,10 +128,11 @@ def fetch(
     content = np.zeros(len(wanted), layout.dtype)
     stamps = np.zeros(len(wanted), np.uint32)
     found: dict[int, tuple[int, bytes]] = {}
-    for part in parts([int(n) for n in np.unique(wanted[wanted <= np.uint64(PAGE_ID_MASK)])]):
-        query = f"SELECT number, stamp, content FROM page WHERE number IN ({marks(part)})"
-        for page_id, stamp, raw in db.execute(query, part):
-            found[page_id] = (stamp, raw)
+    ids = np.unique(wanted[wanted <= np.uint64(PAGE_ID_MASK)]).tolist()
+    for page_id, stamp, raw in _rows(
+        db, "SELECT number, stamp, content FROM page WHERE number", ids
+    ):
+        found[page_id] = (stamp, raw)
     corrupt = 0
     for i, page_id in enumerate(wanted.tolist()):
         stamp, raw = found.get(page_id, (0, b""))
@@ -150,27 +148,24 @@ def fetch(
 
 def addresses(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[str | None]:
     """Addresses of pages."""
-    found: dict[int, bytes | None] = {}
-    for part in parts([int(n) for n in page_ids if n <= PAGE_ID_MASK]):
-        query = f"SELECT number, address FROM page WHERE number IN ({marks(part)})"
-        found.update(db.execute(query, part).fetchall())
+    ids = [int(n) for n in page_ids if n <= PAGE_ID_MASK]
+    found = dict(_rows(db, "SELECT number, CAST(address AS BLOB) FROM page WHERE number", ids))
     raw = [found.get(int(page_id)) for page_id in page_ids]
-    return [None if text is None else bytes(text).decode("utf-8", "replace") for text in raw]
+    return [None if text is None else text.decode("utf-8", "replace") for text in raw]
 
 
 def payloads(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[bytes]:
     """Payloads of pages."""
-    found: dict[int, bytes] = {}
-    for part in parts([int(n) for n in page_ids if n <= PAGE_ID_MASK]):
-        query = f"SELECT number, data FROM payload WHERE number IN ({marks(part)})"
-        found.update(db.execute(query, part).fetchall())
-    return [bytes(found.get(int(page_id), b"")) for page_id in page_ids]
+    ids = [int(n) for n in page_ids if n <= PAGE_ID_MASK]
+    found = dict(_rows(db, "SELECT number, CAST(data AS BLOB) FROM payload WHERE number", ids))
+    return [found.get(int(page_id), b"") for page_id in page_ids]
 
 
 def live_token(db: sqlite3.Connection, page_id: int, now: float) -> bytes | None:
     """Token of a page's lease, None if there is none or it has run out."""
-    row = db.execute("SELECT token, until FROM lease WHERE number = ?", (page_id,)).fetchone()
-    return bytes(row[0]) if row is not None and row[1] > now else None
+    query = "SELECT CAST(token AS BLOB), until FROM lease WHERE number = ?"
+    row = db.execute(query, (page_id,)).fetchone()
+    return row[0] if row is not None and row[1] > now else None
 
 
 def expired(db: sqlite3.Connection, now: float) -> bool:
@@ -195,10 +190,9 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
 
 def finish(db: sqlite3.Connection, claims: Sequence[Claim], state: State, now: float) -> list[bool]:
     """Commit or release claims. False: its lease had run out or it is gone."""
-    leases: dict[int, tuple[bytes, float]] = {}
-    for part in parts([claim.page_id for claim in claims]):
-        query = f"SELECT number, token, until FROM lease WHERE number IN ({marks(part)})"
-        leases.update((n, (bytes(token), until)) for n, token, until in db.execute(query, part))
+    query = "SELECT number, CAST(token AS BLOB), until FROM lease WHERE number"
+    found = _rows(db, query, [claim.page_id for claim in claims])
+    leases = {page_id: (token, until) for page_id, token, until in found}
     results: list[bool] = []
     for claim in claims:
         # A claim that is ended twice at once has no lease the second time.
@@ -258,7 +252,7 @@ def add(db: sqlite3.Connection, name: str, amount: int) -> None:
 
 
 def buckets_after(
-    db: sqlite3.Connection, bucket: int, moment: Moment
+    db: sqlite3.Connection, moment: Moment, bucket: int
 ) -> tuple[list[tuple[int, bytes]], int]:
     """The next buckets behind one, ascending, with their records of all live generations.
 
@@ -327,16 +321,6 @@ def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) 
     return found
 
 
-def addresses_after(db: sqlite3.Connection, page_id: int) -> tuple[NDArray[np.uint64], list[bytes]]:
-    """Numbers and addresses of the next committed pages that have one."""
-    rows = db.execute(
-        "SELECT number, CAST(address AS BLOB) FROM page WHERE number > ? AND stamp > ? "
-        "AND address IS NOT NULL ORDER BY number LIMIT ?",
-        (page_id, int(State.RELEASED), PAGES),
-    ).fetchall()
-    return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
-
-
 def page_ids(db: sqlite3.Connection) -> range:
     """Page ids that may exist. Those that no record can name are damage, and left out."""
     query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"
@@ -389,11 +373,8 @@ def _token(token: int) -> bytes:
     return token.to_bytes(8, "little")
 
 
-def parts(values: list[int]) -> Iterable[list[int]]:
-    """Values in groups that fit into a statement."""
-    return (values[i : i + _VARIABLES] for i in range(0, len(values), _VARIABLES))
-
-
-def marks(values: Sequence[int]) -> str:
-    """A question mark for each value."""
-    return ",".join("?" * len(values))
+def _rows(db: sqlite3.Connection, query: str, values: list[int]) -> Iterator[Any]:
+    """Rows of a query that ends with a column, which has one of these values."""
+    for start in range(0, len(values), _VARIABLES):
+        part = values[start : start + _VARIABLES]
+        yield from db.execute(f"{query} IN ({','.join('?' * len(part))})", part)

@@ -1,7 +1,8 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, ids (5 bytes each),
--- '1': an id whose row is free is settled as released, so that its announcement comes too late; '0': not.
+-- '1': texts are wanted, '0': not, '1': an id whose row is free is settled as released, so that its
+-- announcement comes too late; '0': not.
 -- Returns of each page its row (one whose lease has run out reads as released) and its text.
-local IDS, SETTLES = ARGV[2], ARGV[3] == '1'
+local IDS, TEXTS, SETTLES = ARGV[2], ARGV[3] == '1', ARGV[4] == '1'
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
@@ -21,7 +22,7 @@ for at = 1, #IDS, 5 do
     end
     redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, struct.pack('<I4', RELEASED))
     settled = settled + 1
-  elseif not is_free then
+  elseif not is_free and TEXTS then
     text = redis.call('HGET', PREFIX .. 't' .. string.sub(chunk, -4),
       struct.pack('<I2', page_id % ROWS)) or ''
   end

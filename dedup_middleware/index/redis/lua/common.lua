@@ -10,6 +10,13 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- The generation of now; the next one if that holds pages already: then the clock has gone back.
+local function generation_of(time, span, generations)
+  local generation = span > 0 and math.floor(time / span) or 0
+  local is_begun = span > 0 and redis.call('HEXISTS', generations, generation + 1) == 1
+  return is_begun and generation + 1 or generation
+end
+
 -- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
 -- its own, named by hash and field, and its field is empty: what is appended to takes twice its size.
 local EXACT = 4096
@@ -84,20 +91,7 @@ local function set_state(page, state, time)
   end
 end
 
--- Length of a page's address, where its text begins, and whether a payload follows.
-local function text_of(page)
-  local chunk, offset = place(page)
-  offset = offset + CONTENT_SIZE + 4
-  local tail = TAIL_SIZE > 0 and redis.call('GETRANGE', chunk, offset, offset + 6) or ''
-  if #tail < 7 then
-    return 0, 0, false
-  end
-  local length, start = struct.unpack('<I2I5', tail)
-  local more = length >= PAYLOAD_BIT
-  return more and length - PAYLOAD_BIT or length, start, more
-end
-
--- Some bytes of all text chunks, one after the other; less than asked for where chunks are gone.
+-- Some bytes of all text chunks, one after the other, up to the first chunk that is gone.
 local function read_text(start, length)
   local parts = {}
   while length > 0 do
@@ -109,9 +103,36 @@ local function read_text(start, length)
       return part
     end
     parts[#parts + 1] = part
+    if #part < size then
+      break
+    end
     start, length = start + size, length - size
   end
   return table.concat(parts)
+end
+
+local USUAL = 320 -- bytes of a payload
+
+-- The text of a row: the address of the page with its payload, if it has any, behind it. One that is not
+-- whole, since a chunk is gone, is empty: a part of a payload could be taken for another one.
+local function text_of(row)
+  if #row < ROW_SIZE or TAIL_SIZE == 0 then
+    return ''
+  end
+  local length, start = struct.unpack('<I2I5', row, CONTENT_SIZE + 5)
+  local text
+  if length < PAYLOAD_BIT then
+    text = read_text(start, length)
+  else
+    -- Most payloads are shorter than this: what follows one costs less than a second command.
+    length = length - PAYLOAD_BIT + 3
+    text = read_text(start, length + USUAL)
+    length = length + (#text >= length and struct.unpack('<I3', text, length - 2) or 0)
+    if #text < length then
+      text = read_text(start, length)
+    end
+  end
+  return #text >= length and text or ''
 end
 
 -- Writes text into its chunks, all of one size; text may be cut by their ends.

@@ -1,8 +1,10 @@
--- KEYS: leases, counters, committed, the hash of the buckets. ARGV: prefix, their fields (2 bytes each),
+-- KEYS: leases, counters, committed, the hash of the buckets. ARGV: prefix, their fields (of one size),
 -- their lengths (4 bytes each), then for each of them its last bytes, and what is to stand there instead.
 -- Writes those that have not changed since; returns for each a byte, '1': written, '0': not.
 local HASH = KEYS[4]
 local FIRST = 3 -- arguments before those of the buckets
+local SIZE = #ARGV[2] / (#ARGV[3] / 4)
+local SPREAD = SIZE == 3 -- over a cluster, where no bucket is a key of its own
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
@@ -11,7 +13,7 @@ if not (may('SET', HASH, '') and may('HSET', HASH, '', '') and may('HDEL', HASH,
   and may('UNLINK', HASH)) then
   return redis.error_reply(REFUSED)
 end
-local fields, flags, writes, emptied, unused = fields_of(ARGV[2], 2), {}, {}, {}, {}
+local fields, flags, writes, emptied, unused = fields_of(ARGV[2], SIZE), {}, {}, {}, {}
 local held = redis.call('HMGET', HASH, unpack(fields))
 for i = 1, #fields do
   local field, guard, data = fields[i], ARGV[FIRST + 2 * i - 1], ARGV[FIRST + 2 * i]
@@ -24,6 +26,8 @@ for i = 1, #fields do
     flags[i] = '1'
     if data == '' then
       emptied[#emptied + 1] = field
+    elseif SPREAD then
+      writes[#writes + 1], writes[#writes + 2] = field, data
     else
       put(HASH, field, data, writes)
     end

@@ -1,4 +1,4 @@
--- A step of loading pages, see loading.py. KEYS: leases, counters, committed, generations, loads, and
+-- A step of loading pages, see load.py. KEYS: leases, counters, committed, generations, loads, and
 -- for "add" the hash of the buckets.
 -- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
 -- (0: it never ends), generation of the load, step; then
@@ -35,7 +35,7 @@ if lease and string.sub(lease, 12, 15) == CALL then
   return string.sub(lease, 16)
 end
 local begins = struct.unpack('<I4', CALL) == 1
-local generation = SPAN > 0 and math.floor(time / SPAN) or 0
+local generation = generation_of(time, SPAN, KEYS[4])
 if begins and generation ~= GENERATION then
   return generation
 end

@@ -21,7 +21,7 @@ local schema = redis.call('GET', KEYS[2])
 if schema ~= SCHEMA then
   return { schema, {}, now(), '' }
 end
-if not counters or #counters < COUNTERS_SIZE then
+if not counters or #counters < COUNTERS_SIZE or struct.unpack('<I6', counters) > LAST_PAGE_ID then
   return redis.error_reply('DAMAGED its counters are gone')
 end
 if #counters < COUNTERS_SIZE + 8 then -- of an index set up before there were epochs

@@ -45,7 +45,6 @@ local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a recor
 local LONG = string.rep('\0', 65)
 local MOST, FEW = 64, 16 -- rows that a page gets; where all pages of the call got MANY, it gets FEW
 local MANY = 512
-local USUAL = 320 -- bytes of a payload
 local TWINS = 16 -- pages among which an exact copy is looked for
 local COMMON = COMMON_ANCHOR * BAND_RECORD
 local NEWEST = 2048 * BAND_RECORD -- bytes of a bucket that are looked through where all before are known
@@ -57,11 +56,9 @@ if not counters then
 end
 local time = now()
 local till = pack('<I6', time + LEASE)
-if SPAN > 0 then
-  local generation = math.floor(time / SPAN)
-  if generation ~= GENERATION then
-    return generation
-  end
+local generation = generation_of(time, SPAN, KEYS[3])
+if SPAN > 0 and generation ~= GENERATION then
+  return generation
 end
 local last, text_end, filled, overflow, gone = read(COUNTERS, counters)
 local before, first_text = last, text_end
@@ -158,18 +155,7 @@ local function neighbour(page)
   end
   row = stored[page] or row_of(page, time)
   stored[page] = row
-  if #row < ROW_SIZE or TAIL_SIZE == 0 then
-    return row, ''
-  end
-  local length, start = read('<I2I5', row, CONTENT_SIZE + 5)
-  if length < PAYLOAD_BIT then
-    return row, read_text(start, length)
-  end
-  -- Most payloads are shorter than this: what follows one costs less than a second command.
-  length = length - PAYLOAD_BIT + 3
-  local text = read_text(start, length + USUAL)
-  local size = #text >= length and read('<I3', text, length - 2) or 0
-  return row, size > USUAL and read_text(start, length + size) or text
+  return row, text_of(row)
 end
 
 -- Splits what is the same for most pages once: how their suffixes are read, which places get a record.

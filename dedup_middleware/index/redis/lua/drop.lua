@@ -1,11 +1,14 @@
 -- Removes what belongs to pages that are gone. KEYS: leases, counters, committed, generations, then chunks of
--- rows, then hashes of texts and of buckets. ARGV: prefix, number of the chunks, number of hashes of
--- texts, generations to forget.
+-- rows, then texts and large buckets, then hashes of buckets. ARGV: prefix, number of the chunks, number
+-- of the texts and large buckets, generations to forget. Returns the number of buckets in the hashes.
 local CHUNKS, TEXTS = tonumber(ARGV[2]), tonumber(ARGV[3])
 local FIRST = 4
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
+end
+if not (may('UNLINK', KEYS[FIRST]) and may('DECRBY', KEYS[3], 0) and may('SET', KEYS[2], '')) then
+  return redis.error_reply(REFUSED)
 end
 local pages, committed, removed = 0, 0, 0
 for i = FIRST + 1, #KEYS do
