@@ -57,12 +57,17 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     :param rows: number R of minima a band, at least 1
     :raises ValueError: fewer minima than B*R
     """
-    if bands * rows > minhash.size:
+    check_bands(bands, rows, minhash.size)
+    return _bands(minhash, bands, rows)
+
+
+def check_bands(bands: int, rows: int, num_perm: int) -> None:
+    """Raise ValueError if a MinHash has fewer minima than the bands need."""
+    if bands * rows > num_perm:
         raise ValueError(
             f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-            f"{minhash.size}: lower one of them or raise num_perm"
+            f"{num_perm}: lower one of them or raise num_perm"
         )
-    return _bands(minhash, bands, rows)
 
 
 @subkernel

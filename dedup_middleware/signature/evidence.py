@@ -89,7 +89,7 @@ def make_evidence(wording: Wording) -> bytes:
     if len(order) > MOST:
         order = np.unique(order)  # each is entered once, so a sample of them keeps more
     title = wording.title if wording.words < TITLED else wording.title[:0]
-    made: bytes = _fill(order, wording.values, wording.sorts, title).tobytes()
+    made: bytes = fill_evidence(order, wording.values, wording.sorts, title).tobytes()
     return made
 
 
@@ -146,7 +146,7 @@ def _is_sampled(value: Any, level: Any) -> Any:
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
-@allocating_subkernel
+@kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     """The evidence of a page with at most `MOST` values, uint8[bytes]; `title` is empty or entered.
 
@@ -180,11 +180,6 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     enter(rows, starts, lefts, found)
     solve(rows, out[1:])
     return out
-
-
-@kernel(U8(R64, R64, R8, R64))
-def _fill(order: Any, values: Any, sorts: Any, title: Any) -> Any:
-    return fill_evidence(order, values, sorts, title)
 
 
 @subkernel

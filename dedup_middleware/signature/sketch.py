@@ -16,13 +16,6 @@ from dedup_middleware.signature.minhash import mix32
 
 BITS = 512
 WORDS = BITS // 64
-# Bits taken from each minimum -> the lowest bit of each group of so many.
-_LOWEST = {
-    1: np.uint64(0xFFFFFFFFFFFFFFFF),
-    2: np.uint64(0x5555555555555555),
-    4: np.uint64(0x1111111111111111),
-    8: np.uint64(0x0101010101010101),
-}
 
 
 def bits_each(num_perm: int) -> int:
@@ -81,10 +74,9 @@ def lowest_bits(bits: int) -> Word:
 
     :raises ValueError: another number than 1, 2, 4 or 8
     """
-    try:
-        return _LOWEST[bits]
-    except (KeyError, TypeError):
-        raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}") from None
+    if bits not in (1, 2, 4, 8):
+        raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}")
+    return np.uint64(((1 << 64) - 1) // ((1 << bits) - 1))
 
 
 _S64 = np.uint64(64)

@@ -15,11 +15,11 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature._vector import MINIMA
-from dedup_middleware.signature.bands import fill_bands
+from dedup_middleware.signature.bands import check_bands, fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
 from dedup_middleware.signature.evidence import MOST, fill_evidence
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
-from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
+from dedup_middleware.signature.minhash import MinHasher, fill_minima
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
 from dedup_middleware.signature.sketch import WORDS, bits_each, fill_sketch
 from dedup_middleware.text.textkernel import read_text
@@ -88,11 +88,7 @@ class TextSigner:
         *,
         whole: bool = True,
     ) -> None:
-        if bands * rows > num_perm:
-            raise ValueError(
-                f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-                f"{num_perm}: lower one of them or raise num_perm"
-            )
+        check_bands(bands, rows, num_perm)
         padded, bits = MinHasher(num_perm).padded, bits_each(num_perm)
         if not whole:
             needed = -(-bands * rows // MINIMA) * MINIMA
@@ -139,10 +135,7 @@ def _sign(
     turns: NDArray[np.uint8],
 ) -> Word:
     """Write all signatures of a page, its SimHash returned; `minima` includes the padding."""
-    mixed = np.empty(features.size, np.uint32)
-    for i in range(np.uint64(features.size)):
-        mixed[i] = mix32(np.uint32(features[i]))
-    fill_minima(mixed, padded, minima)
+    fill_minima(features, padded, minima)
     if bits != NO_SKETCH:
         fill_sketch(minima, bits, sketch)
     fill_bands(minima, rows, banded)

@@ -61,6 +61,8 @@ class SignatureMethod(ABC):
     reads_tokens: ClassVar[bool] = True
     #: whether a signature is one SimHash, so that its tables can be scanned
     is_simhash: ClassVar[bool] = False
+    #: whether it weighs terms by :func:`.background`
+    reads_frequencies: ClassVar[bool] = False
     #: fields that only ``compare`` uses: signatures made with other values can be compared
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold"})
     #: similarity from which on a page is a duplicate
