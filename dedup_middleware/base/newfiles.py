@@ -60,7 +60,8 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
     :param replace: replace a file of this name; else its existence is an error
     :raises OSError: it can't be written, or FileExistsError
     """
-    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+    # A name has at most 255 bytes, a character four.
+    part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with make(part) as file:
             file.write(data)

@@ -24,11 +24,9 @@ from dedup_middleware.methods.literature.simhashes import (
     character_index,
     dictionary_features,
     enumerated_hash,
-    length_factor,
     simhash_of,
     simhash_signature,
     string_hash,
-    tf_factor,
 )
 from tests.methods.inputs import is_duplicate, method_input, page, share_key
 
@@ -263,9 +261,9 @@ def test_each_factor_can_be_switched_off(factor: str) -> None:
     table = background()
     counts = {"灯塔": 4, "供水管网": 2, "桥": 1}
     factors = {
-        "tf": tf_factor(np.array([4, 2, 1])),
+        "tf": 1 + np.log([4, 2, 1]),
         "idf": table.idf(list(counts)),
-        "length": length_factor(counts),
+        "length": 1 + np.log([2, 4, 1]),
         "title": np.array([1.0, 2.0, 1.0]),
     }
     whole = WeightedSimHash().weights(counts, ["供水管网"])
@@ -276,9 +274,9 @@ def test_each_factor_can_be_switched_off(factor: str) -> None:
 
 def test_length_factor_ends_at_eight_characters() -> None:
     """Longer words than eight characters weigh no more, and no word weighs nothing."""
-    assert length_factor(["a" * 8, "a" * 80, ""]).tolist() == pytest.approx(
-        [1 + math.log(8), 1 + math.log(8), 1.0]
-    )
+    method = WeightedSimHash(tf=False, idf=False, title=False)
+    weights = method.weights(dict.fromkeys(["a" * 8, "a" * 80, ""], 1), ())
+    assert weights.tolist() == pytest.approx([1 + math.log(8), 1 + math.log(8), 1.0])
 
 
 def test_title_words_pull_the_fingerprint() -> None:

@@ -52,6 +52,18 @@ def set_signature(hashes: Iterable[int]) -> Signature:
     return Signature(keys, kept.astype("<u8").tobytes())
 
 
+def members(signature: Signature) -> NDArray[np.uint64]:
+    """What :func:`set_signature` kept of a set.
+
+    :raises ValueError: bytes that it did not write; a member that is repeated would count as one
+        that both sets have
+    """
+    found = np.frombuffer(signature.payload, "<u8")
+    if np.any(found[1:] <= found[:-1]):
+        raise ValueError("a set has each of its members once, in ascending order")
+    return found
+
+
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) -> float:
     """Jaccard index of two sets from what :func:`smallest` kept of them; 0 for empty sets."""
     both = np.sort(np.concatenate((a, b)))
@@ -145,7 +157,7 @@ class HashSetMethod(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Dice's coefficient by the Jaccard index: 2 J / (1 + J)."""
-        value = jaccard(np.frombuffer(a.payload, "<u8"), np.frombuffer(b.payload, "<u8"))
+        value = jaccard(members(a), members(b))
         return 2 * value / (1 + value)
 
 

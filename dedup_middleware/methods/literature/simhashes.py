@@ -64,6 +64,16 @@ def simhash_of(signature: Signature) -> int:
     return int.from_bytes(signature.payload, "little")
 
 
+def differing_bits(a: Signature, b: Signature) -> int:
+    """Hamming distance of two payloads.
+
+    :raises ValueError: they have different lengths
+    """
+    if len(a.payload) != len(b.payload):
+        raise ValueError("signs of another number can't be compared")
+    return int.bit_count(int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little"))
+
+
 class OneSimHash(SignatureMethod):
     """A method whose signature is one SimHash (:func:`simhash_signature`).
 
@@ -74,7 +84,7 @@ class OneSimHash(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages: ``1 - hamming / 64``."""
-        return 1 - int.bit_count(simhash_of(a) ^ simhash_of(b)) / BITS
+        return 1 - differing_bits(a, b) / BITS
 
 
 # SimHash of words with the feature hashes of the lecture.
@@ -228,28 +238,6 @@ class Luogang(OneSimHash):
 LONGEST: Final = 8  # characters; longer words are no rarer in meaning
 
 
-def tf_factor(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``1 + ln tf`` of words that occur ``tf`` times."""
-    return np.asarray(1.0 + np.log(counts), np.float64)
-
-
-def length_factor(words: Collection[str]) -> NDArray[np.float64]:
-    """``1 + ln(min(characters, 8))`` of each word."""
-    lengths = np.fromiter(
-        (min(max(len(word), 1), LONGEST) for word in words), np.float64, len(words)
-    )
-    return np.asarray(1.0 + np.log(lengths), np.float64)
-
-
-def title_factor(
-    words: Collection[str], title: Collection[str], boost: float
-) -> NDArray[np.float64]:
-    """``boost`` for words of the title, 1 for others."""
-    known = frozenset(title)
-    factors = (boost if word in known else 1.0 for word in words)
-    return np.fromiter(factors, np.float64, len(words))
-
-
 @attrs.frozen
 class WeightedSimHash(OneSimHash):
     """SimHash of the words of a page, each with the weight above; a duplicate within 3 bits.
@@ -281,13 +269,15 @@ class WeightedSimHash(OneSimHash):
         words = list(counts)
         weights = np.ones(len(words), np.float64)
         if self.tf:
-            weights *= tf_factor(np.fromiter(counts.values(), np.int64, len(words)))
+            weights *= 1.0 + np.log(np.fromiter(counts.values(), np.int64, len(words)))
         if self.idf:
             weights *= background().idf(words)
         if self.length:
-            weights *= length_factor(words)
+            lengths = (min(max(len(word), 1), LONGEST) for word in words)
+            weights *= 1.0 + np.log(np.fromiter(lengths, np.float64, len(words)))
         if self.title:
-            weights *= title_factor(words, title, self.title_boost)
+            known = frozenset(title)
+            weights *= [self.title_boost if word in known else 1.0 for word in words]
         return weights
 
     def sign(self, page: MethodInput) -> Signature | None:
@@ -393,7 +383,4 @@ class RandomProjection(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        if len(a.payload) != len(b.payload):
-            raise ValueError("signs of another number can't be compared")
-        differing = int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little")
-        return 1 - int.bit_count(differing) / SIGNS
+        return 1 - differing_bits(a, b) / SIGNS
