@@ -389,38 +389,29 @@ class Options:
             return self.bands
         return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
 
+    def _refused(self, field: str, fix: str) -> OptionsError:
+        return OptionsError(setting_name(field), getattr(self, field), fix)
+
     def __attrs_post_init__(self) -> None:
         conflict = self.field_names.conflict()
         if conflict is not None:
             own, part = conflict
-            raise OptionsError(
-                setting_name(f"{own}_field"),
-                getattr(self.field_names, own),
-                f"{setting_name(f'{part}_field')} names the same field; name another one",
-            )
+            fix = f"{setting_name(f'{part}_field')} names the same field; name another one"
+            raise self._refused(f"{own}_field", fix)
         if self.threshold is not None and self.method in SIMHASH_METHODS:
-            raise OptionsError(
-                setting_name("threshold"),
-                self.threshold,
-                f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits",
-            )
+            fix = f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits"
+            raise self._refused("threshold", fix)
         if self.namespace != "dedup" and self.index_url.startswith("sqlite:"):
-            raise OptionsError(
-                setting_name("namespace"),
-                self.namespace,
+            raise self._refused(
+                "namespace",
                 "only an index in Redis has namespaces; leave it out and name another file in "
                 f"DEDUP_INDEX_URL, for example sqlite:{self.namespace}.db",
             )
         if self.former_namespace and not self.former_index_url:
-            raise OptionsError(
-                setting_name("former_namespace"),
-                self.former_namespace,
-                "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out",
-            )
+            fix = "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out"
+            raise self._refused("former_namespace", fix)
         if self.num_perm not in {128, 256, 512, 1024}:
-            raise OptionsError(
-                setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
-            )
+            raise self._refused("num_perm", "use 128, 256, 512 or 1024 permutations")
         if self.band_count * self.rows > self.num_perm:
             raise OptionsError(
                 setting_name("bands"),

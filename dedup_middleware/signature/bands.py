@@ -52,9 +52,6 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
     The band's number is hashed too, so equal minima in two bands give different hashes.
 
-    :param minhash: K minima, uint32
-    :param bands: number B of bands, at least 1
-    :param rows: number R of minima a band, at least 1
     :raises ValueError: fewer minima than B*R
     """
     check_bands(bands, rows, minhash.size)

@@ -29,8 +29,8 @@ def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
 class MinHasher:
     """Turns the features of a set into its MinHash.
 
-    :param num_perm: number K of permutations, 1 or more
-    :param seed: chooses the permutations, 0..2**32-1
+    :param num_perm: number K of permutations
+    :param seed: chooses them, 0..2**32-1
 
     >>> hasher = MinHasher(num_perm=4)
     >>> once = hasher.of_features(np.array([5, 7], dtype=np.uint64))

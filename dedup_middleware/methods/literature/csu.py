@@ -203,7 +203,6 @@ class Csu(SignatureMethod):
     :param samples: n, shingles that are sampled, about
     :param sampling: ``hash``, or the patent's ``position``
     :param any_position: pages with equal values at different positions are in one class too
-    :param hash_key: key of all hashes
     """
 
     name: ClassVar[str] = "csu"

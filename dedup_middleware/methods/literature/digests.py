@@ -50,10 +50,7 @@ def digest_signature(digest: bytes, hash_key: int, rest: bytes = b"") -> Signatu
 
 @attrs.frozen(kw_only=True)
 class DigestMethod(SignatureMethod):
-    """A method whose signature is one digest, 16 bytes: similarity 1 if it is equal, else 0.
-
-    :param hash_key: key of the hashes that name buckets
-    """
+    """A method whose signature is one digest, 16 bytes: similarity 1 if it is equal, else 0."""
 
     threshold: float = attrs.field(default=1.0, validator=share_check)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)

@@ -138,8 +138,6 @@ BY_SENTENCE: Final = "sentence"
 class HashSetMethod(SignatureMethod):
     """A method whose signature is a set of hashes (:func:`set_signature`): the share of the members
     of both sets that the other has too decides.
-
-    :param hash_key: key of all hashes
     """
 
     reads_tokens: ClassVar[bool] = False
@@ -273,7 +271,6 @@ class Segments(SignatureMethod):
 
     :param threshold: m / n; the default is 5 of 8
     :param count: n, segments of a page
-    :param hash_key: key of the signatures
     """
 
     name: ClassVar[str] = "segments"

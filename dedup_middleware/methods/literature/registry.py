@@ -138,7 +138,6 @@ def describe(method: SignatureMethod) -> str:
 class Signer:
     """Signs documents by one method; thread-safe once built.
 
-    :param max_chars: how much of a text is read
     :param shingler: segments text as the method prescribes
     :param segmentation: fingerprint of the shingler, if the method has one of its own
     """

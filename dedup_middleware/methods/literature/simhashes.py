@@ -188,7 +188,6 @@ class Luogang(OneSimHash):
         ``string``
     :param zero_sets: a bit whose votes are balanced (sum 0) is 1, as in the lecture; False: 0, as
         in the method ``simhash``
-    :param hash_key: key of the ``keyed`` hash
     """
 
     name: ClassVar[str] = "luogang"
@@ -242,12 +241,8 @@ LONGEST: Final = 8  # characters; longer words are no rarer in meaning
 class WeightedSimHash(OneSimHash):
     """SimHash of the words of a page, each with the weight above; a duplicate within 3 bits.
 
-    :param tf: weigh by frequency in the page; off: each word once
-    :param idf: weigh by rarity
-    :param length: weigh by length
-    :param title: weigh by occurrence in the title
-    :param title_boost: weight of a word of the title
-    :param hash_key: key of the feature hashes
+    ``tf``, ``idf``, ``length`` and ``title`` switch factors on; ``title_boost`` is that of a word
+    of the title.
     """
 
     name: ClassVar[str] = "weighted-simhash"
@@ -261,11 +256,7 @@ class WeightedSimHash(OneSimHash):
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
-        """Weight of each word, in the order of ``counts``.
-
-        :param counts: how often each word occurs
-        :param title: words of the title
-        """
+        """Weight of each word that is counted, in their order."""
         words = list(counts)
         weights = np.ones(len(words), np.float64)
         if self.tf:
@@ -359,8 +350,6 @@ class RandomProjection(SignatureMethod):
 
     Payload: the signs, 48 bytes. With a threshold below 369 / 384 the keys would not find every
     page, and there are none: the common candidates are compared.
-
-    :param hash_key: key of the vectors
     """
 
     name: ClassVar[str] = "random-projection"
