@@ -69,10 +69,32 @@ def test_unusable_value_names_setting_value_and_fix(field: str, value: object) -
 @pytest.mark.parametrize("field", ["index_url", "former_index_url", "hash_key"])
 def test_of_a_secret_of_another_type_only_the_type_is_shown(field: str) -> None:
     """The value may be a password."""
-    with pytest.raises(OptionsError, match="use a text") as caught:
-        Options(**{field: b"redis://:secret@host"})  # type: ignore[arg-type]
-    assert "secret" not in str(caught.value)
-    assert "bytes" in str(caught.value)
+    value = b"redis://:secret@host"
+    for made in (
+        lambda: Options(**{field: value}),  # type: ignore[arg-type]
+        lambda: Options.from_mapping({setting_name(field): value}),
+    ):
+        with pytest.raises(OptionsError, match="use a text") as caught:
+            made()
+        assert "secret" not in str(caught.value)
+        assert "bytes" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("DEDUP_TEXT_FIELD", ["body"], "use a text"),
+        ("DEDUP_HTML_FIELD", b"html", "use a text"),
+        ("DEDUP_LEASE", True, "use a number"),
+        ("DEDUP_BANDS", True, "use a whole number"),
+        ("DEDUP_RESET", b"no", "use True or False"),
+    ],
+)
+def test_values_that_only_look_like_others(name: str, value: object, fix: str) -> None:
+    """They were read as a field named "['body']", as one second, and as True."""
+    with pytest.raises(OptionsError, match=fix) as caught:
+        Options.from_mapping({name: value})
+    assert repr(value) in str(caught.value)
 
 
 def test_a_path_may_be_given_as_one() -> None:

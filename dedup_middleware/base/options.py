@@ -14,7 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_classes
+from dedup_middleware.base.itemfields import PARTS, FieldNames, ItemClass, to_item_classes
 from dedup_middleware.base.settingfields import (
     between,
     clusters_check,
@@ -366,16 +366,7 @@ class Options:
     @property
     def field_names(self) -> FieldNames:
         """The fields of an item of a class that ``DEDUP_ITEMS`` does not name."""
-        return FieldNames(
-            key=self.key_field,
-            title=self.title_field,
-            text=self.text_field,
-            html=self.html_field,
-            charset=self.charset_field,
-            description=self.description_field,
-            skip=self.skip_field,
-            mark=self.mark_field,
-        )
+        return FieldNames(**{part: getattr(self, f"{part}_field") for part in PARTS})
 
     @property
     def keeps_evidence(self) -> bool:
@@ -440,5 +431,5 @@ class Options:
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
-            arguments[fields[name].name] = convert(name, fields[name].metadata["kind"], value)
+            arguments[fields[name].name] = convert(fields[name], value)
         return cls(**arguments)

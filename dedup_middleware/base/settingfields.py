@@ -49,11 +49,15 @@ def fail(
 ) -> OptionsError:
     """The error for a value that does not pass, with the name that users write.
 
+    Where values are hidden, only the type of one is shown that is no text.
+
     :param owner: the object with the field; of a method, which has a name, the field is a parameter
         such as ``csu.width``, else it is a setting
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
+    if attribute.repr is not repr and not isinstance(value, str):
+        value = type(value)
     return OptionsError(name, value, fix)
 
 
@@ -226,39 +230,47 @@ def _shown_option(option: str) -> str:
     return f"{name.group() if name else ''}***"
 
 
-def to_bool(value: Any) -> bool:
-    """A truth value as people write it in settings.
+# Values as people write them in settings; ValueError or TypeError is raised for others.
 
-    :raises ValueError: it is none
-    """
-    if isinstance(value, str):
-        lowered = value.strip().lower()
-        if lowered in {"1", "true", "yes", "on"}:
-            return True
-        if lowered in {"0", "false", "no", "off", "none", ""}:
-            return False
-        raise ValueError(value)
-    return bool(value)
+
+def to_bool(value: Any) -> bool:
+    """A truth value, also from a string."""
+    if isinstance(value, (int, float)):
+        return bool(value)
+    lowered = value.strip().lower() if isinstance(value, str) else None
+    if lowered in {"1", "true", "yes", "on"}:
+        return True
+    if lowered in {"0", "false", "no", "off", "none", ""}:
+        return False
+    raise ValueError(value)
 
 
 def to_int(value: Any) -> int:
-    """A whole number, also from a string.
-
-    :raises ValueError: it is none
-    """
-    if isinstance(value, bool):
-        raise ValueError(value)
+    """A whole number, also from a string."""
     number = int(value)
-    if isinstance(value, float) and number != value:
+    if isinstance(value, bool) or (isinstance(value, float) and number != value):
         raise ValueError(value)
     return number
 
 
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return float(value)
+
+
+def _to_text(value: Any) -> str:
+    # Of these `str` makes texts that nobody has meant.
+    if isinstance(value, (bytes, list, tuple, set, dict)):
+        raise TypeError(value)
+    return str(value)
+
+
 #: of each kind of field: what makes its value of a string, what to write, and its types
 _KINDS: Final[dict[str, tuple[Callable[[Any], Any], str, tuple[type, ...]]]] = {
-    "str": (str, "use a text", (str,)),
+    "str": (_to_text, "use a text", (str,)),
     "int": (to_int, "use a whole number", (int,)),
-    "float": (float, "use a number", (int, float)),
+    "float": (_to_float, "use a number", (int, float)),
     "bool": (to_bool, "use True or False", (int,)),
     "items": (to_item_classes, "use a dict", (tuple,)),
 }
@@ -285,13 +297,11 @@ def option(
     kind = kind or type(default).__name__
     _, fix, types = _KINDS[kind]
 
-    def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    def check(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None and default is None:
             return
         if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
-            # Of a value that is a secret only the type is shown.
-            found = value if shown is repr else type(value)
-            raise fail(attribute, found, fix, instance)
+            raise fail(attribute, value, fix)
         if value or default != "":
             for validator in validators:
                 validator(instance, attribute, value)
@@ -306,16 +316,15 @@ def option(
     return field
 
 
-def convert(name: str, kind: str, value: Any) -> Any:
+def convert(field: attrs.Attribute[Any], value: Any) -> Any:
     """The value of a setting as its field holds it; strings come from the command line.
 
-    :param kind: of the field, see :func:`option`
     :raises OptionsError: it can't be converted
     """
-    converter, fix, _ = _KINDS[kind]
+    converter, fix, _ = _KINDS[field.metadata["kind"]]
     try:
         return converter(value)
     except OptionsError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise OptionsError(name, value, fix) from None
+        raise fail(field, value, fix) from None
