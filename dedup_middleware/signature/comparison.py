@@ -36,8 +36,10 @@ def compare(
     :returns: Jaccard indexes float64[n], and what :func:`differing_places` returns
     :raises ValueError: another b
     """
-    page = (figures, figures_at, clauses, clauses_at, sketch, sketch_at)
-    return _compare(records, *page, bits, lowest_bits(bits))
+    lowest = lowest_bits(bits)
+    return _compare(
+        records, figures, figures_at, clauses, clauses_at, sketch, sketch_at, bits, lowest
+    )
 
 
 @kernel(types.Tuple((I64, I64))(R8_2, R8, types.uint64, R8, types.uint64))

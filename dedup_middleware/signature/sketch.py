@@ -16,6 +16,8 @@ from dedup_middleware.signature.minhash import mix32
 
 BITS = 512
 WORDS = BITS // 64
+# Bits taken from each minimum -> the lowest bit of each group of so many.
+_LOWEST = {bits: np.uint64(((1 << 64) - 1) // ((1 << bits) - 1)) for bits in (1, 2, 4, 8)}
 
 
 def bits_each(num_perm: int) -> int:
@@ -74,9 +76,10 @@ def lowest_bits(bits: int) -> Word:
 
     :raises ValueError: another number than 1, 2, 4 or 8
     """
-    if bits not in (1, 2, 4, 8):
-        raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}")
-    return np.uint64(((1 << 64) - 1) // ((1 << bits) - 1))
+    try:
+        return _LOWEST[bits]
+    except (KeyError, TypeError):
+        raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}") from None
 
 
 _S64 = np.uint64(64)
