@@ -151,7 +151,7 @@ def main() -> None:
         warm = [seconds(_JUDGE, cache) for _ in range(rounds)]
         imported = [seconds(_IMPORT, cache) for _ in range(rounds)]
     shipped = []
-    if compiled.runs_here() and any(compiled.PACKAGE.glob(f"{compiled.module_name()}.*")):
+    if compiled.variants() and any(compiled.PACKAGE.glob(f"{compiled.module_name()}.*")):
         for _ in range(rounds):
             with tempfile.TemporaryDirectory() as cache:
                 shipped.append(seconds(_JUDGE, cache, extension=True))

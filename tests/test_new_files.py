@@ -80,6 +80,13 @@ def test_results_have_the_mode_of_the_umask(
     assert not [file.name for file in tmp_path.iterdir() if ".part" in file.name]
 
 
+def test_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    """255 bytes, which are 85 characters of Chinese."""
+    path = tmp_path / ("报" * 85)
+    newfiles.write_whole(path, b"content")
+    assert path.read_bytes() == b"content"
+
+
 @pytest.mark.parametrize("write", SHARED)
 def test_links_in_the_way_of_results(write: Callable[[Path], None], tmp_path: Path) -> None:
     """A link under a provisional name is not followed: what it leads to keeps its content."""

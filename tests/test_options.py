@@ -45,6 +45,15 @@ def test_options_are_frozen() -> None:
         ("bands", 65),
         ("on_error", "explode"),
         ("text_field", " "),
+        ("text_field", None),
+        ("namespace", 5),
+        ("metrics_host", b"localhost"),
+        ("journal", 7),
+        ("distance", 2.5),
+        ("min_features", True),
+        ("shards", 2.0),
+        ("window", "x"),
+        ("enabled", "no"),
     ],
 )
 def test_unusable_value_names_setting_value_and_fix(field: str, value: object) -> None:
@@ -55,6 +64,43 @@ def test_unusable_value_names_setting_value_and_fix(field: str, value: object) -
     assert setting_name(field) in str(caught.value)
     assert repr(value) in str(caught.value)
     assert len(caught.value.fix) > 8
+
+
+@pytest.mark.parametrize("field", ["index_url", "former_index_url", "hash_key"])
+def test_of_a_secret_of_another_type_only_the_type_is_shown(field: str) -> None:
+    """The value may be a password."""
+    value = b"redis://:secret@host"
+    for made in (
+        lambda: Options(**{field: value}),  # type: ignore[arg-type]
+        lambda: Options.from_mapping({setting_name(field): value}),
+    ):
+        with pytest.raises(OptionsError, match="use a text") as caught:
+            made()
+        assert "secret" not in str(caught.value)
+        assert "bytes" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("DEDUP_TEXT_FIELD", ["body"], "use a text"),
+        ("DEDUP_HTML_FIELD", b"html", "use a text"),
+        ("DEDUP_LEASE", True, "use a number"),
+        ("DEDUP_BANDS", True, "use a whole number"),
+        ("DEDUP_RESET", b"no", "use True or False"),
+    ],
+)
+def test_values_that_only_look_like_others(name: str, value: object, fix: str) -> None:
+    """They were read as a field named "['body']", as one second, and as True."""
+    with pytest.raises(OptionsError, match=fix) as caught:
+        Options.from_mapping({name: value})
+    assert repr(value) in str(caught.value)
+
+
+def test_a_path_may_be_given_as_one() -> None:
+    """As a `Path` in Python."""
+    path = Path("words.txt")
+    assert Options(user_dictionary=path).user_dictionary == str(path)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", [100, 300, 2048])

@@ -93,7 +93,6 @@ def ensure(folder: Path) -> Path:
     kernels last: where it is, all are. Modules of other sources are removed; those of these sources
     for another Python stay.
 
-    :param folder: of the package, or any other
     :returns: the extension module with all kernels
     :raises RuntimeError: as :func:`build` does
     :raises OSError: the folder can't be written to
@@ -113,8 +112,7 @@ def ensure(folder: Path) -> Path:
 def build(folder: Path) -> list[Path]:
     """Compile the kernels for this machine's baseline, and some for better processors.
 
-    :param folder: where the extension modules are written
-    :returns: the extension modules, that with all kernels last
+    :returns: the extension modules in the folder, that with all kernels last
     :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
         compiled kernels
     """

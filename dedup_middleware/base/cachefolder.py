@@ -87,10 +87,8 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
     """Of the processes that share a cache one compiles a kernel, the others wait and load it.
 
     Without it eight spiders that start together would compile everything eight times. The lock
-    ends with its process. Without file locks, and after two minutes, no process waits.
-
-    :param folder: the cache, None if there is none
-    :param name: of the kernel
+    ends with its process. Without file locks or a cache folder, and after two minutes, no process
+    waits.
     """
     with contextlib.ExitStack() as stack:
         try:

@@ -70,7 +70,8 @@ def zmm_enabled() -> bool:
 
 
 def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Ends of the names of the modules that this processor can run, the best first.
+    """Ends of the names of the modules that this processor can run, the best first; if any, the
+    last is that with all kernels.
 
     :param cpuinfo: what Linux says of the processors; flags that it does not list are not used
     """
@@ -88,14 +89,6 @@ def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
     if not zmm_enabled():
         flags = {flag for flag in flags if not flag.startswith("avx512")}
     return tuple(variant for variant, needed in VARIANTS.items() if flags >= needed)
-
-
-def runs_here(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this processor has what the kernels of a wheel use.
-
-    :param cpuinfo: as for :func:`variants`
-    """
-    return "" in variants(cpuinfo)
 
 
 @functools.cache

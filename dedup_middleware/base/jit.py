@@ -74,20 +74,20 @@ def subkernel(function: _F) -> _F:
     operations for each array it is given, in every call. Without them, without entry points for
     Python and C and without a cache of their own, subkernels also compile in half the time.
     """
-    if compiled.kernels():
-        return function
-    from dedup_middleware.base import kernels
-
-    return kernels.subkernel(function)
+    return _part(function, allocates=False)
 
 
 def allocating_subkernel(function: _F) -> _F:
     """The same for a function that makes arrays."""
+    return _part(function, allocates=True)
+
+
+def _part(function: _F, *, allocates: bool) -> _F:
     if compiled.kernels():
         return function
     from dedup_middleware.base import kernels
 
-    return kernels.allocating_subkernel(function)
+    return kernels.subkernel(function, allocates=allocates)
 
 
 def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:

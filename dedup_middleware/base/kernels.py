@@ -107,7 +107,7 @@ _digest_once: Final = functools.cache(source_digest)
 
 def _called_as_part(dispatcher: Any) -> Any:
     """The same kernel; other kernels that call it link it as they do a subkernel."""
-    part = allocating_subkernel(dispatcher.py_func)
+    part = subkernel(dispatcher.py_func, allocates=True)
     dispatcher.get_call_template = part.get_call_template
     dispatcher.get_overload = part.get_overload
     return dispatcher
@@ -125,14 +125,9 @@ def _widened(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def subkernel(function: _F) -> _F:
-    """See :func:`.jit.subkernel`."""
-    return cast(_F, _widened(numba.njit(_nrt=False, **_PART)(function)))
-
-
-def allocating_subkernel(function: _F) -> _F:
-    """See :func:`.jit.allocating_subkernel`."""
-    return cast(_F, _widened(numba.njit(**_PART)(function)))
+def subkernel(function: _F, *, allocates: bool) -> _F:
+    """See :func:`.jit.subkernel` and :func:`.jit.allocating_subkernel`."""
+    return cast(_F, _widened(numba.njit(_nrt=allocates, **_PART)(function)))
 
 
 _reported: set[Path] = set()

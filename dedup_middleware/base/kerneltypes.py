@@ -21,18 +21,9 @@ class _Type:
 
 @attrs.frozen
 class Scalar(_Type):
-    """A number, a truth value, or nothing.
-
-    :param name: numba's name of it
-    """
+    """A number, a truth value, or nothing, by numba's name of it."""
 
     name: str
-
-    def to_numba(self) -> Any:
-        """The same as numba has it."""
-        from numba import types
-
-        return getattr(types, self.name)
 
 
 @attrs.frozen
@@ -45,21 +36,12 @@ class Array(_Type):
 
     dtype: Scalar | np.dtype[np.void]
     ndim: int
-    layout: str = "C"
     readonly: bool = False
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """Type of the elements as NumPy has it."""
         return np.dtype(self.dtype.name if isinstance(self.dtype, Scalar) else self.dtype)
-
-    def to_numba(self) -> Any:
-        """The same as numba has it."""
-        from numba import from_dtype, types
-
-        is_number = isinstance(self.dtype, Scalar)
-        dtype = self.dtype.to_numba() if is_number else from_dtype(self.dtype)  # type: ignore[union-attr]
-        return types.Array(dtype, self.ndim, self.layout, readonly=self.readonly)
 
 
 @attrs.frozen
@@ -68,24 +50,12 @@ class Tuple(_Type):
 
     types: tuple[KernelType, ...]
 
-    def to_numba(self) -> Any:
-        """The same as numba has it."""
-        from numba import types
-
-        return types.Tuple([one.to_numba() for one in self.types])
-
 
 @attrs.frozen
 class Optional(_Type):
     """A value or None."""
 
     type: KernelType
-
-    def to_numba(self) -> Any:
-        """The same as numba has it."""
-        from numba import types
-
-        return types.Optional(self.type.to_numba())
 
 
 KernelType = Scalar | Array | Tuple | Optional
@@ -100,7 +70,20 @@ class Signature:
 
     def to_numba(self) -> Any:
         """The same as numba has it."""
-        return self.result.to_numba()(*(one.to_numba() for one in self.arguments))
+        return _to_numba(self.result)(*map(_to_numba, self.arguments))
+
+
+def _to_numba(one: KernelType) -> Any:
+    from numba import from_dtype, types
+
+    if isinstance(one, Scalar):
+        return getattr(types, one.name)
+    if isinstance(one, Tuple):
+        return types.Tuple(list(map(_to_numba, one.types)))
+    if isinstance(one, Optional):
+        return types.Optional(_to_numba(one.type))
+    dtype = _to_numba(one.dtype) if isinstance(one.dtype, Scalar) else from_dtype(one.dtype)
+    return types.Array(dtype, one.ndim, "C", readonly=one.readonly)
 
 
 void: Final = Scalar("void")

@@ -3,7 +3,7 @@
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
 is what the umask leaves, and 0600 for files with keys or the texts of pages: indexes, journals and
-exported files. Files that exist keep the mode they have.
+exported files. Files that exist keep the mode they have. What can't be written raises OSError.
 """
 
 from __future__ import annotations
@@ -23,18 +23,12 @@ SHARED: Final = 0o666  # less what the umask takes away
 
 
 def make(path: Path, mode: int = SHARED) -> BinaryIO:
-    """Make a file, empty and open for writing.
-
-    :raises OSError: the name exists, or the file can't be made
-    """
+    """Make a file, empty and open for writing; the name must be free."""
     return os.fdopen(os.open(path, _NEW, mode), "w+b")
 
 
 def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
-    """The same for a provisional name of ours: what an earlier run left there is removed.
-
-    :raises OSError: it can't be removed, or made
-    """
+    """The same for a provisional name of ours: what an earlier run left there is removed."""
     path.unlink(missing_ok=True)
     return make(path, mode)
 
@@ -42,7 +36,7 @@ def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
 def make_private(path: Path) -> None:
     """Make a file for this user alone unless it exists, for a program that opens it by its name.
 
-    :raises OSError: it can't be made, or is a link of another user
+    A link of another user is refused (OSError).
     """
     real = path
     if path.is_symlink():
@@ -57,10 +51,10 @@ def make_private(path: Path) -> None:
 def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
     """Write a file as a whole or not at all.
 
-    :param replace: replace a file of this name; else its existence is an error
-    :raises OSError: it can't be written, or FileExistsError
+    :param replace: replace a file of this name; else FileExistsError is raised
     """
-    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+    # A name has at most 255 bytes, a character four.
+    part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with make(part) as file:
             file.write(data)

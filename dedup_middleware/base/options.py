@@ -14,13 +14,12 @@ from typing import Any, Literal
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.base.itemfields import FieldNames, ItemClass, to_item_classes
+from dedup_middleware.base.itemfields import PARTS, FieldNames, ItemClass, to_item_classes
 from dedup_middleware.base.settingfields import (
     between,
     clusters_check,
     convert,
     former_index_url_check,
-    former_namespace_check,
     hexadecimal,
     hide_password,
     index_url_check,
@@ -31,7 +30,6 @@ from dedup_middleware.base.settingfields import (
     option,
     setting_name,
     shards_check,
-    unless_none,
     window_check,
 )
 
@@ -75,7 +73,6 @@ class Options:
     # Where
     index_url: str = option(
         "memory:",
-        "str",
         "Where the index is: `memory:`, `sqlite:PATH`, `redis://...`, `rediss://...`, "
         "`redis+sentinel://...`, `rediss+sentinel://...`, `redis+cluster://...`, "
         "`rediss+cluster://...` or `unix://...`.",
@@ -84,22 +81,18 @@ class Options:
     )
     namespace: str = option(
         "dedup",
-        "str",
         "Prefix of every key in Redis; indexes with different names do not see each other. "
         "Refused with `sqlite:`: each index is a file there.",
         namespace_check,
     )
-
     shards: int = option(
         64,
-        "int",
         "Parts into which an index on `redis+cluster://` is cut, a power of two; fixed when the "
         "index is made. Each part lies on one master, so there can be as many masters as parts.",
         shards_check,
     )
     former_index_url: str = option(
         "",
-        "str",
         "Address of the index that the crawl is moving away from. While it is set, each page is "
         "looked up there first; see [Moving over](cluster.md#during-the-crawl). "
         "Empty: none.",
@@ -108,19 +101,16 @@ class Options:
     )
     former_namespace: str = option(
         "",
-        "str",
         "Namespace of that index if it is in Redis; empty: that of `DEDUP_NAMESPACE`.",
-        former_namespace_check,
+        namespace_check,
     )
     keep_address: bool = option(
         True,
-        "bool",
         "Keep the address of each stored page in the index, so that a verdict can name the page; "
         "`False` saves its bytes, and a verdict then names the page id.",
     )
     hash_key: str = option(
         "",
-        "str",
         "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
         hexadecimal,
         shown=lambda key: repr("..." if key else ""),
@@ -129,33 +119,29 @@ class Options:
     # How pages are compared
     method: str = option(
         "content",
-        "str",
         f"Method that decides: `{'`, `'.join(METHODS[:-1])}` or `{METHODS[-1]}`.",
         one_of(*METHODS),
     )
     method_parameters: str = option(
         "",
-        "str",
         "Parameters of a method of the literature: `name=value`, several with spaces between.",
     )
     threshold: float | None = option(
         None,
-        "float",
         "Similarity from which a page is a duplicate, in the measure of the method; `None`: the "
         "method's own. `content`: the higher, the fewer words of the new page may be missing in "
         "the stored one; see [New words](how-it-decides.md#new-words).",
-        unless_none(between(0.05, 1.0)),
+        between(0.05, 1.0),
+        kind="float",
     )
     preset: str = option(
         "balanced",
-        "str",
         "Threshold of `DEDUP_METHOD=content` by name: `strict` (0.9) drops least, `aggressive` "
         "(0.7) finds most, `balanced` (0.8) is in between; `DEDUP_THRESHOLD` overrides it.",
         one_of(*PRESETS),
     )
     measure: str = option(
         "containment",
-        "str",
         "What `DEDUP_METHOD=content` compares with the threshold. `containment`: how much of the "
         "new page a stored page holds; an excerpt of a stored page is dropped, a page that says "
         "more is kept. `novelty`: the same, but of a long page too only about a sentence may be "
@@ -164,116 +150,101 @@ class Options:
     )
     distance: int = option(
         3,
-        "int",
         f"Hamming distance, in bits, of the methods `{'`, `'.join(SIMHASH_METHODS)}`, which have "
         "no other threshold.",
         between(0, 3, " bits"),
     )
     scan_distance: int = option(
         12,
-        "int",
         "A page in the same SimHash bucket is a candidate up to this Hamming distance, in bits.",
         between(3, 64, " bits"),
     )
     min_features: int = option(
         8,
-        "int",
         "Pages with fewer distinct shingles are compared by their exact text only.",
         between(1, 10_000, " shingles"),
     )
     evidence: str = option(
         "filter",
-        "str",
         "What `content` keeps of a page to compare others with it: a `filter` of all its shingles, "
         "which finds excerpts and where new words stand, or a `sketch` of 64 bytes.",
         one_of("filter", "sketch"),
     )
     segmenter: str = option(
         "jieba",
-        "str",
         "How words are found: `jieba`, `fmm`, `words` or `char`.",
         one_of(*SEGMENTERS),
     )
     user_dictionary: str = option(
-        "", "str", "File with words of your own, in the format of jieba's user dictionaries."
+        "", "File with words of your own, in the format of jieba's user dictionaries."
     )
     fold_traditional: bool = option(
         False,
-        "bool",
         "Compare traditional and simplified Chinese as one script (extra `traditional`).",
     )
     extractor: Literal["balanced", "fast", "best"] = option(
         "balanced",
-        "str",
         "How the body is found in HTML. `balanced` uses trafilatura for doubtful pages, `best` its "
         "slower algorithms for them, which helps most on forums; `fast` never uses it.",
         one_of("balanced", "fast", "best"),
     )
-    shingle_width: int = option(3, "int", "Words in a shingle.", between(1, 16, " words"))
+    shingle_width: int = option(3, "Words in a shingle.", between(1, 16, " words"))
     max_chars: int = option(
         1_000_000,
-        "int",
         "Characters of a page that are compared; of a longer page only an equal text is a copy.",
         between(100, 100_000_000, " characters"),
     )
-    num_perm: int = option(512, "int", "MinHash permutations: 128, 256, 512 or 1024.")
+    num_perm: int = option(512, "MinHash permutations: 128, 256, 512 or 1024.")
     probes: int = option(
         0,
-        "int",
         "Bits of each SimHash block that may differ: the least certain ones are flipped, and four "
         "more buckets a bit are read.",
         between(0, 16, " bits"),
     )
     bands: int | None = option(
         None,
-        "int",
         "MinHash bands; each is one more table. `None`: 2 where `DEDUP_EVIDENCE=filter` finds "
         "pages by their clauses too, else 8.",
-        unless_none(between(0, 54)),
+        between(0, 54),
+        kind="int",
     )
-    rows: int = option(3, "int", "Minima in a band.", between(1, 32))
+    rows: int = option(3, "Minima in a band.", between(1, 32))
 
     # What happens
-    enabled: bool = option(True, "bool", "`False` switches the pipeline off.")
+    enabled: bool = option(True, "`False` switches the pipeline off.")
     reset: bool = option(
         False,
-        "bool",
         "Forget all pages of earlier crawls at the start; for the command line: "
         "`-s DEDUP_RESET=1`.",
     )
     action: str = option(
         "drop",
-        "str",
         "`drop` a duplicate, or `mark` it and let it pass.",
         one_of("drop", "mark"),
     )
     revisit: str = option(
         "drop",
-        "str",
         "An unchanged page seen again under its own key: `drop` it or `keep` it.",
         one_of("drop", "keep"),
     )
     versions: str = option(
         "replace",
-        "str",
         "What storage does with the earlier text of a page that changed: `replace` it, so that the "
         "index forgets it and a copy of it is stored again, or `keep` it, each version for itself.",
         one_of("replace", "keep"),
     )
     on_fuller: str = option(
         "keep",
-        "str",
         "When a new page holds all words of a stored one, such as the report after the flash: "
         "`keep` both, or `replace` the stored one: once the new page is stored, the index forgets "
         "it, and the signal `dedup_superseded` names it to storage.",
         one_of("keep", "replace"),
     )
     on_empty: str = option(
-        "keep", "str", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
+        "keep", "A page without any text: `keep` or `drop` it.", one_of("keep", "drop")
     )
     on_error: str = option(
         "keep",
-        "str",
         "When the index can't be used: `keep` the page, `drop` it, or `close` the spider.",
         one_of("keep", "drop", "close"),
     )
@@ -281,125 +252,110 @@ class Options:
     # How long
     lease: float = option(
         60.0,
-        "float",
         "Seconds until a page that was neither stored nor given back may be claimed by another.",
         between(0.1, 86_400, " seconds"),
     )
     pending_wait: float = option(
         90.0,
-        "float",
         "Seconds to wait for a like page that is being stored at this moment.",
         between(0, 86_400, " seconds"),
     )
     window: float = option(
         0.0,
-        "float",
         "Seconds after which a stored page is forgotten unless it was seen again; 0: never.",
         window_check,
     )
     timeout: float = option(
-        5.0, "float", "Seconds an answer of the index may take.", between(0.05, 600, " seconds")
+        5.0, "Seconds an answer of the index may take.", between(0.05, 600, " seconds")
     )
     retries: int = option(
-        2, "int", "How often a failed call to the index is tried again.", between(0, 100)
+        2, "How often a failed call to the index is tried again.", between(0, 100)
     )
 
     # Items
     items: tuple[ItemClass, ...] = option(
         (),
-        "items",
         "Classes of items that are pages, by import path, each with the fields that are not named "
         "as below; `None` for a class of items that are no pages. See "
         "[Items of several classes](items.md#items-of-several-classes).",
+        kind="items",
         converter=to_item_classes,
     )
     other_items: str = option(
         "check",
-        "str",
         "Items of classes that `DEDUP_ITEMS` does not name: `check` them, or `skip` them, so that "
         "they pass without a check.",
         one_of("check", "skip"),
     )
-    text_field: str = option("text", "str", "Item field that holds the body text.", not_blank)
+    text_field: str = option("text", "Item field that holds the body text.", not_blank)
     html_field: str = option(
         "html",
-        "str",
         "Item field that holds the page's HTML, used when there is no text.",
         not_blank,
     )
     charset_field: str = option(
-        "charset", "str", "Item field with the charset of the Content-Type header.", not_blank
+        "charset", "Item field with the charset of the Content-Type header.", not_blank
     )
-    title_field: str = option("title", "str", "Item field that holds the title.", not_blank)
+    title_field: str = option("title", "Item field that holds the title.", not_blank)
     description_field: str = option(
         "description",
-        "str",
         "Item field with the page's own summary (meta description), which `rules` reads.",
         not_blank,
     )
     key_field: str = option(
-        "url", "str", "Item field that names the page, usually its address.", not_blank
+        "url", "Item field that names the page, usually its address.", not_blank
     )
     skip_field: str = option(
-        "dedup_skip", "str", "An item in which this field is true is let through unseen.", not_blank
+        "dedup_skip", "An item in which this field is true is let through unseen.", not_blank
     )
     fill_text: bool = option(
-        True, "bool", "Put text and title taken from the HTML into the item's empty fields."
+        True, "Put text and title taken from the HTML into the item's empty fields."
     )
     journal: str = option(
         "on",
-        "str",
         "Where dropped pages are recorded: `on` (next to the index), `off`, or the path of a "
         "SQLite file.",
         journal_check,
     )
     journal_max_bytes: int = option(
         256_000_000,
-        "int",
         "Bytes of the journal; beyond them the oldest drops go.",
         between(100_000, 1e13, " bytes"),
     )
     journal_keep_texts: bool = option(
         True,
-        "bool",
         "Keep the texts of stored pages too, in half of the journal's bytes at the most, so that "
         "a dropped page can be compared with them.",
     )
     crawl_id: str = option(
         "",
-        "str",
         "Id of the crawl in the journal, in reports and in filters; empty: that of the job "
         "(`SCRAPY_JOB` in the environment, as Scrapy Cloud sets it, or the spider argument `_job` "
         "of scrapyd), or else the time of the start.",
     )
     clusters: str = option(
         "",
-        "str",
         "File that gets, at the end of a crawl, the stored pages with the mirrors that the crawl "
         "found: JSON lines, CSV or Parquet, by its suffix; `%(name)s`, `%(time)s` and `%(crawl)s` "
         "in it stand for the spider, the time of the start and the crawl's id. Empty: none.",
         clusters_check,
     )
     clusters_near: bool = option(
-        False, "bool", "Write near misses into that file too: new pages that a stored one is like."
+        False, "Write near misses into that file too: new pages that a stored one is like."
     )
     metrics_port: int = option(
         0,
-        "int",
         "Port on which Prometheus may read the stats (extra `metrics`); 0: none.",
         between(0, 65535),
     )
-    metrics_host: str = option(
-        "127.0.0.1", "str", "Address on which that port is opened.", not_blank
-    )
+    metrics_host: str = option("127.0.0.1", "Address on which that port is opened.", not_blank)
     drop_log_level: str = option(
         "DEBUG",
-        "str",
         "Level at which a dropped item is logged.",
         one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )
     mark_field: str = option(
-        "dedup", "str", "Item field that gets the verdict with `DEDUP_ACTION=mark`.", not_blank
+        "dedup", "Item field that gets the verdict with `DEDUP_ACTION=mark`.", not_blank
     )
 
     @property
@@ -410,16 +366,7 @@ class Options:
     @property
     def field_names(self) -> FieldNames:
         """The fields of an item of a class that ``DEDUP_ITEMS`` does not name."""
-        return FieldNames(
-            key=self.key_field,
-            title=self.title_field,
-            text=self.text_field,
-            html=self.html_field,
-            charset=self.charset_field,
-            description=self.description_field,
-            skip=self.skip_field,
-            mark=self.mark_field,
-        )
+        return FieldNames(**{part: getattr(self, f"{part}_field") for part in PARTS})
 
     @property
     def keeps_evidence(self) -> bool:
@@ -433,38 +380,29 @@ class Options:
             return self.bands
         return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
 
+    def _refused(self, field: str, fix: str) -> OptionsError:
+        return OptionsError(setting_name(field), getattr(self, field), fix)
+
     def __attrs_post_init__(self) -> None:
         conflict = self.field_names.conflict()
         if conflict is not None:
             own, part = conflict
-            raise OptionsError(
-                setting_name(f"{own}_field"),
-                getattr(self.field_names, own),
-                f"{setting_name(f'{part}_field')} names the same field; name another one",
-            )
+            fix = f"{setting_name(f'{part}_field')} names the same field; name another one"
+            raise self._refused(f"{own}_field", fix)
         if self.threshold is not None and self.method in SIMHASH_METHODS:
-            raise OptionsError(
-                setting_name("threshold"),
-                self.threshold,
-                f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits",
-            )
+            fix = f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits"
+            raise self._refused("threshold", fix)
         if self.namespace != "dedup" and self.index_url.startswith("sqlite:"):
-            raise OptionsError(
-                setting_name("namespace"),
-                self.namespace,
+            raise self._refused(
+                "namespace",
                 "only an index in Redis has namespaces; leave it out and name another file in "
                 f"DEDUP_INDEX_URL, for example sqlite:{self.namespace}.db",
             )
         if self.former_namespace and not self.former_index_url:
-            raise OptionsError(
-                setting_name("former_namespace"),
-                self.former_namespace,
-                "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out",
-            )
+            fix = "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out"
+            raise self._refused("former_namespace", fix)
         if self.num_perm not in {128, 256, 512, 1024}:
-            raise OptionsError(
-                setting_name("num_perm"), self.num_perm, "use 128, 256, 512 or 1024 permutations"
-            )
+            raise self._refused("num_perm", "use 128, 256, 512 or 1024 permutations")
         if self.band_count * self.rows > self.num_perm:
             raise OptionsError(
                 setting_name("bands"),
@@ -493,5 +431,5 @@ class Options:
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
-            arguments[fields[name].name] = convert(name, fields[name].metadata["kind"], value)
+            arguments[fields[name].name] = convert(fields[name], value)
         return cls(**arguments)

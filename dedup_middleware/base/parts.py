@@ -58,11 +58,6 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         """Nothing is left to do."""
         self._finalized = True
 
-    def with_calls(self, seen: dict[Any, None]) -> None:
-        """Add this library, and those of all that it calls, to `seen`."""
-        seen[self] = None
-        _collect(self._linking_libraries, seen)
-
 
 class _Whole:
     """Code of kernels and of all that they call; numba's library is its other base."""
@@ -124,13 +119,12 @@ def unserialize_once(self: Any, pointer: Any) -> Any:
 
 
 def _collect(libraries: list[Any], seen: dict[Any, None]) -> None:
+    """Add libraries to `seen`, and behind a subkernel those that it calls."""
     for library in libraries:
-        if library in seen:
-            continue
-        if isinstance(library, _PartLibrary):
-            library.with_calls(seen)
-        else:
+        if library not in seen:
             seen[library] = None
+            if isinstance(library, _PartLibrary):
+                _collect(library._linking_libraries, seen)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -48,11 +49,15 @@ def fail(
 ) -> OptionsError:
     """The error for a value that does not pass, with the name that users write.
 
+    Where values are hidden, only the type of one is shown that is no text.
+
     :param owner: the object with the field; of a method, which has a name, the field is a parameter
         such as ``csu.width``, else it is a setting
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
+    if attribute.repr is not repr and not isinstance(value, str):
+        value = type(value)
     return OptionsError(name, value, fix)
 
 
@@ -90,16 +95,6 @@ def whole(low: int, high: int, unit: str = "") -> Check:
     return check
 
 
-def unless_none(check: Check) -> Check:
-    """A check that lets None pass."""
-
-    def checked(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is not None:
-            check(instance, attribute, value)
-
-    return checked
-
-
 def not_blank(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: a name."""
     if not value.strip():
@@ -114,8 +109,8 @@ def window_check(_: Any, attribute: attrs.Attribute[float], value: float) -> Non
 
 
 def hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: 64 bits in hexadecimal, or empty."""
-    if value and not re.fullmatch("[0-9a-fA-F]{1,16}", value):
+    """Check: 64 bits in hexadecimal."""
+    if not re.fullmatch("[0-9a-fA-F]{1,16}", value):
         # The value is a secret: it is not shown.
         raise fail(attribute, "...", "use 1 to 16 hexadecimal digits")
 
@@ -144,17 +139,10 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: the address of an index that stays, or empty."""
+    """Check: the address of an index that stays."""
     if value.startswith("memory:"):
         raise fail(attribute, value, "an index in memory ends with its crawl; leave it out")
-    if value:
-        index_url_check(_, attribute, value)
-
-
-def former_namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: a prefix of keys in Redis, or empty."""
-    if value:
-        namespace_check(_, attribute, value)
+    index_url_check(_, attribute, value)
 
 
 def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
@@ -188,10 +176,10 @@ _SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?use
 
 
 def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: the path of a file of clusters, or empty."""
+    """Check: the path of a file of clusters."""
     if "\0" in value:
         raise fail(attribute, value, "take the NUL character out of the path")
-    if value and not value.lower().endswith(CLUSTER_SUFFIXES):
+    if not value.lower().endswith(CLUSTER_SUFFIXES):
         raise fail(attribute, value, f"name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
 
 
@@ -242,74 +230,101 @@ def _shown_option(option: str) -> str:
     return f"{name.group() if name else ''}***"
 
 
-def to_bool(value: Any) -> bool:
-    """A truth value as people write it in settings.
+# Values as people write them in settings; ValueError or TypeError is raised for others.
 
-    :raises ValueError: it is none
-    """
-    if isinstance(value, str):
-        lowered = value.strip().lower()
-        if lowered in {"1", "true", "yes", "on"}:
-            return True
-        if lowered in {"0", "false", "no", "off", "none", ""}:
-            return False
-        raise ValueError(value)
-    return bool(value)
+
+def to_bool(value: Any) -> bool:
+    """A truth value, also from a string."""
+    if isinstance(value, (int, float)):
+        return bool(value)
+    lowered = value.strip().lower() if isinstance(value, str) else None
+    if lowered in {"1", "true", "yes", "on"}:
+        return True
+    if lowered in {"0", "false", "no", "off", "none", ""}:
+        return False
+    raise ValueError(value)
 
 
 def to_int(value: Any) -> int:
-    """A whole number, also from a string.
-
-    :raises ValueError: it is none
-    """
-    if isinstance(value, bool):
-        raise ValueError(value)
+    """A whole number, also from a string."""
     number = int(value)
-    if isinstance(value, float) and number != value:
+    if isinstance(value, bool) or (isinstance(value, float) and number != value):
         raise ValueError(value)
     return number
 
 
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return float(value)
+
+
+def _to_text(value: Any) -> str:
+    # Of these `str` makes texts that nobody has meant.
+    if isinstance(value, (bytes, list, tuple, set, dict)):
+        raise TypeError(value)
+    return str(value)
+
+
+#: of each kind of field: what makes its value of a string, what to write, and its types
+_KINDS: Final[dict[str, tuple[Callable[[Any], Any], str, tuple[type, ...]]]] = {
+    "str": (_to_text, "use a text", (str,)),
+    "int": (to_int, "use a whole number", (int,)),
+    "float": (_to_float, "use a number", (int, float)),
+    "bool": (to_bool, "use True or False", (int,)),
+    "items": (to_item_classes, "use a dict", (tuple,)),
+}
+
+
+def _text_of_path(value: Any) -> Any:
+    return str(value) if isinstance(value, PurePath) else value
+
+
 def option(
     default: _T,
-    kind: str,
     help_text: str,
     *validators: Check,
+    kind: str = "",
     shown: Callable[[Any], str] = repr,
-    converter: Callable[[Any], Any] | None = None,
+    converter: Callable[[Any], Any] = _text_of_path,
 ) -> _T:
-    """A field with what the settings reference says of it.
+    """A field with what the settings reference says of it; None and "" pass where they are default.
 
+    :param kind: ``str``, ``int``, ``float``, ``bool`` or ``items``; else the type of its default
     :param shown: how its value looks where all options are printed
     :param converter: from a value as users write it to that of the field
     """
+    kind = kind or type(default).__name__
+    _, fix, types = _KINDS[kind]
+
+    def check(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and default is None:
+            return
+        if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
+            raise fail(attribute, value, fix)
+        if value or default != "":
+            for validator in validators:
+                validator(instance, attribute, value)
+
     field: _T = attrs.field(
         default=default,
         converter=converter,
-        validator=list(validators),
+        validator=check,
         repr=shown,
         metadata={"kind": kind, "help": help_text},
     )
     return field
 
 
-def convert(name: str, kind: str, value: Any) -> Any:
+def convert(field: attrs.Attribute[Any], value: Any) -> Any:
     """The value of a setting as its field holds it; strings come from the command line.
 
-    :param kind: of the field, see :func:`option`
     :raises OptionsError: it can't be converted
     """
-    converters: dict[str, tuple[Callable[[Any], Any], str]] = {
-        "str": (str, "use a text"),
-        "int": (to_int, "use a whole number"),
-        "float": (float, "use a number"),
-        "bool": (to_bool, "use True or False"),
-        "items": (to_item_classes, "use a dict"),
-    }
-    convert, fix = converters[kind]
+    converter, fix, _ = _KINDS[field.metadata["kind"]]
     try:
-        return convert(value)
+        return converter(value)
     except OptionsError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise OptionsError(name, value, fix) from None
+        raise fail(field, value, fix) from None

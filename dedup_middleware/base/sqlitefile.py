@@ -19,8 +19,7 @@ def use_wal(db: sqlite3.Connection, seconds: float) -> None:
     SQLite does not wait by itself here: the time-out of the connection has no effect on the change
     from a rollback journal to WAL.
 
-    :param seconds: the longest time to wait
-    :raises sqlite3.Error: the mode can't be changed, or the file was locked all the time
+    :raises sqlite3.Error: the mode can't be changed, or the file was locked for so many seconds
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -48,17 +48,14 @@ class UntrustedError(OSError):
 class TrustedFolder:
     """Reads and writes files in a folder that is checked as the module says, each time.
 
-    :param path: of the folder, which need not exist yet
+    The folder need not exist yet. All methods raise :class:`UntrustedError` where another user can
+    change the folder or the file, and other OSErrors as files do.
     """
 
     path: Path
 
     def make(self) -> None:
-        """Make the folder, and those above it that are missing, for this user alone.
-
-        :raises UntrustedError: it is there, and another user can change it
-        :raises OSError: it can't be made
-        """
+        """Make the folder, and those above it that are missing, for this user alone."""
         if not _CHECKED:
             self.path.mkdir(parents=True, exist_ok=True)
             return
@@ -75,25 +72,17 @@ class TrustedFolder:
             pass
 
     def read(self, name: str) -> bytes:
-        """The content of a file.
-
-        :raises UntrustedError: another user can change it
-        :raises OSError: there is none, or it can't be read
-        """
+        """The content of a file."""
         with self._file(name) as file:
             return file.read()
 
     def mapped(self, name: str) -> mmap.mmap:
-        """A file as read-only memory; raises what :meth:`read` does, and ValueError if empty."""
+        """A file as read-only memory; raises ValueError too, if it is empty."""
         with self._file(name) as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place in one step; it is readable and writable for this user alone.
-
-        :raises UntrustedError: another user can change the folder
-        :raises OSError: it can't be written
-        """
+        """Put a file in place in one step; it is readable and writable for this user alone."""
         temporary = f"{name}.{secrets.token_hex(8)}.tmp"
         with self._opened() as folder:
             try:
@@ -110,11 +99,7 @@ class TrustedFolder:
 
     @contextlib.contextmanager
     def lock_file(self, name: str) -> Iterator[IO[bytes]]:
-        """An open file that can be locked; it is made if need be, and left empty.
-
-        :raises UntrustedError: another user can change the folder or the file
-        :raises OSError: it can't be opened
-        """
+        """An open file that can be locked; it is made if need be, and left empty."""
         with self._opened() as folder:
             file = os.fdopen(self._open(name, _LOCK, folder), "r+b", buffering=0)
         with file:

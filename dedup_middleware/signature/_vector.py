@@ -83,6 +83,16 @@ def trailing_zeros(_: Any, value: Any) -> Any:
 
 
 @intrinsic
+def ones(_: Any, value: Any) -> Any:
+    """How many one bits a uint64 has."""
+
+    def codegen(__: Any, builder: Any, ___: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
 def parity(_: Any, value: Any) -> Any:
     """1 if a uint64 has an odd number of one bits, else 0."""
 
@@ -114,7 +124,7 @@ def near_words(_: Any, array: Any, start: Any, count: Any, query: Any, distance:
         base = _data(context, builder, signature.args[0], args[0])
         codes = _load_some(builder, builder.gep(base, [args[1]]), args[2])
         near = _within(builder, codes, args[3], args[4])
-        return builder.and_(near, _ones(builder, args[2]))
+        return builder.and_(near, _lowest(builder, args[2]))
 
     return types.uint64(array, *[types.uint64] * 4), codegen
 
@@ -148,7 +158,7 @@ def near_records(_: Any, array: Any, byte: Any, count: Any, query: Any, distance
             places.append(builder.select(builder.icmp_unsigned("<", place, last), place, last))
         codes = _suffixes(builder, builder.gep(base, [args[1]]), places)
         near = _within(builder, codes, args[3], args[4])
-        return builder.and_(near, _ones(builder, args[2]))
+        return builder.and_(near, _lowest(builder, args[2]))
 
     return types.uint64(array, *[types.uint64] * 4), codegen
 
@@ -168,7 +178,7 @@ def near_mask64(_: Any, array: Any, start: Any, query: Any, distance: Any) -> An
         near = []
         for step in range(0, NEAR, LANES64):
             pointer = builder.gep(base, [builder.add(args[1], _I64(step))])
-            near.append(_near(builder, pointer, query, bound))
+            near.append(_near(builder, _load(builder, pointer, _I64, LANES64), query, bound))
         some = near[0]
         for part in near[1:]:
             some = builder.or_(some, part)
@@ -210,16 +220,14 @@ def share_word64(_: Any, array: Any, start: Any, query: Any) -> Any:
     return types.boolean(array, types.uint64, types.uint64), codegen
 
 
-def _near(builder: Any, pointer: Any, query: Any, bound: Any) -> Any:
-    differing = builder.xor(_load(builder, pointer, _I64, LANES64), query)
-    return builder.icmp_unsigned("<=", _ctpop(builder, differing), bound)
+def _near(builder: Any, codes: Any, query: Any, bound: Any) -> Any:
+    return builder.icmp_unsigned("<=", _ctpop(builder, builder.xor(codes, query)), bound)
 
 
 def _within(builder: Any, codes: Any, query: Any, distance: Any) -> Any:
     """Mask of the eight codes within a distance of the query, an i64."""
-    differing = builder.xor(codes, _splat(builder, query, LANES64))
-    bound = _splat(builder, distance, LANES64)
-    near = builder.icmp_unsigned("<=", _ctpop(builder, differing), bound)
+    query, bound = (_splat(builder, one, LANES64) for one in (query, distance))
+    near = _near(builder, codes, query, bound)
     return builder.zext(builder.bitcast(near, _I8), _I64)
 
 
@@ -239,7 +247,7 @@ def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
     return builder.lshr(codes, ir.Constant(vector, [64 - SUFFIX] * LANES64))
 
 
-def _ones(builder: Any, count: Any) -> Any:
+def _lowest(builder: Any, count: Any) -> Any:
     """The lowest ``count`` bits, 1..8."""
     return builder.lshr(_I64(0xFF), builder.sub(_I64(LANES64), count))
 
@@ -248,7 +256,7 @@ def _load_some(builder: Any, pointer: Any, count: Any) -> Any:
     """The first ``count`` of eight words, the others 0; memory behind them is not read."""
     vector = ir.VectorType(_I64, LANES64)
     bits = ir.VectorType(_I1, LANES64)
-    mask = builder.bitcast(builder.trunc(_ones(builder, count), _I8), bits)
+    mask = builder.bitcast(builder.trunc(_lowest(builder, count), _I8), bits)
     source = builder.bitcast(pointer, vector.as_pointer())
     function = cgutils.get_or_insert_function(
         builder.module,

@@ -52,17 +52,19 @@ def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint
     Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
     The band's number is hashed too, so equal minima in two bands give different hashes.
 
-    :param minhash: K minima, uint32
-    :param bands: number B of bands, at least 1
-    :param rows: number R of minima a band, at least 1
     :raises ValueError: fewer minima than B*R
     """
-    if bands * rows > minhash.size:
+    check_bands(bands, rows, minhash.size)
+    return _bands(minhash, bands, rows)
+
+
+def check_bands(bands: int, rows: int, num_perm: int) -> None:
+    """Raise ValueError if a MinHash has fewer minima than the bands need."""
+    if bands * rows > num_perm:
         raise ValueError(
             f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-            f"{minhash.size}: lower one of them or raise num_perm"
+            f"{num_perm}: lower one of them or raise num_perm"
         )
-    return _bands(minhash, bands, rows)
 
 
 @subkernel

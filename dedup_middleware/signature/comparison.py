@@ -15,6 +15,9 @@ from dedup_middleware.signature.clauses import CLAUSE_BYTES, turned
 from dedup_middleware.signature.figures import conflicts
 from dedup_middleware.signature.sketch import estimate, lowest_bits
 
+_Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+_Compared = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+
 
 def compare(
     records: NDArray[np.uint8],
@@ -25,54 +28,36 @@ def compare(
     sketch: NDArray[np.uint64],
     sketch_at: int,
     bits: int,
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Compare a page with rows of bytes, as :func:`.sketch.jaccards`, :func:`.figures.conflicts`
-    and :func:`.clauses.turned` do.
+) -> _Compared:
+    """Compare a page with rows of bytes, as :func:`.sketch.jaccards` and :func:`differing_places`.
 
-    :param records: uint8[n, m], a row for each of the others
-    :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
-    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
     :param sketch: uint64[8] of the page; theirs begin at byte ``sketch_at``, little-endian
     :param bits: b of all sketches, 1, 2, 4 or 8
-    :returns: Jaccard indexes float64[n], places with other figures int64[n], and parts with a
-        clause that says the opposite int64[n]
+    :returns: Jaccard indexes float64[n], and what :func:`differing_places` returns
     :raises ValueError: another b
     """
-    found: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] = _compare(
-        records,
-        figures,
-        figures_at,
-        clauses,
-        clauses_at,
-        sketch,
-        sketch_at,
-        bits,
-        lowest_bits(bits),
+    lowest = lowest_bits(bits)
+    return _compare(
+        records, figures, figures_at, clauses, clauses_at, sketch, sketch_at, bits, lowest
     )
-    return found
-
-
-def differing_places(
-    records: NDArray[np.uint8],
-    figures: NDArray[np.uint8],
-    figures_at: int,
-    clauses: NDArray[np.uint8],
-    clauses_at: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The second and third of what :func:`compare` returns, without sketches.
-
-    :param records: uint8[n, m], a row for each of the others
-    :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
-    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
-    """
-    found: tuple[NDArray[np.int64], NDArray[np.int64]] = _differing(
-        records, figures, figures_at, clauses, clauses_at
-    )
-    return found
 
 
 @kernel(types.Tuple((I64, I64))(R8_2, R8, types.uint64, R8, types.uint64))
-def _differing(records: Any, figures: Any, figures_at: Any, clauses: Any, clauses_at: Any) -> Any:
+def differing_places(
+    records: NDArray[np.uint8],
+    figures: NDArray[np.uint8],
+    figures_at: Any,
+    clauses: NDArray[np.uint8],
+    clauses_at: Any,
+) -> _Places:
+    """Compare a page with rows of bytes as :func:`.figures.conflicts` and :func:`.clauses.turned`.
+
+    :param records: uint8[n, m], a row for each of the others
+    :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
+    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
+    :returns: places with other figures int64[n], and parts with a clause that says the opposite
+        int64[n]
+    """
     count = np.uint64(records.shape[0])
     places, opposites = np.empty(count, np.int64), np.empty(count, np.int64)
     for row in range(count):
@@ -98,12 +83,12 @@ def _compare(
     sketch_at: Any,
     bits: Any,
     lowest: Any,
-) -> Any:
+) -> _Compared:
     count = np.uint64(records.shape[0])
     jaccards = np.empty(count, np.float64)
     # In a loop of its own, which keeps the vectors of the page in registers.
     for row in range(count):
         theirs = row * np.uint64(records.shape[1]) + sketch_at
         jaccards[row] = estimate(differing_groups(records, theirs, sketch, bits, lowest), bits)
-    places, opposites = _differing(records, figures, figures_at, clauses, clauses_at)
+    places, opposites = differing_places(records, figures, figures_at, clauses, clauses_at)
     return jaccards, places, opposites

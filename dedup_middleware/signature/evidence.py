@@ -27,9 +27,9 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R32, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.ribbon import COLUMNS as _COLUMNS
-from dedup_middleware.signature.ribbon import FALSE_POSITIVES as _RATE
 from dedup_middleware.signature.ribbon import (
+    BITS_EACH,
+    MISTAKEN,
     PADDING,
     SLACK,
     TURNS,
@@ -65,7 +65,7 @@ TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
-_MISTAKEN: Final = round(1e6 * _RATE)
+_MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # of a new word that is one
 _LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
@@ -90,7 +90,7 @@ def make_evidence(wording: Wording) -> bytes:
     if len(order) > MOST:
         order = np.unique(order)  # each is entered once, so a sample of them keeps more
     title = wording.title if wording.words < TITLED else wording.title[:0]
-    made: bytes = _fill(order, wording.values, wording.sorts, title).tobytes()
+    made: bytes = fill_evidence(order, wording.values, wording.sorts, title).tobytes()
     return made
 
 
@@ -150,7 +150,7 @@ def _is_sampled(value: Any, level: Any) -> Any:
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
-@allocating_subkernel
+@kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     """The evidence of a page with at most `MOST` values, uint8[bytes]; `title` is empty or entered.
 
@@ -160,7 +160,7 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     while count >> level > MOST:
         level += 1
     size = count_bytes((count >> level) + 2 * (values.size + title.size))
-    positions = 8 * size // _COLUMNS
+    positions = 8 * size // BITS_EACH
     out = np.zeros(1 + size, np.uint8)
     rows = np.zeros(positions + SLACK, np.uint64)
     capacity = count + 2 * (values.size + title.size) + TURNS
@@ -184,11 +184,6 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     enter(rows, starts, lefts, found)
     solve(rows, out[1:])
     return out
-
-
-@kernel(U8(R64, R64, R8, R64))
-def _fill(order: Any, values: Any, sorts: Any, title: Any) -> Any:
-    return fill_evidence(order, values, sorts, title)
 
 
 @subkernel

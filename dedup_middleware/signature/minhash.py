@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import Word, kernel, subkernel
+from dedup_middleware.base.jit import Word, allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32_2, R64, U32
 from dedup_middleware.signature._vector import MINIMA, minima64
 
@@ -29,8 +29,8 @@ def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
 class MinHasher:
     """Turns the features of a set into its MinHash.
 
-    :param num_perm: number K of permutations, 1 or more
-    :param seed: chooses the permutations, 0..2**32-1
+    :param num_perm: number K of permutations
+    :param seed: chooses them, 0..2**32-1
 
     >>> hasher = MinHasher(num_perm=4)
     >>> once = hasher.of_features(np.array([5, 7], dtype=np.uint64))
@@ -39,19 +39,14 @@ class MinHasher:
     True
     """
 
-    __slots__ = ("_padded", "num_perm", "seed")
+    __slots__ = ("num_perm", "padded", "seed")
 
     def __init__(self, num_perm: int = 512, seed: int = 1) -> None:
         self.num_perm = num_perm
         self.seed = seed
         # The kernel works on whole blocks; what the padding yields is cut off.
-        padding = -self.num_perm % MINIMA
-        self._padded = np.pad(permutations(self.num_perm, self.seed), ((0, 0), (0, padding)))
-
-    @property
-    def padded(self) -> NDArray[np.uint32]:
-        """The permutations as the kernels take them, up to a whole number of blocks."""
-        return self._padded
+        padding = -num_perm % MINIMA
+        self.padded = np.pad(permutations(num_perm, seed), ((0, 0), (0, padding)))
 
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,).
@@ -60,7 +55,7 @@ class MinHasher:
             repetition don't matter
         :return: K minima; all of them ``EMPTY`` for no element at all
         """
-        return _minhash(features, self._padded, self.num_perm)
+        return _minhash(features, self.padded, self.num_perm)
 
 
 _M1 = np.uint32(0x85EBCA6B)
@@ -80,11 +75,14 @@ def mix32(h: Word) -> Word:
     return np.uint32(h ^ (h >> _S16))
 
 
-@subkernel
+@allocating_subkernel
 def fill_minima(
-    mixed: NDArray[np.uint32], padded: NDArray[np.uint32], out: NDArray[np.uint32]
+    features: NDArray[np.uint64], padded: NDArray[np.uint32], out: NDArray[np.uint32]
 ) -> None:
-    """Minima of mixed hashes under all permutations, those of the padding too."""
+    """Minima of features under all permutations, those of the padding too."""
+    mixed = np.empty(features.size, np.uint32)
+    for i in range(np.uint64(features.size)):
+        mixed[i] = mix32(np.uint32(features[i]))
     for start in range(0, out.size, MINIMA):
         minima64(mixed, padded[0], padded[1], np.uint64(start), out)
 
@@ -93,9 +91,6 @@ def fill_minima(
 def _minhash(
     features: NDArray[np.uint64], padded: NDArray[np.uint32], num_perm: int
 ) -> NDArray[np.uint32]:
-    mixed = np.empty(features.size, np.uint32)
-    for i in range(np.uint64(features.size)):
-        mixed[i] = mix32(np.uint32(features[i]))
     minima = np.empty(padded.shape[1], np.uint32)
-    fill_minima(mixed, padded, minima)
+    fill_minima(features, padded, minima)
     return minima[:num_perm]

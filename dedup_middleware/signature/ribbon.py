@@ -21,8 +21,8 @@ from dedup_middleware.base.jit import subkernel
 from dedup_middleware.signature._vector import load_word, parity, trailing_zeros
 from dedup_middleware.text.hashing import mix
 
-COLUMNS: Final = 4
-FALSE_POSITIVES: Final = 1 / (1 << COLUMNS)
+BITS_EACH: Final = 4  # of a position, one in each column
+MISTAKEN: Final = 1 / (1 << BITS_EACH)  # share of hashes that are held by mistake
 SLACK: Final = 64  # rows behind the last position, which are not used
 TURNS: Final = 4  # equations that are entered together
 PADDING: Final = 8  # bytes that must be readable behind a filter
@@ -49,7 +49,7 @@ def filter_size(hashes: int) -> int:
     >>> filter_size(0), filter_size(280), filter_size(8192)
     (32, 156, 4440)
     """
-    return COLUMNS * (max(_LEAST, hashes + hashes // 12 + 4 + 7) // 8)
+    return BITS_EACH * (max(_LEAST, hashes + hashes // 12 + 4 + 7) // 8)
 
 
 count_bytes = subkernel(filter_size)
@@ -58,7 +58,7 @@ count_bytes = subkernel(filter_size)
 @subkernel
 def is_filter(size: Any) -> Any:
     """Whether a filter can have so many bytes."""
-    return size % COLUMNS == 0 and size >= _LEAST * COLUMNS // 8
+    return size % BITS_EACH == 0 and size >= _LEAST * BITS_EACH // 8
 
 
 @subkernel
@@ -127,7 +127,7 @@ def solve(rows: Any, out: Any) -> None:
 
     :param out: uint8[positions / 2]
     """
-    stride = out.size // COLUMNS
+    stride = out.size // BITS_EACH
     # The bits of each column at a position and behind it, the lowest one its own.
     first = second = third = fourth = np.uint64(0)
     for at in range(8 * stride - 1, -1, -1):
@@ -154,10 +154,10 @@ def solve(rows: Any, out: Any) -> None:
 @subkernel
 def holds(data: Any, first: Any, size: Any, value: Any) -> Any:
     """Whether a filter of `size` bytes that begins at byte `first` holds a hash: 1 or 0."""
-    stride = size // COLUMNS
+    stride = size // BITS_EACH
     at, wanted = np.uint64(_start(value, 8 * stride)), _coefficients(value)
     byte, shift, odd = np.uint64(first) + (at >> _THREE), at & _SEVEN, np.uint64(0)
-    for column in range(COLUMNS):
+    for column in range(BITS_EACH):
         word = load_word(data, byte) ^ _PATTERNS[column]
         odd |= parity(word >> shift & wanted)
         byte += np.uint64(stride)

@@ -17,12 +17,7 @@ from dedup_middleware.signature.minhash import mix32
 BITS = 512
 WORDS = BITS // 64
 # Bits taken from each minimum -> the lowest bit of each group of so many.
-_LOWEST = {
-    1: np.uint64(0xFFFFFFFFFFFFFFFF),
-    2: np.uint64(0x5555555555555555),
-    4: np.uint64(0x1111111111111111),
-    8: np.uint64(0x0101010101010101),
-}
+_LOWEST = {bits: np.uint64(((1 << 64) - 1) // ((1 << bits) - 1)) for bits in (1, 2, 4, 8)}
 
 
 def bits_each(num_perm: int) -> int:

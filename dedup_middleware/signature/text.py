@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import Word, allocating_subkernel, kernel
+from dedup_middleware.base.jit import kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature._vector import MINIMA
-from dedup_middleware.signature.bands import fill_bands
+from dedup_middleware.signature.bands import check_bands, fill_bands
 from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
 from dedup_middleware.signature.evidence import MOST, fill_evidence
 from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
-from dedup_middleware.signature.minhash import MinHasher, fill_minima, mix32
+from dedup_middleware.signature.minhash import MinHasher, fill_minima
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
 from dedup_middleware.signature.sketch import WORDS, bits_each, fill_sketch
 from dedup_middleware.text.textkernel import read_text
@@ -68,10 +68,7 @@ class TextSigner:
     They equal those of ``MinHasher``, ``simhash``, ``sketch``, ``bands`` and ``figure_sketch`` of
     the shingles that a ``Shingler`` makes of it.
 
-    :param shingler: how texts are read
     :param num_perm: minima K; ``bits_each`` says which numbers a sketch can be made of
-    :param bands: number B of bands
-    :param rows: minima R a band
     :param whole: all minima and the sketch are made; else only the minima of the bands, and
         evidence
     :raises ValueError: fewer minima than B*R
@@ -88,11 +85,7 @@ class TextSigner:
         *,
         whole: bool = True,
     ) -> None:
-        if bands * rows > num_perm:
-            raise ValueError(
-                f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
-                f"{num_perm}: lower one of them or raise num_perm"
-            )
+        check_bands(bands, rows, num_perm)
         padded, bits = MinHasher(num_perm).padded, bits_each(num_perm)
         if not whole:
             needed = -(-bands * rows // MINIMA) * MINIMA
@@ -122,63 +115,9 @@ class TextSigner:
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
 
 
-@allocating_subkernel
-def _sign(
-    features: NDArray[np.uint64],
-    counts: NDArray[np.uint32],
-    places: NDArray[np.uint32],
-    clauses: NDArray[np.uint64],
-    padded: NDArray[np.uint32],
-    bits: int,
-    rows: int,
-    sums: NDArray[np.int64],
-    minima: NDArray[np.uint32],
-    sketch: NDArray[np.uint64],
-    banded: NDArray[np.uint64],
-    figures: NDArray[np.uint8],
-    turns: NDArray[np.uint8],
-) -> Word:
-    """Write all signatures of a page, its SimHash returned; `minima` includes the padding."""
-    mixed = np.empty(features.size, np.uint32)
-    for i in range(np.uint64(features.size)):
-        mixed[i] = mix32(np.uint32(features[i]))
-    fill_minima(mixed, padded, minima)
-    if bits != NO_SKETCH:
-        fill_sketch(minima, bits, sketch)
-    fill_bands(minima, rows, banded)
-    fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
-    fill_clauses(clauses, turns)
-    sum_bits(features, np.empty(BITS, np.uint8), sums)
-    # Nearly all shingles occur once, and counting bits is much faster than adding weights.
-    total = np.int64(features.size)
-    for i in range(np.uint64(features.size)):
-        more = np.int64(counts[i]) - 1
-        total += more
-        if more:
-            for p in range(np.uint64(BITS)):
-                sums[p] += more * np.int64(features[i] >> p & np.uint64(1))
-    return centred(sums, total)
-
-
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
-_RESULT = types.Tuple(
-    (
-        types.boolean,
-        types.int64,
-        types.uint64,
-        types.uint64,
-        types.int64,
-        U64,
-        U64,
-        I32,
-        U8,
-        U64,
-        U32,
-        U8,
-    )
-)
-
-
+_COUNTS = (types.boolean, types.int64, types.uint64, types.uint64, types.int64)
+_RESULT = types.Tuple((*_COUNTS, U64, U64, I32, U8, U64, U32, U8))
 _NUMBERS = (types.int64, types.int64)
 _ARGUMENTS = (R32, types.boolean, *_TABLES, R32_2, *_NUMBERS, I64, U32, U64, U64, U8, U8)
 
@@ -215,8 +154,22 @@ def _sign_text(
     order, numerals, positions, sorts, anchors, word_hashes = read[8:]
     value, evidence = np.uint64(0), np.empty(0, np.uint8)
     if ready:
-        made = (sums, minima, sketch, banded, figures, turns)
-        value = _sign(features, counts, places, clauses, padded, bits, rows, *made)
+        fill_minima(features, padded, minima)
+        if bits != NO_SKETCH:
+            fill_sketch(minima, bits, sketch)
+        fill_bands(minima, rows, banded)
+        fill_figures(places, np.empty(ENTRIES, np.uint32), figures)
+        fill_clauses(clauses, turns)
+        sum_bits(features, np.empty(BITS, np.uint8), sums)
+        # Nearly all shingles occur once, and counting bits is much faster than adding weights.
+        total = np.int64(features.size)
+        for i in range(np.uint64(features.size)):
+            more = np.int64(counts[i]) - 1
+            total += more
+            if more:
+                for p in range(np.uint64(BITS)):
+                    sums[p] += more * np.int64(features[i] >> p & np.uint64(1))
+        value = centred(sums, total)
         if bits == NO_SKETCH and order.size <= MOST and numerals.size <= MOST:
             evidence = fill_evidence(order, numerals, sorts, np.empty(0, np.uint64))
     return (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 
 from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies
@@ -40,9 +43,15 @@ def page(seed: int, sentences: int = 24) -> str:
     )
 
 
+def table_of(documents: Iterable[Iterable[str]]) -> DocumentFrequencies:
+    """The frequencies in documents, given as the terms of each."""
+    each = [set(terms) for terms in documents]
+    return DocumentFrequencies.of_counts(len(each), Counter(chain.from_iterable(each)))
+
+
 def frequencies() -> DocumentFrequencies:
     """Document frequencies of made-up pages."""
-    return DocumentFrequencies.of(words(page(seed)) for seed in range(40))
+    return table_of(words(page(seed)) for seed in range(40))
 
 
 def share_key(a: Signature, b: Signature) -> bool:

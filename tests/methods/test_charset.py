@@ -17,9 +17,7 @@ from dedup_middleware.methods.literature.charset import (
     SIZE,
     CharacterSet,
     MachineCode,
-    character_set_vector,
     level_1,
-    machine_code_vector,
     machine_codes,
     pack,
 )
@@ -53,7 +51,7 @@ def test_list_has_3764_characters() -> None:
 
 def test_vector_counts_characters_by_their_place() -> None:
     """What is not in the list is not counted."""
-    vector = character_set_vector("啊阿啊 abc，妳鑫🙂")
+    vector = CharacterSet().vector("啊阿啊 abc，妳鑫🙂")
     assert vector.dtype == np.int64
     assert {int(i): int(vector[i]) for i in np.flatnonzero(vector)} == {0: 2, 1: 1, SIZE - 1: 1}
 
@@ -62,7 +60,7 @@ def test_vector_counts_characters_by_their_place() -> None:
 def test_vector_equals_a_plain_count(text: str) -> None:
     """The table look-up gives what counting each character of the list gives."""
     expected = [text.count(character) for character in level_1() + FREQUENT_OTHERS]
-    assert character_set_vector(text).tolist() == expected
+    assert CharacterSet().vector(text).tolist() == expected
 
 
 def machine_code_position(key: int) -> int:
@@ -90,9 +88,9 @@ def test_gb2312_uses_752_positions() -> None:
     keys = [row << 8 | cell for row in range(0xA1, 0xF8) for cell in range(0xA1, 0xFF)]
     assert len({machine_code_position(key) for key in keys}) == 752
     text = "".join(bytes((k >> 8, k & 0xFF)).decode("gb2312", "ignore") for k in keys)
-    assert np.count_nonzero(machine_code_vector(text, "gb2312")) == 752
+    assert np.count_nonzero(MachineCode(encoding="gb2312").vector(text)) == 752
     # The same characters in UTF-16.
-    assert np.count_nonzero(machine_code_vector(text)) > 2000
+    assert np.count_nonzero(MachineCode().vector(text)) > 2000
 
 
 @given(st.text(max_size=60), st.sampled_from(["utf-16", "gb2312"]))
@@ -101,7 +99,7 @@ def test_machine_code_vector_equals_the_formula(text: str, encoding: str) -> Non
     expected = [0] * SIZE
     for key in machine_codes("".join(text.split()), encoding).tolist():
         expected[machine_code_position(key)] += 1
-    assert machine_code_vector(text, encoding).tolist() == expected
+    assert MachineCode(encoding=encoding).vector(text).tolist() == expected
 
 
 @given(st.text(max_size=60))

@@ -246,9 +246,16 @@ def test_damaged_payload_makes_no_duplicate(method: str) -> None:
     assert isinstance(rule, BySignature)
     from dedup_middleware.methods.base import content_record
 
-    for payload in (b"", b"\x01", b"\xff" * 7, fingerprint.payload[:-1] + b"\x00\x00"):
+    for payload in (
+        b"",
+        b"\x01",
+        b"\xff" * 7,
+        fingerprint.payload[:-1] + b"\x00\x00",
+        b"\xff" * 80,
+    ):
         judged = rule.judge(fingerprint, content_record(fingerprint), [payload])
         assert not judged.duplicate[0] or payload[:16] == fingerprint.payload[:16]
+        assert 0 <= judged.similarity[0] <= 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.methods.literature import digests
 from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod
 from dedup_middleware.methods.literature.digests import (
     FeatureList,
@@ -24,7 +25,6 @@ from dedup_middleware.methods.literature.digests import (
     text_profile,
     weight_distance,
 )
-from dedup_middleware.methods.literature.frequencies import DocumentFrequencies
 from dedup_middleware.methods.literature.hashsets import Segments, segments
 from dedup_middleware.methods.literature.simhashes import (
     SIGNS,
@@ -36,9 +36,13 @@ from dedup_middleware.methods.literature.simhashes import (
     token_bits,
 )
 from dedup_middleware.model.fingerprint import Signature
-from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
+from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key, table_of
 
-FLAT = DocumentFrequencies.of([])  # every term is equally rare
+
+@pytest.fixture
+def flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every term is equally rare."""
+    monkeypatch.setattr(digests, "background", lambda: table_of([]))
 
 
 def signed(method: SignatureMethod, page_input: MethodInput) -> Signature:
@@ -83,7 +87,7 @@ def test_description_comes_first() -> None:
 
 def test_keywords_by_tf_idf() -> None:
     """The heaviest first, ties by code point, at most N."""
-    table = DocumentFrequencies.of([["的"]] * 99 + [["灯塔"]])
+    table = table_of([["的"]] * 99 + [["灯塔"]])
     found = keywords(["的"] * 3 + ["灯塔", "码头", "桥梁"], table, 3)
     assert [term for term, _ in found] == ["桥梁", "码头", "灯塔"]
     assert found[0][1] == pytest.approx(table.idf(["桥梁"])[0])
@@ -103,6 +107,7 @@ SWAPPED = "灯塔" * 4 + "码头" * 5 + "桥梁" * 3
 UNBALANCED = "灯塔" * 50 + "码头" * 4 + "桥梁" * 3
 
 
+@pytest.mark.usefixtures("flat")
 @pytest.mark.parametrize(
     ("rule", "swapped", "unbalanced"),
     [
@@ -114,21 +119,23 @@ UNBALANCED = "灯塔" * 50 + "码头" * 4 + "桥梁" * 3
 )
 def test_what_each_rule_demands(rule: str, swapped: float, unbalanced: float) -> None:
     """R2 and R4 want the order by weight, R4 and R5 like weights, R3 only the keywords."""
-    method = Rules(rule=rule, frequencies=FLAT)
+    method = Rules(rule=rule)
     assert similarity(method, BASE, SWAPPED) == swapped
     assert similarity(method, BASE, UNBALANCED) == unbalanced
     assert similarity(method, BASE, BASE + "果园" * 9) == 0.0
 
 
+@pytest.mark.usefixtures("flat")
 def test_distance_of_rules_is_a_parameter() -> None:
     """R5 with a larger a accepts other weights; D = 0.95 for the unbalanced page."""
-    lenient = Rules(rule="R5", frequencies=FLAT, distance=0.9)
+    lenient = Rules(rule="R5", distance=0.9)
     assert similarity(lenient, BASE, UNBALANCED) == 1.0
 
 
+@pytest.mark.usefixtures("flat")
 def test_other_words_beyond_the_keywords_do_not_matter() -> None:
     """With N = 3 a fourth word is not looked at."""
-    method = Rules(rule="R2", frequencies=FLAT, keyword_count=3)
+    method = Rules(rule="R2", keyword_count=3)
     assert similarity(method, BASE, BASE + "果园") == 1.0
 
 
@@ -270,10 +277,10 @@ def test_similar_pages_have_similar_projections() -> None:
     assert near > 0.9 > far
 
 
-def test_frequencies_are_used() -> None:
+def test_frequencies_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which keywords a page has depends on the table."""
-    text = page(1)
-    assert (
-        signed(Rules(rule="R2", frequencies=FLAT), method_input(text)).payload
-        != signed(Rules(rule="R2", frequencies=frequencies()), method_input(text)).payload
-    )
+    payloads = []
+    for table in (table_of([]), frequencies()):
+        monkeypatch.setattr(digests, "background", lambda table=table: table)
+        payloads.append(signed(Rules(rule="R2"), method_input(page(1))).payload)
+    assert payloads[0] != payloads[1]

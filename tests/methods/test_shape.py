@@ -28,7 +28,7 @@ from dedup_middleware.methods.literature.digests import (
 from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
 from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
 from dedup_middleware.model.fingerprint import Signature
-from tests.methods.inputs import frequencies, is_duplicate, method_input, page, share_key
+from tests.methods.inputs import is_duplicate, method_input, page, share_key
 
 NAMES = {
     "charset",
@@ -51,8 +51,6 @@ NAMES = {
 @cache
 def methods() -> tuple[SignatureMethod, ...]:
     """Every method, in every variant that signs in its own way."""
-    table = frequencies()
-    vocabulary = {word: i for i, word in enumerate(sorted(set(method_input(page(0)).tokens)))}
     return (
         Csu(),
         Csu(positions=10, sampling="position", any_position=True),
@@ -65,14 +63,14 @@ def methods() -> tuple[SignatureMethod, ...]:
         FeatureString(),
         Luogang(),
         Luogang(hash="string"),
-        Luogang(hash="enumerated", vocabulary=vocabulary),
-        WeightedSimHash(frequencies=table),
+        Luogang(hash="enumerated"),
+        WeightedSimHash(),
         Segments(),
-        *(Rules(rule=rule, frequencies=table) for rule in RULES),
+        *(Rules(rule=rule) for rule in RULES),
         FeatureList(),
         RandomProjection(),
         TextProfile(),
-        Idf(frequencies=table),
+        Idf(),
     )
 
 

@@ -37,7 +37,6 @@ hash_key_check = whole(0, (1 << 64) - 1)
 class MethodInput:
     """What a method may use of a page.
 
-    :param title: title of the page
     :param text: its body text, cut to ``DEDUP_MAX_CHARS``
     :param tokens: body text segmented, normalised, without stop words
     :param title_tokens: the title, treated like ``tokens``
@@ -52,7 +51,10 @@ class MethodInput:
 
 
 class SignatureMethod(ABC):
-    """A method that compares signatures; its parameters are its fields."""
+    """A method that compares signatures; its parameters are its fields.
+
+    A field ``hash_key`` is the key of all its hashes.
+    """
 
     name: ClassVar[str]
     #: segmenter that the source prescribes; None: any
@@ -61,6 +63,8 @@ class SignatureMethod(ABC):
     reads_tokens: ClassVar[bool] = True
     #: whether a signature is one SimHash, so that its tables can be scanned
     is_simhash: ClassVar[bool] = False
+    #: whether it weighs terms by :func:`.background`
+    reads_frequencies: ClassVar[bool] = False
     #: fields that only ``compare`` uses: signatures made with other values can be compared
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold"})
     #: similarity from which on a page is a duplicate

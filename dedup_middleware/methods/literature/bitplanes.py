@@ -1,4 +1,3 @@
-# ruff: noqa: ARG001 - numba calls an intrinsic with types; their names document the operation
 """Scalar products of vectors of small counts, by bit sets and population counts.
 
 A vector of counts is a sum of bit sets: plane i holds bit i of every count. The product of two
@@ -10,17 +9,17 @@ page's counts have about five bits, so a pair takes some 25 * 59 words instead o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import Word, compiler, intrinsic, kernel, subkernel
+from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, I64, R8, R64, RI64, U64
+from dedup_middleware.signature._vector import ones
 
-(numba_types,) = compiler("numba.types")
 WORDS: Final = 59  # in a plane: 3764 positions
 POSITIONS: Final = 64 * WORDS
 
@@ -122,14 +121,6 @@ def _planes(
     return words, firsts, squares
 
 
-@intrinsic
-def _popcount(_: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return numba_types.uint64(numba_types.uint64), codegen
-
-
 @kernel(F64(R64, RI64, R64, RI64, RI64))
 def _tanimotos(
     own: NDArray[np.uint64],
@@ -148,7 +139,7 @@ def _tanimotos(
             for j in range(np.uint64(firsts[row + _ONE]) - first):
                 shared = np.uint64(0)
                 for word in range(width):
-                    shared += _popcount(own[i * width + word] & words[(first + j) * width + word])
+                    shared += ones(own[i * width + word] & words[(first + j) * width + word])
                 product += shared << (i + j)
         total = own_square[0] + squares[row] - np.int64(product)
         if total > 0:

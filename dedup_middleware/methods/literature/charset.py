@@ -94,18 +94,6 @@ def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
     return keys[~high]
 
 
-def character_set_vector(text: str) -> NDArray[np.int64]:
-    """Frequencies of the common characters, int64[3764]: one look-up a character."""
-    positions = _character_positions()[_code_units(text)]
-    return np.bincount(positions[positions >= 0], minlength=SIZE)
-
-
-def machine_code_vector(text: str, encoding: str = UTF_16) -> NDArray[np.int64]:
-    """Frequencies of the positions of the machine codes, int64[3764]; no list is needed."""
-    keys = machine_codes("".join(text.split()), encoding)
-    return np.bincount(_machine_code_positions()[keys], minlength=SIZE)
-
-
 def pack(vector: NDArray[np.int64]) -> bytes:
     """A vector as bytes: width w of a count (1, 2 or 4), positions ``<u2``, counts ``<u`` w.
 
@@ -120,79 +108,79 @@ def pack(vector: NDArray[np.int64]) -> bytes:
     )
 
 
-def _sign(vector: NDArray[np.int64], text: str) -> Signature | None:
-    if vector.any():
-        return Signature((), pack(vector))
-    normalised = bare(text)
-    return Signature((), _DIGEST + md5(normalised)) if normalised else None
-
-
-@attrs.frozen(eq=False)
-class GatheredVectors:
-    """Payloads of many pages, and the bit planes of vectors among them."""
-
-    payloads: tuple[bytes, ...]
-    planes: Planes
-
-
+@attrs.frozen
 class _ByVector(SignatureMethod):
-    """Tanimoto coefficient of two vectors; pages without a vector are compared by their digests."""
+    """Tanimoto coefficient of two vectors.
+
+    Payload: :func:`pack`. A page whose vector is zero equals only a page with the same normalised
+    text; its payload is a zero byte and the MD5 of that text.
+    """
 
     reads_tokens: ClassVar[bool] = False
+    threshold: float = attrs.field(default=0.9, validator=share_check)
 
     @property
     def has_keys(self) -> bool:
         """False: frequencies have no keys, so the common candidates are compared."""
         return False
 
+    def vector(self, text: str) -> NDArray[np.int64]:
+        """Frequencies in a text, int64[3764]."""
+        raise NotImplementedError
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for a page of white space."""
+        vector = self.vector(page.text)
+        if vector.any():
+            return Signature((), pack(vector))
+        normalised = bare(page.text)
+        return Signature((), _DIGEST + md5(normalised)) if normalised else None
+
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
-    def gather(self, payloads: Sequence[bytes]) -> GatheredVectors:
-        """The vectors of many pages as bit planes."""
+    def gather(self, payloads: Sequence[bytes]) -> tuple[tuple[bytes, ...], Planes]:
+        """Payloads of many pages, and the bit planes of the vectors among them."""
         from dedup_middleware.methods.literature.bitplanes import Planes
 
-        return GatheredVectors(tuple(payloads), Planes.of(payloads))
+        return tuple(payloads), Planes.of(payloads)
 
-    def similarities(self, own: Signature, gathered: GatheredVectors) -> NDArray[np.float64]:
+    def similarities(
+        self, own: Signature, gathered: tuple[tuple[bytes, ...], Planes]
+    ) -> NDArray[np.float64]:
         """Similarity of a page with each of those gathered, by one call of a kernel."""
         from dedup_middleware.methods.literature.bitplanes import Planes
 
+        payloads, planes = gathered
         if own.payload[:1] == _DIGEST:
-            return np.array([payload == own.payload for payload in gathered.payloads], np.float64)
-        return Planes.of([own.payload]).tanimoto(gathered.planes)
+            return np.array([payload == own.payload for payload in payloads], np.float64)
+        return Planes.of([own.payload]).tanimoto(planes)
 
 
 @attrs.frozen
 class CharacterSet(_ByVector):
-    """Tanimoto coefficient of the frequencies of common characters (字集特征向量).
-
-    Payload: :func:`pack`. A page without any of the characters equals only a page with the same
-    normalised text; its payload is a zero byte and the MD5 of that text.
-    """
+    """Tanimoto coefficient of the frequencies of common characters (字集特征向量)."""
 
     name: ClassVar[str] = "charset"
-    threshold: float = attrs.field(default=0.9, validator=share_check)
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
-        return _sign(character_set_vector(page.text), page.text)
+    def vector(self, text: str) -> NDArray[np.int64]:
+        """By the list: one look-up a character."""
+        positions = _character_positions()[_code_units(text)]
+        return np.bincount(positions[positions >= 0], minlength=SIZE)
 
 
 @attrs.frozen
 class MachineCode(_ByVector):
     """Tanimoto coefficient of the frequencies of machine codes (机内码特征向量).
 
-    Payload as that of :class:`CharacterSet`.
-
     :param encoding: ``utf-16`` fills 2048 positions, ``gb2312`` only 752 with Chinese text
     """
 
     name: ClassVar[str] = "machine-code"
-    threshold: float = attrs.field(default=0.9, validator=share_check)
     encoding: str = attrs.field(default=UTF_16, validator=one_of(UTF_16, GB2312))
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
-        return _sign(machine_code_vector(page.text, self.encoding), page.text)
+    def vector(self, text: str) -> NDArray[np.int64]:
+        """By the positions of the codes; no list is needed."""
+        keys = machine_codes("".join(text.split()), self.encoding)
+        return np.bincount(_machine_code_positions()[keys], minlength=SIZE)

@@ -80,14 +80,6 @@ def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[
     return mix64(rolled)
 
 
-def page_shingles(
-    title: Sequence[str], body: Sequence[str], width: int, hash_key: int
-) -> NDArray[np.uint64]:
-    """Shingles of title and body; the separator between them is in none."""
-    parts = [shingle_hashes(part, width, hash_key) for part in (title, body)]
-    return np.concatenate(parts)
-
-
 def sampling_step(shingles: int, wanted: int) -> int:
     """Step L / n that takes about ``wanted`` of L shingles, at least 1.
 
@@ -97,34 +89,21 @@ def sampling_step(shingles: int, wanted: int) -> int:
     return max(1, shingles // wanted)
 
 
-def sample_by_position(shingles: NDArray[np.uint64], wanted: int) -> NDArray[np.uint64]:
-    """Every L/n-th shingle, as the patent puts it.
-
-    One token more at the front moves all positions: pages that have 99.7 % of their shingles in
-    common then have none of their samples in common.
-    """
-    return shingles[:: sampling_step(len(shingles), wanted)]
-
-
-def sample_by_hash(shingles: NDArray[np.uint64], wanted: int) -> NDArray[np.uint64]:
-    """The shingles whose hash is a multiple of the step L/n (our resolution).
-
-    Text before a shingle has no influence, so that the samples are as alike as the pages,
-    unless L lies on two sides of a multiple of n: the steps then differ, and with them the
-    samples. The smallest hash represents a page that has no such shingle.
-    """
-    if not len(shingles):
-        return shingles
-    step = np.uint64(sampling_step(len(shingles), wanted))
-    chosen = shingles[shingles % step == 0]
-    return chosen if len(chosen) else np.sort(shingles)[:1]
-
-
 def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.uint64]:
-    """About ``wanted`` shingles, chosen by ``position`` or ``hash``."""
+    """About ``wanted`` of L shingles.
+
+    ``position``: every L/n-th one, as the patent puts it. One token more at the front moves all
+    positions: pages that have 99.7 % of their shingles in common then have none of their samples
+    in common. ``hash`` (our resolution): those whose hash is a multiple of L/n. Text before a
+    shingle has no influence, so that the samples are as alike as the pages, unless L lies on two
+    sides of a multiple of n: the steps then differ, and with them the samples. The smallest hash
+    represents a page that has no such shingle.
+    """
+    step = sampling_step(len(shingles), wanted)
     if mode == POSITION:
-        return sample_by_position(shingles, wanted)
-    return sample_by_hash(shingles, wanted)
+        return shingles[::step]
+    chosen = shingles[shingles % np.uint64(step) == 0]
+    return chosen if len(chosen) else np.sort(shingles)[:1]
 
 
 # Min-wise fingerprints, 16 bits a position.
@@ -224,7 +203,6 @@ class Csu(SignatureMethod):
     :param samples: n, shingles that are sampled, about
     :param sampling: ``hash``, or the patent's ``position``
     :param any_position: pages with equal values at different positions are in one class too
-    :param hash_key: key of all hashes
     """
 
     name: ClassVar[str] = "csu"
@@ -241,7 +219,9 @@ class Csu(SignatureMethod):
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without tokens."""
-        shingles = page_shingles(page.title_tokens, page.tokens, self.width, self.hash_key)
+        # None holds the separator between title and body.
+        parts = (page.title_tokens, page.tokens)
+        shingles = np.concatenate([shingle_hashes(p, self.width, self.hash_key) for p in parts])
         if not len(shingles):
             return None
         values = fingerprint(sample(shingles, self.samples, self.sampling), self.positions)

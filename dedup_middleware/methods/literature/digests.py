@@ -48,38 +48,37 @@ def digest_signature(digest: bytes, hash_key: int, rest: bytes = b"") -> Signatu
     return Signature(((0, digest_key(digest, hash_key)),), digest + rest)
 
 
-def same_digest(a: Signature, b: Signature) -> float:
-    """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
-    return float(a.payload[:DIGEST_BYTES] == b.payload[:DIGEST_BYTES])
-
-
 @attrs.frozen(kw_only=True)
 class DigestMethod(SignatureMethod):
-    """A method whose signature is one digest: similarity 1 if it is equal, else 0.
-
-    :param hash_key: key of the hashes that name buckets
-    """
+    """A method whose signature is one digest, 16 bytes: similarity 1 if it is equal, else 0."""
 
     threshold: float = attrs.field(default=1.0, validator=share_check)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
+    def hashed(self, page: MethodInput) -> str:
+        """What the MD5 is of; "" for a page that has nothing to compare."""
+        raise NotImplementedError
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """One key in group 0; payload: the MD5."""
+        text = self.hashed(page)
+        return digest_signature(md5(text), self.hash_key) if text else None
+
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
-        return same_digest(a, b)
+        """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
+        return float(a.payload[:DIGEST_BYTES] == b.payload[:DIGEST_BYTES])
 
 
 @attrs.frozen(kw_only=True)
 class Md5(DigestMethod):
-    """MD5 of the body, letter for letter. Payload: the digest, 16 bytes. Similarity 1 or 0."""
+    """MD5 of the body, letter for letter."""
 
     name: ClassVar[str] = "md5"
     reads_tokens: ClassVar[bool] = False
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
-        if not page.text.strip():
-            return None
-        return digest_signature(md5(page.text), self.hash_key)
+    def hashed(self, page: MethodInput) -> str:
+        """The body; none of a page of white space."""
+        return page.text if page.text.strip() else ""
 
 
 # Fuzzy feature vector and MD5, in the shape of Apache Nutch's TextProfileSignature.
@@ -112,7 +111,7 @@ def text_profile(tokens: Iterable[str], rate: float = 0.01) -> list[tuple[str, i
 
 @attrs.frozen(kw_only=True)
 class TextProfile(DigestMethod):
-    """MD5 of the profile, a line ``word count`` each. Payload: the digest. Similarity 1 or 0.
+    """MD5 of the profile, a line ``word count`` each.
 
     :param rate: quantum as a share of the largest count
     """
@@ -120,13 +119,10 @@ class TextProfile(DigestMethod):
     name: ClassVar[str] = "text-profile"
     rate: float = attrs.field(default=0.01, validator=share_check)
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
+    def hashed(self, page: MethodInput) -> str:
+        """The lines of the profile."""
         profile = text_profile(page.tokens, self.rate)
-        if not profile:
-            return None
-        lines = (f"{word} {count}" for word, count in profile)
-        return digest_signature(md5("\n".join(lines)), self.hash_key)
+        return "\n".join(f"{word} {count}" for word, count in profile)
 
 
 # Rules over the description, the keywords and their weights.
@@ -201,15 +197,14 @@ class Rules(DigestMethod):
     :param rule: ``R1`` to ``R5``
     :param keyword_count: N
     :param distance: a, for R4 and R5
-    :param frequencies: table for the weights; None: :func:`.background`
     """
 
     name: ClassVar[str] = "rules"
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "distance"})
+    reads_frequencies: ClassVar[bool] = True
     rule: str = attrs.field(default="R5", validator=one_of(*RULES))
     keyword_count: int = attrs.field(default=10, validator=whole(1, 1000, " keywords"))
     distance: float = attrs.field(default=0.1, validator=share_check)
-    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without text (R1) or tokens (others)."""
@@ -218,8 +213,7 @@ class Rules(DigestMethod):
             return digest_signature(md5(des), self.hash_key) if des else None
         if not page.tokens:
             return None
-        table = background() if self.frequencies is None else self.frequencies
-        found = keywords(page.tokens, table, self.keyword_count)
+        found = keywords(page.tokens, background(), self.keyword_count)
         if self.rule in _SORTED:
             found.sort()
         weights = b""
@@ -229,8 +223,9 @@ class Rules(DigestMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        if not same_digest(a, b) or self.rule not in _WEIGHED:
-            return same_digest(a, b)
+        same = super().compare(a, b)
+        if not same or self.rule not in _WEIGHED:
+            return same
         first, second = (
             np.frombuffer(s.payload, "<f4", offset=DIGEST_BYTES).astype(np.float64) for s in (a, b)
         )
@@ -245,15 +240,13 @@ def feature_list(tokens: Sequence[str]) -> list[str]:
 
 @attrs.frozen(kw_only=True)
 class FeatureList(DigestMethod):
-    """MD5 of the feature list. Payload: the digest, 16 bytes. Similarity 1 or 0."""
+    """MD5 of the feature list, a word a line."""
 
     name: ClassVar[str] = "feature-list"
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
-        if not page.tokens:
-            return None
-        return digest_signature(md5("\n".join(feature_list(page.tokens))), self.hash_key)
+    def hashed(self, page: MethodInput) -> str:
+        """The lines of the list."""
+        return "\n".join(feature_list(page.tokens))
 
 
 # I-Match: the terms of a page that are rare elsewhere, hashed as one string.
@@ -323,21 +316,19 @@ class Idf(DigestMethod):
     :param share: part of the terms that is kept, those with the largest IDF
     :param lexicons: K, randomised lexicons in addition to the whole one
     :param dropped: part of all terms that a randomised lexicon lacks
-    :param frequencies: table of document frequencies; None: :func:`.background`
     """
 
     name: ClassVar[str] = "idf"
+    reads_frequencies: ClassVar[bool] = True
     share: float = attrs.field(default=0.7, validator=between(0.01, 1.0))
     lexicons: int = attrs.field(default=10, validator=whole(0, 32, " lexicons"))
     dropped: float = attrs.field(default=0.33, validator=between(0.0, 0.99))
-    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without tokens."""
         if not page.tokens:
             return None
-        table = background() if self.frequencies is None else self.frequencies
-        ordered = by_rarity(page.tokens, table)
+        ordered = by_rarity(page.tokens, background())
         digests = lexicon_digests(ordered, self.hash_key, self.lexicons, self.dropped, self.share)
         keys = (
             (lexicon, digest_key(digest, self.hash_key))

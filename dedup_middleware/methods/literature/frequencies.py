@@ -38,17 +38,6 @@ class DocumentFrequencies:
     counts: NDArray[np.uint32] = attrs.field(repr=False)
 
     @classmethod
-    def of(cls, documents: Iterable[Iterable[str]]) -> DocumentFrequencies:
-        """The frequencies in documents, given as the tokens of each."""
-        found: dict[str, int] = {}
-        total = 0
-        for tokens in documents:
-            total += 1
-            for term in set(tokens):
-                found[term] = found.get(term, 0) + 1
-        return cls.of_counts(total, found)
-
-    @classmethod
     def of_counts(cls, documents: int, counts: Mapping[str, int]) -> DocumentFrequencies:
         """A table of known frequencies."""
         hashes = np.fromiter(map(_hash, counts), np.uint64, len(counts))

@@ -21,10 +21,7 @@ from dedup_middleware.methods.literature.base import (
     hash_key_check,
     share_check,
 )
-from dedup_middleware.methods.literature.digests import (
-    digest_key,
-    md5,
-)
+from dedup_middleware.methods.literature.digests import digest_key, md5
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.normalize import normalize
@@ -55,6 +52,18 @@ def set_signature(hashes: Iterable[int]) -> Signature:
     return Signature(keys, kept.astype("<u8").tobytes())
 
 
+def members(signature: Signature) -> NDArray[np.uint64]:
+    """What :func:`set_signature` kept of a set.
+
+    :raises ValueError: bytes that it did not write; a member that is repeated would count as one
+        that both sets have
+    """
+    found = np.frombuffer(signature.payload, "<u8")
+    if np.any(found[1:] <= found[:-1]):
+        raise ValueError("a set has each of its members once, in ascending order")
+    return found
+
+
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) -> float:
     """Jaccard index of two sets from what :func:`smallest` kept of them; 0 for empty sets."""
     both = np.sort(np.concatenate((a, b)))
@@ -70,23 +79,12 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) ->
     return int(np.count_nonzero(again)) / union
 
 
-def overlap(a: Signature, b: Signature) -> float:
-    """Share of the members of both sets that the other has too: 2 J / (1 + J)."""
-    value = jaccard(np.frombuffer(a.payload, "<u8"), np.frombuffer(b.payload, "<u8"))
-    return 2 * value / (1 + value)
-
-
 # Paragraphs and sentences of a text.
 
 _CLOSING: Final = "”’」』)）\\]】》\"'"
 # A full stop of Latin script ends a sentence only in front of white space: 3.5 has none.
 _END: Final = re.compile(rf"(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+")
 FULL_STOP: Final = re.compile(r"。|\.(?=\s|$)")
-
-
-def paragraphs(text: str) -> list[str]:
-    """The lines of a text that say something, without white space around them."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def sentences(text: str) -> list[str]:
@@ -138,18 +136,27 @@ BY_SENTENCE: Final = "sentence"
 
 @attrs.frozen(kw_only=True)
 class HashSetMethod(SignatureMethod):
-    """A method whose signature is a set of hashes (:func:`set_signature`): the overlap decides.
-
-    :param hash_key: key of all hashes
+    """A method whose signature is a set of hashes (:func:`set_signature`): the share of the members
+    of both sets that the other has too decides.
     """
 
     reads_tokens: ClassVar[bool] = False
     threshold: float = attrs.field(default=0.5, validator=share_check)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
+    def hashes(self, text: str) -> list[int]:
+        """The set of a body, keyed; empty for one that has nothing to compare."""
+        raise NotImplementedError
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """Signature of a page; None for one without members."""
+        hashes = self.hashes(page.text)
+        return set_signature(hashes) if hashes else None
+
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
-        return overlap(a, b)
+        """Dice's coefficient by the Jaccard index: 2 J / (1 + J)."""
+        value = jaccard(members(a), members(b))
+        return 2 * value / (1 + value)
 
 
 def structure_leaves(text: str, leaves: str = BY_PARAGRAPH) -> list[bytes]:
@@ -160,8 +167,10 @@ def structure_leaves(text: str, leaves: str = BY_PARAGRAPH) -> list[bytes]:
     :param leaves: ``paragraph``: one of each, of both sentences; ``sentence``: one of each sentence
     """
     found = []
-    for paragraph in paragraphs(normalize(text)):
+    for paragraph in normalize(text).splitlines():
         parts = [without_space(sentence) for sentence in sentences(paragraph)]
+        if not parts:
+            continue
         ends = parts if len(parts) == 1 else [parts[0], parts[-1]]
         # White space, which no sentence has any more, keeps the two apart.
         found += [md5(end) for end in ends] if leaves == BY_SENTENCE else [md5("\n".join(ends))]
@@ -178,12 +187,10 @@ class StructureTree(HashSetMethod):
     name: ClassVar[str] = "structure-tree"
     leaves: str = attrs.field(default=BY_PARAGRAPH, validator=one_of(BY_PARAGRAPH, BY_SENTENCE))
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
-        leaves = structure_leaves(page.text, self.leaves)
-        if not leaves:
-            return None
-        return set_signature(digest_key(leaf, self.hash_key) for leaf in leaves)
+    def hashes(self, text: str) -> list[int]:
+        """Those of the leaves; none of white space."""
+        leaves = structure_leaves(text, self.leaves)
+        return [digest_key(leaf, self.hash_key) for leaf in leaves]
 
 
 def feature_strings(text: str, radius: int = 5) -> list[str]:
@@ -219,12 +226,10 @@ class FeatureString(HashSetMethod):
     name: ClassVar[str] = "feature-string"
     radius: int = attrs.field(default=5, validator=whole(1, 1000, " characters"))
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without letters."""
-        strings = feature_strings(page.text, self.radius)
-        if not strings:
-            return None
-        return set_signature(keyed_hash(string, self.hash_key) for string in strings)
+    def hashes(self, text: str) -> list[int]:
+        """Those of the strings; none of a body without letters."""
+        strings = feature_strings(text, self.radius)
+        return [keyed_hash(string, self.hash_key) for string in strings]
 
 
 # Segment signatures: a page is cut into n pieces, each is signed, m equal ones decide.
@@ -266,7 +271,6 @@ class Segments(SignatureMethod):
 
     :param threshold: m / n; the default is 5 of 8
     :param count: n, segments of a page
-    :param hash_key: key of the signatures
     """
 
     name: ClassVar[str] = "segments"

@@ -80,7 +80,7 @@ def settable(kind: type[SignatureMethod]) -> dict[str, Any]:
     return {
         field.name: field.default
         for field in _fields(kind)
-        if field.name not in {"threshold", "hash_key"} and field.default is not None
+        if field.name not in {"threshold", "hash_key"}
     }
 
 
@@ -109,17 +109,12 @@ def parse_parameters(text: str, kind: type[SignatureMethod]) -> dict[str, Any]:
 
 
 def _converted(text: str, name: str, value: str, default: Any) -> Any:
-    convert: Any = (
-        to_bool if isinstance(default, bool) else to_int if isinstance(default, int) else None
-    )
-    if convert is None:
-        convert = float if isinstance(default, float) else str
+    kind = type(default)
+    converters: dict[type, Any] = {bool: to_bool, int: to_int}
     try:
-        return convert(value)
+        return converters.get(kind, kind)(value)
     except ValueError:
-        raise OptionsError(_SETTING, text, f"{name}={value} is no {type(default).__name__}") from (
-            None
-        )
+        raise OptionsError(_SETTING, text, f"{name}={value} is no {kind.__name__}") from None
 
 
 def describe(method: SignatureMethod) -> str:
@@ -128,15 +123,14 @@ def describe(method: SignatureMethod) -> str:
     >>> describe(Csu())[:40]
     'csu(any_position=False, positions=8, sam'
     """
-    hidden = {"hash_key", "frequencies", "vocabulary", *method.used_to_compare}
+    hidden = {"hash_key", *method.used_to_compare}
     values = {
         field.name: getattr(method, field.name)
         for field in _fields(type(method))
         if field.name not in hidden
     }
-    if hasattr(method, "frequencies"):
-        table = background() if method.frequencies is None else method.frequencies
-        values["frequencies"] = table.digest
+    if method.reads_frequencies:
+        values["frequencies"] = background().digest
     parts = [f"{name}={value}" for name, value in sorted(values.items())]
     return f"{method.name}({', '.join(parts)})"
 
@@ -144,7 +138,6 @@ def describe(method: SignatureMethod) -> str:
 class Signer:
     """Signs documents by one method; thread-safe once built.
 
-    :param max_chars: how much of a text is read
     :param shingler: segments text as the method prescribes
     :param segmentation: fingerprint of the shingler, if the method has one of its own
     """

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice, pairwise
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import between, one_of
 from dedup_middleware.methods.literature.base import (
     MethodInput,
@@ -26,7 +25,7 @@ from dedup_middleware.methods.literature.base import (
     hash_key_check,
     share_check,
 )
-from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
+from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.dictionary import jieba_dictionary
@@ -65,9 +64,27 @@ def simhash_of(signature: Signature) -> int:
     return int.from_bytes(signature.payload, "little")
 
 
-def hamming_similarity(a: Signature, b: Signature) -> float:
-    """``1 - hamming / 64``."""
-    return 1 - int.bit_count(simhash_of(a) ^ simhash_of(b)) / BITS
+def differing_bits(a: Signature, b: Signature) -> int:
+    """Hamming distance of two payloads.
+
+    :raises ValueError: they have different lengths
+    """
+    if len(a.payload) != len(b.payload):
+        raise ValueError("signs of another number can't be compared")
+    return int.bit_count(int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little"))
+
+
+class OneSimHash(SignatureMethod):
+    """A method whose signature is one SimHash (:func:`simhash_signature`).
+
+    With a threshold below 3 bits the four tables no longer find every page.
+    """
+
+    is_simhash: ClassVar[bool] = True
+
+    def compare(self, a: Signature, b: Signature) -> float:
+        """Similarity of two pages: ``1 - hamming / 64``."""
+        return 1 - differing_bits(a, b) / BITS
 
 
 # SimHash of words with the feature hashes of the lecture.
@@ -163,40 +180,20 @@ def dictionary_features() -> Mapping[str, int]:
     return {word: ordinal for ordinal, word in enumerate(words)}
 
 
-def _check_vocabulary(
-    instance: Any, _: attrs.Attribute[Any], value: Mapping[str, int] | None
-) -> None:
-    if value is None:
-        return
-    wrong = next((o for o in value.values() if not 0 <= o < len(value)), None)
-    if wrong is not None:
-        fix = f"give the {len(value)} words ordinals from 0 to {len(value) - 1}"
-        raise OptionsError(f"{instance.name}.vocabulary", wrong, fix)
-
-
 @attrs.frozen
-class Luogang(SignatureMethod):
+class Luogang(OneSimHash):
     """SimHash of the words of a page, each as heavy as it is frequent.
 
-    Keys and payload: :func:`simhash_signature`. With a threshold below the default, 3 bits, the
-    four tables no longer find every page.
-
-    :param hash: ``keyed``, ``enumerated`` or ``string``
+    :param hash: ``keyed``, ``enumerated`` (words that jieba's dictionary lacks are left out) or
+        ``string``
     :param zero_sets: a bit whose votes are balanced (sum 0) is 1, as in the lecture; False: 0, as
         in the method ``simhash``
-    :param vocabulary: ordinals of the features for ``enumerated``, 0 to n - 1; words it lacks are
-        left out; None: jieba's dictionary
-    :param hash_key: key of the ``keyed`` hash
     """
 
     name: ClassVar[str] = "luogang"
-    is_simhash: ClassVar[bool] = True
     threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
     hash: str = attrs.field(default=KEYED, validator=one_of(KEYED, ENUMERATED, STRING))
     zero_sets: bool = True
-    vocabulary: Mapping[str, int] | None = attrs.field(
-        default=None, validator=_check_vocabulary, repr=False, eq=False
-    )
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def _feature_hash(self) -> Callable[[str], int | None]:
@@ -204,7 +201,7 @@ class Luogang(SignatureMethod):
             return string_hash
         if self.hash == KEYED:
             return lambda word: keyed_hash(word, self.hash_key)
-        known = dictionary_features() if self.vocabulary is None else self.vocabulary
+        known = dictionary_features()
         return lambda word: enumerated_hash(known[word], len(known)) if word in known else None
 
     def sign(self, page: MethodInput) -> Signature | None:
@@ -225,10 +222,6 @@ class Luogang(SignatureMethod):
         zeros = int.from_bytes(balanced, "little") if self.zero_sets else 0
         return simhash_signature(signed.value | zeros)
 
-    def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages: ``1 - hamming / 64``."""
-        return hamming_similarity(a, b)
-
 
 # Weighted SimHash: words count by how informative they are.
 #
@@ -244,72 +237,38 @@ class Luogang(SignatureMethod):
 LONGEST: Final = 8  # characters; longer words are no rarer in meaning
 
 
-def tf_factor(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``1 + ln tf`` of words that occur ``tf`` times."""
-    return np.asarray(1.0 + np.log(counts), np.float64)
-
-
-def length_factor(words: Collection[str]) -> NDArray[np.float64]:
-    """``1 + ln(min(characters, 8))`` of each word."""
-    lengths = np.fromiter(
-        (min(max(len(word), 1), LONGEST) for word in words), np.float64, len(words)
-    )
-    return np.asarray(1.0 + np.log(lengths), np.float64)
-
-
-def title_factor(
-    words: Collection[str], title: Collection[str], boost: float
-) -> NDArray[np.float64]:
-    """``boost`` for words of the title, 1 for others."""
-    known = frozenset(title)
-    factors = (boost if word in known else 1.0 for word in words)
-    return np.fromiter(factors, np.float64, len(words))
-
-
 @attrs.frozen
-class WeightedSimHash(SignatureMethod):
+class WeightedSimHash(OneSimHash):
     """SimHash of the words of a page, each with the weight above; a duplicate within 3 bits.
 
-    Keys and payload: :func:`simhash_signature`. With a threshold below the default the four
-    tables no longer find every page.
-
-    :param tf: weigh by frequency in the page; off: each word once
-    :param idf: weigh by rarity
-    :param length: weigh by length
-    :param title: weigh by occurrence in the title
-    :param title_boost: weight of a word of the title
-    :param frequencies: table for ``idf``; None: :func:`.background`
-    :param hash_key: key of the feature hashes
+    ``tf``, ``idf``, ``length`` and ``title`` switch factors on; ``title_boost`` is that of a word
+    of the title.
     """
 
     name: ClassVar[str] = "weighted-simhash"
-    is_simhash: ClassVar[bool] = True
+    reads_frequencies: ClassVar[bool] = True
     threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
     tf: bool = True
     idf: bool = True
     length: bool = True
     title: bool = True
     title_boost: float = attrs.field(default=2.0, validator=between(1.0, 100.0))
-    frequencies: DocumentFrequencies | None = attrs.field(default=None, repr=False)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
-        """Weight of each word, in the order of ``counts``.
-
-        :param counts: how often each word occurs
-        :param title: words of the title
-        """
+        """Weight of each word that is counted, in their order."""
         words = list(counts)
         weights = np.ones(len(words), np.float64)
         if self.tf:
-            weights *= tf_factor(np.fromiter(counts.values(), np.int64, len(words)))
+            weights *= 1.0 + np.log(np.fromiter(counts.values(), np.int64, len(words)))
         if self.idf:
-            table = background() if self.frequencies is None else self.frequencies
-            weights *= table.idf(words)
+            weights *= background().idf(words)
         if self.length:
-            weights *= length_factor(words)
+            lengths = (min(max(len(word), 1), LONGEST) for word in words)
+            weights *= 1.0 + np.log(np.fromiter(lengths, np.float64, len(words)))
         if self.title:
-            weights *= title_factor(words, title, self.title_boost)
+            known = frozenset(title)
+            weights *= [self.title_boost if word in known else 1.0 for word in words]
         return weights
 
     def sign(self, page: MethodInput) -> Signature | None:
@@ -321,10 +280,6 @@ class WeightedSimHash(SignatureMethod):
         features = np.fromiter(hashes, np.uint64, len(counts))
         signed = simhash(features, self.weights(counts, page.title_tokens))
         return None if signed is None else simhash_signature(signed.value)
-
-    def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages: ``1 - hamming / 64``."""
-        return hamming_similarity(a, b)
 
 
 # Random projection: a random vector of +1 and -1 for each token, summed up; its signs are kept.
@@ -345,16 +300,11 @@ def token_bits(token: str, hash_key: int) -> bytes:
     return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=SIGN_BYTES, key=key).digest()
 
 
-def _chunks(counts: Mapping[str, int]) -> Iterator[list[tuple[str, int]]]:
-    entries = iter(counts.items())
-    while chunk := list(islice(entries, _CHUNK)):
-        yield chunk
-
-
 def projection_sums(counts: Mapping[str, int], hash_key: int) -> NDArray[np.int64]:
     """Sum of the tokens' vectors, each as often as the token occurs, int64[384]."""
     positive = np.zeros(SIGNS)
-    for chunk in _chunks(counts):
+    entries = iter(counts.items())
+    while chunk := list(islice(entries, _CHUNK)):
         raw = b"".join(token_bits(token, hash_key) for token, _ in chunk)
         bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little").reshape(-1, SIGNS)
         # Whole numbers below 2**53: doubles add them without error, and BLAS knows doubles.
@@ -400,8 +350,6 @@ class RandomProjection(SignatureMethod):
 
     Payload: the signs, 48 bytes. With a threshold below 369 / 384 the keys would not find every
     page, and there are none: the common candidates are compared.
-
-    :param hash_key: key of the vectors
     """
 
     name: ClassVar[str] = "random-projection"
@@ -424,7 +372,4 @@ class RandomProjection(SignatureMethod):
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Similarity of two pages, 0 to 1."""
-        if len(a.payload) != len(b.payload):
-            raise ValueError("signs of another number can't be compared")
-        differing = int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little")
-        return 1 - int.bit_count(differing) / SIGNS
+        return 1 - differing_bits(a, b) / SIGNS

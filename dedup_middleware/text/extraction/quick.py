@@ -4,16 +4,18 @@ from itertools import islice
 
 import attrs
 
-from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
-from dedup_middleware.text.extraction.boilerplate import is_notice, is_sentence
-from dedup_middleware.text.extraction.class_names import (
+from dedup_middleware.text.extraction.blocks import (
     ARTICLE,
     BODY_NAME,
     COMMENT,
     FIXED,
     FURNITURE,
+    HEADINGS,
+    Block,
+    Blocks,
+    ancestors,
 )
-from dedup_middleware.text.extraction.cleanup import is_note
+from dedup_middleware.text.extraction.cleanup import is_note, is_notice, is_sentence
 from dedup_middleware.text.extraction.weights import (
     FURNITURE_LEAST,
     Dropped,

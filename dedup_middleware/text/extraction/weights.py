@@ -1,9 +1,7 @@
 """What counts as prose on a page, and which containers it does not count in."""
 
-from dedup_middleware.text.extraction.blocks import HEADINGS, Block, Blocks, ancestors
-from dedup_middleware.text.extraction.boilerplate import is_menu, is_notice
-from dedup_middleware.text.extraction.class_names import COMMENT
-from dedup_middleware.text.extraction.cleanup import is_note, letters
+from dedup_middleware.text.extraction.blocks import COMMENT, HEADINGS, Block, Blocks, ancestors
+from dedup_middleware.text.extraction.cleanup import is_menu, is_note, is_notice, letters
 
 # A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
 _PROSE_WEIGHT = 80
