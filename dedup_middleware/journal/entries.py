@@ -288,7 +288,7 @@ def unpack(raw: bytes) -> str:
     marker, packed = raw[:1], raw[1:]
     try:
         plain = zlib.decompress(packed)
-    except zlib.error as error:
+    except (zlib.error, TypeError) as error:  # the latter: the file's type of the value is damaged
         raise ValueError(f"damaged: {error}") from error
     if marker == _GB18030:
         return plain.decode("gb18030")

@@ -31,8 +31,6 @@ from dedup_middleware.journal.entries import (
     pack,
     pack_body,
     to_hours,
-    unpack,
-    unpack_body,
 )
 
 Command = Sequence[bytes | int]
@@ -250,7 +248,7 @@ class RedisJournal(JournalStore):
         """See :meth:`.JournalStore.drops`."""
         first = self._start(query)
         for number, fields in self._entries(first):
-            drop = _drop(number, fields, bodies=bodies)
+            drop = self._drop(number, fields, bodies=bodies)
             if query.wants(drop):
                 yield drop
 
@@ -264,7 +262,7 @@ class RedisJournal(JournalStore):
         while left > 0:
             (part,) = self._ask([b"XREVRANGE", self._key("drops"), end, b"-", b"COUNT", _PART])
             for number, fields in part:
-                if left > 0 and query.wants(_drop(number, fields, bodies=False)):
+                if left > 0 and query.wants(self._drop(number, fields, bodies=False)):
                     first, left = number, left - 1
             if len(part) < _PART:
                 break
@@ -283,7 +281,24 @@ class RedisJournal(JournalStore):
         """See :meth:`.JournalStore.body`."""
         number = drop_id.encode()
         (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
-        return _drop(*found[0], bodies=True).body if found else None
+        return self._drop(*found[0], bodies=True).body if found else None
+
+    def _drop(self, number: bytes, fields: Any, *, bodies: bool) -> Drop:
+        try:
+            found = dict(_pairs(fields))
+            values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
+            if b"o" in found:
+                values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
+            values["tables"] = tuple(values["tables"])
+            raw = found[b"b"]
+        except (KeyError, ValueError, TypeError) as error:
+            place = self._key("drops").decode()
+            raise JournalError(
+                f"the journal {self.where} can't be read: {number.decode()} in {place} is no entry "
+                f"of it, remove it by XDEL {place} {number.decode()}"
+            ) from error
+        body = self.body_of(number.decode(), raw) if bodies else None
+        return Drop(id=number.decode(), **values, body=body)
 
     def kept(self, drop: Drop) -> Kept | None:
         """See :meth:`.JournalStore.kept`."""
@@ -296,7 +311,12 @@ class RedisJournal(JournalStore):
             return None
         meta, _, raw = found.partition(b"\0")
         key, number, title, moment = json.loads(meta)
-        return Kept(key=key, number=number, title=title, text=unpack(raw), time=moment)
+        text = self.text_of(key, raw)
+        return (
+            None
+            if text is None
+            else Kept(key=key, number=number, title=title, text=text, time=moment)
+        )
 
     def _field(self, name: bytes) -> bytes | None:
         """The newest value of a name in the chunks of kept texts."""
@@ -343,13 +363,3 @@ def _json(drop: Drop, names: Sequence[str]) -> bytes:
 
 def _packed(drop: Drop) -> bytes:
     return pack_body(drop.body or Body(""))
-
-
-def _drop(number: bytes, fields: Any, *, bodies: bool) -> Drop:
-    found = dict(_pairs(fields))
-    values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
-    if b"o" in found:
-        values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
-    values["tables"] = tuple(values["tables"])
-    body = unpack_body(found[b"b"]) if bodies else None
-    return Drop(id=number.decode(), **values, body=body)

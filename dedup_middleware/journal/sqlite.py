@@ -22,8 +22,6 @@ from dedup_middleware.journal.entries import (
     pack,
     pack_body,
     to_hours,
-    unpack,
-    unpack_body,
 )
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
@@ -181,7 +179,8 @@ class SQLiteJournal(JournalStore):
                 (*values, last, _PART),
             )
             for row in rows:
-                yield _drop(row)
+                raw = row[-1]
+                yield _drop(row, None if raw is None else self.body_of(str(row[0]), raw))
             if len(rows) < _PART:
                 return
             last = rows[-1][0]
@@ -199,7 +198,7 @@ class SQLiteJournal(JournalStore):
     def body(self, drop_id: str) -> Body | None:
         """See :meth:`.JournalStore.body`."""
         rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
-        return unpack_body(rows[0][0]) if rows else None
+        return self.body_of(drop_id, rows[0][0]) if rows else None
 
     def kept(self, drop: Drop) -> Kept | None:
         """See :meth:`.JournalStore.kept`."""
@@ -213,7 +212,12 @@ class SQLiteJournal(JournalStore):
         if not rows:
             return None
         key, number, title, raw, time = rows[0]
-        return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
+        text = self.text_of(key, raw)
+        return (
+            None
+            if text is None
+            else Kept(key=key, number=number, title=title, text=text, time=time)
+        )
 
     def hours(self) -> list[Hour]:
         """See :meth:`.JournalStore.hours`."""
@@ -258,8 +262,8 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _drop(row: tuple[Any, ...]) -> Drop:
-    (number, *values, spider, crawl, tables, item_type, body) = row
+def _drop(row: tuple[Any, ...], body: Body | None) -> Drop:
+    (number, *values, spider, crawl, tables, item_type, _) = row
     names = (
         "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
         "distance", "shared", "figures",
@@ -271,7 +275,7 @@ def _drop(row: tuple[Any, ...]) -> Drop:
         item_type=item_type,
         spider=spider or "",
         crawl=crawl or "",
-        body=None if body is None else unpack_body(body),
+        body=body,
     )
 
 
