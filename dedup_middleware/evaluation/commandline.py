@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 Experiment = Callable[["Run"], None]
 
 
-def positive(text: str) -> int:
+def positive(text: str, least: int = 1) -> int:
     """A whole number from 1 on, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
     return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 on, for argparse."""
+    return positive(text, 0)
 
 
 def share(text: str) -> float:
@@ -56,7 +61,7 @@ def common_arguments() -> argparse.ArgumentParser:
         help="names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'; default: those of the "
         "experiment",
     )
-    common.add_argument("--seed", type=int, default=1)
+    common.add_argument("--seed", type=natural, default=1)
     common.add_argument(
         "--set",
         action="append",

@@ -73,15 +73,24 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         raise
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, zlib.error, RecursionError) as error:
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path} is damaged behind line {number}: {error}") from None
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}, line {number}: write one JSON object a line ({error})") from None
 
 
 def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default: Any) -> str:
-    value = line.get(field, default)
+    """A field's text; the default for null or none."""
+    value = line.get(field)
+    value = default if value is None else value
     if not isinstance(value, str):
         raise InputError(f"{path}, line {number}: give {field!r} a string, it is {value!r:.40}")
-    return value
+    return _writable(value)
+
+
+def _writable(value: Any) -> str:
+    """As a text without lone surrogates, which no table can hold."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[SourceDocument]:
@@ -98,7 +107,7 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
         for number, line in read_lines(path):
             if limit is not None and len(found) >= limit:
                 return found
-            key = next((str(line[k]) for k in _KEYS if line.get(k)), f"{path.name}:{number}")
+            key = next((_writable(line[k]) for k in _KEYS if line.get(k)), f"{path.name}:{number}")
             document = Document(
                 key=key,
                 title=_text(path, number, line, "title", ""),
@@ -106,7 +115,7 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
                 description=_text(path, number, line, "description", ""),
             )
             category = line.get("category", line.get("cluster", ""))
-            found.append(SourceDocument(document, str(category)))
+            found.append(SourceDocument(document, _writable(category)))
     if not found:
         raise InputError(f"{', '.join(names)}: no document; write lines with a field 'text'")
     return found
@@ -126,13 +135,11 @@ def read_pairs(path: Path) -> list[Pair]:
             raise InputError(f"{path}, line {number}: give 'label' 1, 0 or null")
         if line["label"] is None:
             continue
-        key = str(line.get("pair_id", number))
+        key = _writable(line.get("pair_id", number))
         a, b = (
             Document(
                 key=f"{key}/{side}",
-                title=_text(path, number, line, f"{side}_title", "")
-                if line.get(f"{side}_title")
-                else "",
+                title=_text(path, number, line, f"{side}_title", ""),
                 text=_text(path, number, line, f"{side}_text", None),
             )
             for side in "ab"
@@ -143,7 +150,7 @@ def read_pairs(path: Path) -> list[Pair]:
                 a,
                 b,
                 bool(line["label"]),
-                str(line.get("type", "")),
+                _writable(line.get("type", "")),
                 line.get("jaccard_char5") == 1 or a.text == b.text,
             )
         )

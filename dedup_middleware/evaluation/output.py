@@ -90,8 +90,12 @@ def write(
         for path, content in zip(paths, (table.getvalue(), text, shown_text), strict=True):
             write_whole(path, content.encode())
     except OSError as error:
-        raise OutputError(f"{folder} can't be written to: {error.strerror or error}") from None
+        raise _unwritable(folder, error) from None
     return paths
+
+
+def _unwritable(folder: Path, error: OSError) -> OutputError:
+    return OutputError(f"{folder} can't be written to: {error.strerror or error}")
 
 
 def columns_of(records: Sequence[Record]) -> list[str]:
@@ -175,13 +179,19 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG."""
+    """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG.
+
+    :raises OutputError: it can't be written
+    """
     import matplotlib as mpl
 
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    with mpl.rc_context({"svg.hashsalt": "dedup"}):
-        figure.savefig(paths[0], metadata={"Date": None})
-        figure.savefig(paths[1], dpi=144)
+    try:
+        with mpl.rc_context({"svg.hashsalt": "dedup"}):
+            figure.savefig(paths[0], metadata={"Date": None})
+            figure.savefig(paths[1], dpi=144)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
     return paths
 
 
