@@ -6,10 +6,14 @@ import argparse
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -122,11 +126,15 @@ async def run(
     )
     if arguments.load:
         options = await with_key_of_index(options, open_index(options))
-    session = submitted_session() if master is None else local_session(master)
+    with spark_errors("Spark can't be started (it needs Java 17)"):
+        session = submitted_session() if master is None else local_session(master)
     began = time.perf_counter()
     console = Console(stderr=True)
     quiet = quiet or not console.is_terminal
-    with SparkProgress(session, console, quiet=quiet) as progress:
+    with (
+        spark_errors("Spark can't do the job, which goes on from here when it is started again"),
+        SparkProgress(session, console, quiet=quiet) as progress,
+    ):
         source = read_files(session, arguments.paths, options, job, arguments.format)
         steps = await asyncio.to_thread(start, source, options, job, progress.note)
         result = await asyncio.to_thread(finish, steps)
@@ -139,6 +147,34 @@ async def run(
                 state["loaded"] = attrs.asdict(await load(steps, index))
     state["seconds"] = round(time.perf_counter() - began, 1)
     return state
+
+
+@contextmanager
+def spark_errors(what: str) -> Iterator[None]:
+    """Errors of Spark and of Java as one line.
+
+    :raises SparkError: instead of them
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(f"{what}: {reason_of(error)}") from error
+
+
+def reason_of(error: PySparkException | Py4JError) -> str:
+    """What an error of Spark says, without its stack trace."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, PythonException):  # ends with what the worker raised
+        return next((line for line in reversed(lines) if not line.startswith(" ")), str(error))
+    if not isinstance(error, Py4JJavaError):
+        return " ".join(lines[:2])
+    causes: list[str] = []
+    fault: Any = error.java_exception
+    while fault is not None:
+        said = str(fault.getMessage() or fault.toString()).strip().split("\n")[0]
+        causes += [said] * (said not in causes)
+        fault = fault.getCause()
+    return ": ".join(causes)
 
 
 def sentences(state: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
-from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
+from dedup_middleware.spark.signing import BY, FILE, LINE, ORDER, PREFIX
 from dedup_middleware.spark.stages import Stages
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
@@ -345,15 +345,18 @@ class Steps:
             place = self._own("position")
             pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
             if self._sorted:
-                orders = self.ordered.select(F.col("position").alias(place), "order")
+                orders = self.ordered.select(
+                    F.col("position").alias(place), F.col("order").alias(ORDER)
+                )
                 pages = pages.join(orders, place)
             else:
-                pages = pages.withColumn("order", F.col(place))
-            dropped = self.stages.table("duplicates", self.duplicates).select("order")
-            left = pages.join(dropped, "order", "left_anti").drop(place)
+                pages = pages.withColumn(ORDER, F.col(place))
+            duplicates = self.stages.table("duplicates", self.duplicates)
+            dropped = duplicates.select(F.col("order").alias(ORDER))
+            left = pages.join(dropped, ORDER, "left_anti").drop(place)
             if LINE in left.columns:
                 left = left.select(F.decode(LINE, "UTF-8").alias("line"), "*").drop(LINE)
-            return left.withColumnRenamed("order", self._own("order"))
+            return left
 
         return self.stages.table("kept", made)
 
