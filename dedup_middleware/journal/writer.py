@@ -14,7 +14,6 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.base import JournalError, JournalStore
-from dedup_middleware.journal.changes import compare_versions
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -23,6 +22,7 @@ from dedup_middleware.journal.entries import (
     Body,
     Drop,
     Kept,
+    compare_versions,
     host_of,
     is_change,
     plain_item,

@@ -11,6 +11,7 @@ import io
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.spark.columns import batch_of
 from dedup_middleware.spark.job import Source
 from dedup_middleware.spark.job_settings import Job, SparkError
 from dedup_middleware.spark.signing import (
@@ -188,22 +190,11 @@ def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                rows: list[tuple[Any, ...]] = []
-                for row in _warc_rows(path):
-                    rows.append(row)
-                    if len(rows) == _ROWS:
-                        yield _batch(rows, schema)
-                        rows = []
-                if rows:
-                    yield _batch(rows, schema)
+                rows = _warc_rows(path)
+                while some := list(islice(rows, _ROWS)):
+                    yield batch_of(some, schema)
 
     return work
-
-
-def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from functools import cached_property
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -11,14 +11,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import is_dropped
-from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
-from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
-from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
+from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
 from dedup_middleware.spark.signing import BY, FILE, LINE, ORDER, PREFIX
@@ -28,9 +26,11 @@ from dedup_middleware.spark.verdicts import (
     COPY,
     EDGES,
     MATCHES,
+    NEAR_MISSES,
     OWN,
     judge_pairs,
     match_pages,
+    near_pages,
 )
 
 _RECORDS = 2_000_000  # of blocks, in one partition
@@ -250,23 +250,11 @@ class Steps:
         dropped = F.col("contested") & (
             F.col("kept_at").isNull() | (F.col("kept_at") != F.col("order"))
         )
-        mask = F.aggregate(
-            "slots",
-            F.lit(0).cast("bigint"),
-            lambda found, bucket_key: found.bitwiseOR(
-                F.call_function(
-                    "shiftleft",
-                    F.lit(1).cast("bigint"),
-                    F.shiftright(bucket_key, TABLE_SHIFT).cast("int"),
-                )
-            ),
-        )
-        none = F.lit(None)
+        mask = F.aggregate("slots", F.lit(0).cast("bigint"), lambda a, b: a.bitwiseOR(table_bit(b)))
         found = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied"))
         own = self._with_judged(found).select(
             F.col("order").alias("page"),
             F.lit(OWN).alias("kind"),
-            none.cast("bigint").alias("candidate"),
             mask.alias("tables"),
             F.col("named").cast("bigint").alias("flags"),
             "content",
@@ -283,23 +271,19 @@ class Steps:
                 F.lit(CANDIDATE).alias("kind"),
                 F.coalesce("kept_at", "candidate").alias("candidate"),
                 "tables",
-                F.lit(0).cast("bigint").alias("flags"),
                 "content",
                 "payload",
-                none.cast("bigint").alias("kept_at"),
             )
         )
         copies = self._copies.select(
             "page",
             F.lit(COPY).alias("kind"),
             "candidate",
-            F.lit(0).cast("bigint").alias("tables"),
             F.col("same").cast("bigint").alias("flags"),
-            none.cast("binary").alias("content"),
-            none.cast("binary").alias("payload"),
-            none.cast("bigint").alias("kept_at"),
         )
-        return reduce(DataFrame.unionByName, (own, theirs, copies))
+        return own.unionByName(theirs, allowMissingColumns=True).unionByName(
+            copies, allowMissingColumns=True
+        )
 
     @cached_property
     def _keys(self) -> DataFrame:
