@@ -55,10 +55,11 @@ CREATE TABLE IF NOT EXISTS origin (
     id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
 )
 """
-_COLUMNS = (
-    "id, time, key, title, outcome, reason, match, number, similarity, jaccard, distance, shared, "
-    "figures, spider, crawl, tables, item_type"
-)
+_PLAIN = (
+    "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
+    "distance", "shared", "figures", "item_type",
+)  # fmt: skip
+_COLUMNS = ", ".join(("id", "tables", "spider", "crawl", *_PLAIN))
 _DROPS = "dropped LEFT JOIN origin USING (id)"
 _DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
 # Bytes of a row without its texts: other columns, indexes, free space of the file's pages.
@@ -263,16 +264,11 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
 
 
 def _drop(row: tuple[Any, ...], body: Body | None) -> Drop:
-    (number, *values, spider, crawl, tables, item_type, _) = row
-    names = (
-        "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
-        "distance", "shared", "figures",
-    )  # fmt: skip
+    number, tables, spider, crawl, *values, _ = row
     return Drop(
         id=str(number),
-        **dict(zip(names, values, strict=True)),
+        **dict(zip(_PLAIN, values, strict=True)),
         tables=tuple(tables.split()),
-        item_type=item_type,
         spider=spider or "",
         crawl=crawl or "",
         body=body,
