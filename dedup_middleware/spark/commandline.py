@@ -61,7 +61,6 @@ class SparkProgress:
         self._current = self._bars.add_task("reading", total=None)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.steps: list[str] = []
 
     def __enter__(self) -> Self:
         if not self._quiet:
@@ -82,7 +81,6 @@ class SparkProgress:
 
     def note(self, step: str) -> None:
         """A step begins."""
-        self.steps.append(step)
         self._bars.stop_task(self._current)
         self._current = self._bars.add_task(STEPS.get(step, step.removeprefix("work/")), total=None)
 

@@ -175,10 +175,10 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
 def finish(steps: Steps) -> Result:
     """Make all that is left."""
     tables = {
-        "duplicates": steps.duplicates(),
-        "kept": steps.kept(),
-        "clusters": steps.clusters(),
-        "rejects": steps.rejects(),
+        "duplicates": steps.duplicates,
+        "kept": steps.kept,
+        "clusters": steps.clusters,
+        "rejects": steps.rejects,
     }
     numbers = {name: table.count() for name, table in tables.items()}
     return Result(**tables, numbers={"read": steps.pages.count(), **numbers})
