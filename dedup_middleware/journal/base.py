@@ -93,10 +93,10 @@ class JournalStore(ABC):
             self._lost(f"what the dropped page {drop_id} said", error)
             return _LOST
 
-    def text_of(self, key: str, raw: bytes) -> str | None:
-        """The unpacked text of a stored page; None if it is damaged, which is logged."""
+    def kept_of(self, key: str, number: int, title: str, raw: bytes, time: float) -> Kept | None:
+        """A stored page with its text unpacked; None if that is damaged, which is logged."""
         try:
-            return unpack(raw)
+            return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
         except ValueError as error:
             self._lost(f"the text of the stored page {key}", error)
             return None

@@ -311,12 +311,7 @@ class RedisJournal(JournalStore):
             return None
         meta, _, raw = found.partition(b"\0")
         key, number, title, moment = json.loads(meta)
-        text = self.text_of(key, raw)
-        return (
-            None
-            if text is None
-            else Kept(key=key, number=number, title=title, text=text, time=moment)
-        )
+        return self.kept_of(key, number, title, raw, moment)
 
     def _field(self, name: bytes) -> bytes | None:
         """The newest value of a name in the chunks of kept texts."""

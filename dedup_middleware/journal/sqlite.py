@@ -210,15 +210,7 @@ class SQLiteJournal(JournalStore):
             f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
             (value,),
         )
-        if not rows:
-            return None
-        key, number, title, raw, time = rows[0]
-        text = self.text_of(key, raw)
-        return (
-            None
-            if text is None
-            else Kept(key=key, number=number, title=title, text=text, time=time)
-        )
+        return self.kept_of(*rows[0]) if rows else None
 
     def hours(self) -> list[Hour]:
         """See :meth:`.JournalStore.hours`."""
