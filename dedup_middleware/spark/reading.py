@@ -144,8 +144,10 @@ def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> l
         try:
             names = next(filter(None, csv.reader(lines, delimiter=separator)), [])
             "".join(names).encode()
-        except (csv.Error, UnicodeEncodeError) as error:
+        except csv.Error as error:
             raise SparkError(f"{file}: its line of names can't be read: {error}") from None
+        except UnicodeEncodeError:
+            raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
         if names.count("") > 1:  # as spreadsheets write the columns behind the last one
             names = [name or f"column {place}" for place, name in enumerate(names, 1)]
         if first[1] and names and names != first[1]:

@@ -195,6 +195,9 @@ def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> Non
     (tmp_path / "other.csv").write_text("text,url")
     with pytest.raises(SparkError, match="read files with the same first line"):
         read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen)
+    (tmp_path / "other.csv").write_bytes("网址,正文".encode("gbk"))
+    with pytest.raises(SparkError, match="its line of names is not UTF-8"):
+        read_files(spark, [str(tmp_path / "other.csv")], OPTIONS, chosen)
     taken = spark.createDataFrame([("a", 1)], "text string, Dedup_Order bigint")
     with pytest.raises(SparkError, match="a column dedup_order: rename it"):
         deduplicate(taken, OPTIONS, chosen)
