@@ -31,6 +31,11 @@ def positive(text: str, least: int = 1) -> int:
     return int(text)
 
 
+def several(text: str) -> int:
+    """A whole number from 2 on, for argparse."""
+    return positive(text, 2)
+
+
 def natural(text: str) -> int:
     """A whole number from 0 on, for argparse."""
     return positive(text, 0)

@@ -203,6 +203,8 @@ def cross_validate(
 ) -> tuple[Counts, list[float]]:
     """Counts over all folds, each judged by the threshold that was chosen on the others.
 
+    A fold that has all duplicates is left out.
+
     :param groups: pairs of one group stay in one fold
     :param seed: of the division into folds
     :returns: the counts, and the threshold of each fold
@@ -211,6 +213,8 @@ def cross_validate(
     total, chosen = Counts(), []
     for i in range(count):
         test = fold == i
+        if not labels[~test].any():  # no duplicate to choose a threshold by
+            continue
         threshold = choose(scores[~test], labels[~test])
         chosen.append(threshold)
         total += Counts.of(scores[test] >= threshold, labels[test])

@@ -197,6 +197,7 @@ def test_two_documents_with_one_key_are_refused(
         ["stream", "f", "--workers", "0"],
         ["candidates", "--count", "-1"],
         ["candidates", "--seed", "-1"],
+        ["pairs", "f", "--folds", "1"],
     ],
 )
 def test_numbers_out_of_bounds_are_refused(arguments: list[str]) -> None:
