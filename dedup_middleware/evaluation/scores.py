@@ -137,14 +137,10 @@ def bootstrap_f1(
     return Interval(value, float(low), float(high))
 
 
-def thresholds(scores: Scores) -> list[float]:
-    """The thresholds at which the answer changes: the distinct scores above 0, ascending."""
-    return [float(score) for score in np.unique(scores[scores > 0])]
-
-
 def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
-    """Counts at every threshold of :func:`thresholds`, for a precision-recall curve."""
-    return [(t, Counts.of(scores >= t, labels)) for t in thresholds(scores)]
+    """Counts at every threshold at which an answer changes, the distinct scores above 0."""
+    found = np.unique(scores[scores > 0]).tolist()
+    return [(threshold, Counts.of(scores >= threshold, labels)) for threshold in found]
 
 
 def best_threshold(scores: Scores, labels: Labels) -> float:

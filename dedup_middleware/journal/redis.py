@@ -168,7 +168,8 @@ class RedisJournal(JournalStore):
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
-            entry = [b"XADD", stream, b"*", b"m", _meta(drop), b"b", _packed(drop)]
+            body = pack_body(drop.body or Body(""))
+            entry = [b"XADD", stream, b"*", b"m", _json(drop, _FIELDS), b"b", body]
             if drop.spider or drop.crawl:
                 entry += [b"o", _json(drop, _ORIGIN)]
             commands.append(entry)
@@ -348,13 +349,5 @@ def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
     return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
 
 
-def _meta(drop: Drop) -> bytes:
-    return _json(drop, _FIELDS)
-
-
 def _json(drop: Drop, names: Sequence[str]) -> bytes:
     return json.dumps([getattr(drop, name) for name in names]).encode()
-
-
-def _packed(drop: Drop) -> bytes:
-    return pack_body(drop.body or Body(""))
