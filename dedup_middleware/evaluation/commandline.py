@@ -31,11 +31,6 @@ def positive(text: str, least: int = 1) -> int:
     return int(text)
 
 
-def several(text: str) -> int:
-    """A whole number from 2 on, for argparse."""
-    return positive(text, 2)
-
-
 def natural(text: str) -> int:
     """A whole number from 0 on, for argparse."""
     return positive(text, 0)
@@ -50,6 +45,11 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return value
+
+
+def several(text: str) -> int:
+    """A whole number from 2 on, for argparse."""
+    return positive(text, 2)
 
 
 def common_arguments() -> argparse.ArgumentParser:
