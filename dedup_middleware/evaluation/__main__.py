@@ -18,6 +18,7 @@ from dedup_middleware.evaluation.commandline import (
     measure,
     measure_all,
     positive,
+    several,
     share,
     write_report,
 )
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
     pairs = commands.add_parser("pairs", parents=[common], help="methods on labelled pairs")
     pairs.add_argument("file", type=Path, metavar="FILE", help="labelled pairs, JSON lines")
-    pairs.add_argument("--folds", type=positive, default=5, help="of the cross-validation")
+    pairs.add_argument("--folds", type=several, default=5, help="of the cross-validation")
 
     stream = commands.add_parser("stream", parents=[common, many], help="methods on a stream")
     stream.add_argument(

@@ -47,6 +47,11 @@ def share(text: str) -> float:
     return value
 
 
+def several(text: str) -> int:
+    """A whole number from 2 on, for argparse."""
+    return positive(text, 2)
+
+
 def common_arguments() -> argparse.ArgumentParser:
     """The parent of every command's parser."""
     common = argparse.ArgumentParser(add_help=False)

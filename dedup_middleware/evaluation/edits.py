@@ -401,50 +401,40 @@ def _truncation(text: str, intensity: float, _: _Dice) -> str:
     return text[: len(text) - count_of(len(text), intensity)]
 
 
-_EDITS: Final[dict[str, Callable[[str, float, _Dice], str]]] = {
-    "sentence-order": _sentence_order,
-    "characters-inserted": _characters_inserted,
-    "characters-deleted": _characters_deleted,
-    "characters-changed": _characters_changed,
-    "words-inserted": _words_inserted,
-    "words-deleted": _words_deleted,
-    "words-changed": _words_changed,
-    "sentences-inserted": _sentences_inserted,
-    "sentences-deleted": _sentences_deleted,
-    "sentences-changed": _sentences_changed,
-    "first-sentences": _first_sentences,
-    "advert-before": _advert_before,
-    "advert-inside": _advert_inside,
-    "advert-after": _advert_after,
-    "agency-note": _agency_note,
-    "timestamps": _timestamps,
-    "full-width": _full_width,
-    "traditional": _traditional,
-    "truncation": _truncation,
-    "figures-changed": _figures_changed,
+_Edit = Callable[[str, float, _Dice], str]
+#: what makes each kind, and what it does
+_EDITS: Final[dict[str, tuple[_Edit, str]]] = {
+    "sentence-order": (
+        _sentence_order,
+        "sentences change places; paragraphs stay (at least two sentences move)",
+    ),
+    "characters-inserted": (_characters_inserted, "a character before some letters"),
+    "characters-deleted": (_characters_deleted, "some letters are missing"),
+    "characters-changed": (_characters_changed, "another character in place of some letters"),
+    "words-inserted": (_words_inserted, "a word before some words"),
+    "words-deleted": (_words_deleted, "some words are missing"),
+    "words-changed": (_words_changed, "another word in place of some words"),
+    "sentences-inserted": (_sentences_inserted, "a sentence before some sentences"),
+    "sentences-deleted": (_sentences_deleted, "some sentences are missing"),
+    "sentences-changed": (_sentences_changed, "half of the words of some sentences are replaced"),
+    "first-sentences": (_first_sentences, "other sentences in place of the first ones"),
+    "advert-before": (_advert_before, "adverts before the text, as long as the share of it"),
+    "advert-inside": (_advert_inside, "adverts in the middle, as long as the share of the text"),
+    "advert-after": (_advert_after, "adverts behind the text, as long as the share of it"),
+    "agency-note": (_agency_note, "some of the notes of an agency before and behind the text"),
+    "timestamps": (_timestamps, "some lines with times before the text"),
+    "full-width": (_full_width, "some ASCII characters in full width"),
+    "traditional": (
+        _traditional,
+        "some of ninety common simplified characters in traditional form",
+    ),
+    "truncation": (_truncation, "the end is missing, a share of the characters"),
+    "figures-changed": (
+        _figures_changed,
+        "another last digit in some numbers: a different page, not a near-duplicate",
+    ),
 }
-KINDS: Final[dict[str, str]] = {
-    "sentence-order": "sentences change places; paragraphs stay (at least two sentences move)",
-    "characters-inserted": "a character before some letters",
-    "characters-deleted": "some letters are missing",
-    "characters-changed": "another character in place of some letters",
-    "words-inserted": "a word before some words",
-    "words-deleted": "some words are missing",
-    "words-changed": "another word in place of some words",
-    "sentences-inserted": "a sentence before some sentences",
-    "sentences-deleted": "some sentences are missing",
-    "sentences-changed": "half of the words of some sentences are replaced",
-    "first-sentences": "other sentences in place of the first ones",
-    "advert-before": "adverts before the text, as long as the share of it",
-    "advert-inside": "adverts in the middle, as long as the share of the text",
-    "advert-after": "adverts behind the text, as long as the share of it",
-    "agency-note": "some of the notes of an agency before and behind the text",
-    "timestamps": "some lines with times before the text",
-    "full-width": "some ASCII characters in full width",
-    "traditional": "some of ninety common simplified characters in traditional form",
-    "truncation": "the end is missing, a share of the characters",
-    "figures-changed": "another last digit in some numbers: a different page, not a near-duplicate",
-}
+KINDS: Final = {kind: meaning for kind, (_, meaning) in _EDITS.items()}
 #: kinds that make another page of it, which must not be taken for the first one
 OTHER_PAGE: Final = frozenset({"figures-changed"})
 
@@ -463,4 +453,5 @@ def edit(text: str, kind: str, intensity: float, seed: int) -> str:
         raise ValueError(f"intensity={intensity!r} can't be used: use a number from 0 to 1")
     if intensity == 0 or not text:
         return text
-    return _EDITS[kind](text, intensity, _Dice(kind, seed))
+    make, _ = _EDITS[kind]
+    return make(text, intensity, _Dice(kind, seed))

@@ -78,7 +78,7 @@ def write(
     :raises OutputError: it can't be written
     """
     rows = [flat(record) for record in records]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = columns_of(rows)
     paths = [folder / f"{name}.{kind}" for kind in ("csv", "json", "md")]
     try:
         table = io.StringIO()

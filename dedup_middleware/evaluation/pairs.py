@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -45,8 +45,6 @@ DIVISIONS: Final = 10
 #: required on the documents that a threshold is chosen on, so that others keep .90
 RECALL: Final = 0.92
 _AT_RECALL: Final = partial(threshold_at_recall, recall=RECALL)
-
-Progress = Callable[[str, int, int], None]
 
 
 @attrs.frozen(eq=False)
@@ -90,23 +88,6 @@ class Row:
     sign_seconds: float
 
 
-@attrs.frozen
-class WrongPair:
-    """A pair that a method got wrong, and what differs between the two texts.
-
-    ``words_a`` and ``figures_a`` are those that ``b`` lacks, and the other way round.
-    """
-
-    pair: Pair
-    method: str
-    score: float
-    reason: str
-    words_a: tuple[str, ...]
-    words_b: tuple[str, ...]
-    figures_a: tuple[str, ...]
-    figures_b: tuple[str, ...]
-
-
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
     """Judge all pairs in both orders by one method."""
     if pairs:  # kernels compile when first called
@@ -142,21 +123,6 @@ def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
         signing / total,
         comparing / total,
     )
-
-
-def run_all(
-    comparers: Mapping[str, Comparer], pairs: Sequence[Pair], progress: Progress | None = None
-) -> list[MethodRun]:
-    """:func:`run` for each method.
-
-    :param progress: called with the name of the method, how many are done and how many there are
-    """
-    runs = []
-    for i, (name, comparer) in enumerate(comparers.items()):
-        if progress is not None:
-            progress(name, i, len(comparers))
-        runs.append(run(comparer, pairs))
-    return runs
 
 
 def groups_of(pairs: Sequence[Pair]) -> list[int]:
@@ -251,22 +217,26 @@ class Differences:
         return tuple(f for f in figures.canonical(a.text or "") if f not in known)
 
 
-def wrong_pairs(result: MethodRun, pairs: Sequence[Pair], order: str = EITHER) -> list[WrongPair]:
-    """The pairs that a method got wrong, those it was surest of first."""
+def wrong_pairs(
+    result: MethodRun, pairs: Sequence[Pair], order: str = EITHER
+) -> list[dict[str, Any]]:
+    """The pairs that a method got wrong and what differs in them, those it was surest of first."""
     labels, differences = labels_of(pairs), Differences()
     wrong = np.flatnonzero(result.said[order] != labels).tolist()
     scores = result.scores[order]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
     return [
-        WrongPair(
-            pairs[i],
-            result.name,
-            float(scores[i]),
-            result.reasons[i],
-            differences.words(pairs[i].a, pairs[i].b),
-            differences.words(pairs[i].b, pairs[i].a),
-            differences.figures(pairs[i].a, pairs[i].b),
-            differences.figures(pairs[i].b, pairs[i].a),
-        )
+        {
+            "method": result.name,
+            "pair": pairs[i].key,
+            "duplicate": pairs[i].label,
+            "type": pairs[i].kind,
+            "score": float(scores[i]),
+            "reason": result.reasons[i],
+            "only in a": differences.words(pairs[i].a, pairs[i].b),
+            "only in b": differences.words(pairs[i].b, pairs[i].a),
+            "figures only in a": differences.figures(pairs[i].a, pairs[i].b),
+            "figures only in b": differences.figures(pairs[i].b, pairs[i].a),
+        }
         for i in wrong
     ]

@@ -87,13 +87,10 @@ def run_pairs(run: Run) -> None:
             continue
         with run.progress() as bar:
             task = bar.add_task(title, total=len(comparers))
-
-            def advance(
-                method: str, done: int, _: int, bar: Progress = bar, task: Any = task
-            ) -> None:
+            results = []
+            for done, (method, comparer) in enumerate(comparers.items()):
                 bar.update(task, completed=done, description=method)
-
-            results = pairs.run_all(comparers, chosen, advance)
+                results.append(pairs.run(comparer, chosen))
         rows = pairs.rows(results, chosen, folds=run.arguments.folds)
         main = [row for row in rows if row.order == pairs.EITHER or row.method == "content"]
         summary = [_pair_summary(row) for row in main]
@@ -134,23 +131,7 @@ def _pair_summary(row: pairs.Row) -> dict[str, Any]:
 
 
 def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair]) -> None:
-    records: list[dict[str, Any]] = []
-    for result in results:
-        for wrong in pairs.wrong_pairs(result, chosen):
-            records.append(
-                {
-                    "method": wrong.method,
-                    "pair": wrong.pair.key,
-                    "duplicate": wrong.pair.label,
-                    "type": wrong.pair.kind,
-                    "score": wrong.score,
-                    "reason": wrong.reason,
-                    "only in a": wrong.words_a,
-                    "only in b": wrong.words_b,
-                    "figures only in a": wrong.figures_a,
-                    "figures only in b": wrong.figures_b,
-                }
-            )
+    records = [wrong for result in results for wrong in pairs.wrong_pairs(result, chosen)]
     run.write("wrong-pairs", records)
     first = results[0].name
     shown = [record for record in records if record["method"] == first]
@@ -240,18 +221,10 @@ def _by_workers(
 
 
 def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
-    return {
-        "method": result.method,
-        "order": result.order,
-        "workers": result.workers,
-        "documents": result.documents,
-        "dropped": result.dropped,
-        "right": result.right,
-        "losses": result.losses,
-        "extras": result.extras,
-        "cost": result.cost,
-        "pages_a_second": result.documents / max(result.seconds, 1e-9),
-    }
+    record = attrs.asdict(result)
+    del record["seconds"], record["lost"]
+    pages_a_second = result.documents / max(result.seconds, 1e-9)
+    return {**record, "cost": result.cost, "pages_a_second": pages_a_second}
 
 
 def run_candidates(run: Run) -> None:

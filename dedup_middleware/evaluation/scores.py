@@ -137,14 +137,10 @@ def bootstrap_f1(
     return Interval(value, float(low), float(high))
 
 
-def thresholds(scores: Scores) -> list[float]:
-    """The thresholds at which the answer changes: the distinct scores above 0, ascending."""
-    return [float(score) for score in np.unique(scores[scores > 0])]
-
-
 def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
-    """Counts at every threshold of :func:`thresholds`, for a precision-recall curve."""
-    return [(t, Counts.of(scores >= t, labels)) for t in thresholds(scores)]
+    """Counts at every threshold at which an answer changes, the distinct scores above 0."""
+    found = np.unique(scores[scores > 0]).tolist()
+    return [(threshold, Counts.of(scores >= threshold, labels)) for threshold in found]
 
 
 def best_threshold(scores: Scores, labels: Labels) -> float:
@@ -203,6 +199,8 @@ def cross_validate(
 ) -> tuple[Counts, list[float]]:
     """Counts over all folds, each judged by the threshold that was chosen on the others.
 
+    A fold that has all duplicates is left out.
+
     :param groups: pairs of one group stay in one fold
     :param seed: of the division into folds
     :returns: the counts, and the threshold of each fold
@@ -211,6 +209,8 @@ def cross_validate(
     total, chosen = Counts(), []
     for i in range(count):
         test = fold == i
+        if not labels[~test].any():  # no duplicate to choose a threshold by
+            continue
         threshold = choose(scores[~test], labels[~test])
         chosen.append(threshold)
         total += Counts.of(scores[test] >= threshold, labels[test])

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.journal.entries import Activity, Body, Drop, Hour, JournalSize, Kept, Query
+from dedup_middleware.journal.entries import (
+    Activity,
+    Body,
+    Drop,
+    Hour,
+    JournalSize,
+    Kept,
+    Query,
+    unpack,
+    unpack_body,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+_LOST = Body("", left_out=("text",))
 
 
 class JournalError(DedupError):
@@ -54,11 +68,14 @@ class JournalStore(ABC):
 
     @abstractmethod
     def body(self, drop_id: str) -> Body | None:
-        """What a dropped page said, None if the drop has aged out."""
+        """What a dropped page said, None if the drop has aged out.
+
+        Of a damaged one, also among :meth:`drops`, ``left_out`` names the text.
+        """
 
     @abstractmethod
     def kept(self, drop: Drop) -> Kept | None:
-        """The stored page that a drop names, None if its text is not kept or has aged out."""
+        """The stored page that a drop names; None: its text is not kept, aged out, or damaged."""
 
     @abstractmethod
     def hours(self) -> list[Hour]:
@@ -67,6 +84,25 @@ class JournalStore(ABC):
     @abstractmethod
     def size(self) -> JournalSize:
         """How much there is."""
+
+    def body_of(self, drop_id: str, raw: bytes) -> Body:
+        """An unpacked body; what is damaged is logged, and names the text as left out."""
+        try:
+            return unpack_body(raw)
+        except ValueError as error:
+            self._lost(f"what the dropped page {drop_id} said", error)
+            return _LOST
+
+    def kept_of(self, key: str, number: int, title: str, raw: bytes, time: float) -> Kept | None:
+        """A stored page with its text unpacked; None if that is damaged, which is logged."""
+        try:
+            return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
+        except ValueError as error:
+            self._lost(f"the text of the stored page {key}", error)
+            return None
+
+    def _lost(self, what: str, error: ValueError) -> None:
+        logger.warning("The journal %s has lost %s: %s", self.where, what, error)
 
     def __enter__(self) -> Self:
         return self

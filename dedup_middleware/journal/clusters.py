@@ -27,6 +27,7 @@ from dedup_middleware.model.documents import DUPLICATE, NEW
 COLUMNS = ("stored", "stored_host", "kind", "key", "host", "title", "time", "similarity",
            "reason", "spider", "crawl", "seen")  # fmt: skip
 _OF_PAGE = COLUMNS[3:]
+_OF_DROP = ("key", "title", "time", "similarity", "reason", "spider", "crawl")
 MIRROR, NEAR = "mirror", "near"  # kinds
 
 
@@ -102,7 +103,8 @@ class Clusters:
         cluster = self._found.setdefault(stored, _Found())
         pages = cluster.near if drop.outcome == NEW else cluster.mirrors
         before = pages.get(drop.key)
-        pages[drop.key] = _mirror(drop, 1 if before is None else before.seen + 1)
+        own = {name: getattr(drop, name) for name in _OF_DROP}
+        pages[drop.key] = Mirror(**own, seen=1 if before is None else before.seen + 1)
 
     def all(self) -> Iterator[Cluster]:
         """The clusters, in the order of their first decisions."""
@@ -117,35 +119,31 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
     :param near: with near misses
     :raises JournalError: the journal can't be read
     """
-    clusters = Clusters(near=near)
-    addresses: dict[int, str] = {}
+    clusters, name_of = Clusters(near=near), stored_names(journal)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
     for drop in journal.drops(attrs.evolve(query, outcomes=outcomes)):
-        if drop.number is None or not clusters.takes(drop):
-            continue
-        stored = drop.match
-        if stored is None:
-            # An index without addresses names pages by their ids, and near misses often are.
-            if drop.number not in addresses:
-                kept = journal.kept(drop)
-                name = kept_name(None, drop.number) if kept is None else kept.key
-                addresses[drop.number] = name
-            stored = addresses[drop.number]
-        clusters.add(drop, stored)
+        stored = name_of(drop) if clusters.takes(drop) else None
+        if stored is not None:
+            clusters.add(drop, stored)
     yield from clusters.all()
 
 
-def _mirror(drop: Drop, seen: int) -> Mirror:
-    return Mirror(
-        key=drop.key,
-        title=drop.title,
-        time=drop.time,
-        similarity=drop.similarity,
-        reason=drop.reason,
-        spider=drop.spider,
-        crawl=drop.crawl,
-        seen=seen,
-    )
+def stored_names(journal: JournalStore) -> Callable[[Drop], str | None]:
+    """A function that names the stored page of an entry, None if it has none.
+
+    An index without addresses names pages by their ids, and near misses often are.
+    """
+    addresses: dict[int, str] = {}
+
+    def name_of(drop: Drop) -> str | None:
+        if drop.match is not None or drop.number is None:
+            return drop.match
+        if drop.number not in addresses:
+            kept = journal.kept(drop)
+            addresses[drop.number] = kept_name(None, drop.number) if kept is None else kept.key
+        return addresses[drop.number]
+
+    return name_of
 
 
 def _sorted(pages: dict[str, Mirror]) -> tuple[Mirror, ...]:
@@ -204,7 +202,6 @@ def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
         if cluster.near:
             state["near"] = [_state(page) for page in cluster.near]
         lines.append(json.dumps(state, ensure_ascii=False) + "\n")
-    # Lone surrogates are written as question marks rather than not at all.
     # Half of a surrogate pair becomes an escape of JSON.
     return "".join(lines).encode("utf-8", "backslashreplace")
 

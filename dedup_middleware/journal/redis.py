@@ -31,8 +31,6 @@ from dedup_middleware.journal.entries import (
     pack,
     pack_body,
     to_hours,
-    unpack,
-    unpack_body,
 )
 
 Command = Sequence[bytes | int]
@@ -170,7 +168,8 @@ class RedisJournal(JournalStore):
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
-            entry = [b"XADD", stream, b"*", b"m", _meta(drop), b"b", _packed(drop)]
+            body = pack_body(drop.body or Body(""))
+            entry = [b"XADD", stream, b"*", b"m", _json(drop, _FIELDS), b"b", body]
             if drop.spider or drop.crawl:
                 entry += [b"o", _json(drop, _ORIGIN)]
             commands.append(entry)
@@ -250,7 +249,7 @@ class RedisJournal(JournalStore):
         """See :meth:`.JournalStore.drops`."""
         first = self._start(query)
         for number, fields in self._entries(first):
-            drop = _drop(number, fields, bodies=bodies)
+            drop = self._drop(number, fields, bodies=bodies)
             if query.wants(drop):
                 yield drop
 
@@ -264,7 +263,7 @@ class RedisJournal(JournalStore):
         while left > 0:
             (part,) = self._ask([b"XREVRANGE", self._key("drops"), end, b"-", b"COUNT", _PART])
             for number, fields in part:
-                if left > 0 and query.wants(_drop(number, fields, bodies=False)):
+                if left > 0 and query.wants(self._drop(number, fields, bodies=False)):
                     first, left = number, left - 1
             if len(part) < _PART:
                 break
@@ -283,7 +282,24 @@ class RedisJournal(JournalStore):
         """See :meth:`.JournalStore.body`."""
         number = drop_id.encode()
         (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
-        return _drop(*found[0], bodies=True).body if found else None
+        return self._drop(*found[0], bodies=True).body if found else None
+
+    def _drop(self, number: bytes, fields: Any, *, bodies: bool) -> Drop:
+        try:
+            found = dict(_pairs(fields))
+            values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
+            if b"o" in found:
+                values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
+            values["tables"] = tuple(values["tables"])
+            raw = found[b"b"]
+        except (KeyError, ValueError, TypeError) as error:
+            place = self._key("drops").decode()
+            raise JournalError(
+                f"the journal {self.where} can't be read: {number.decode()} in {place} is no entry "
+                f"of it, remove it by XDEL {place} {number.decode()}"
+            ) from error
+        body = self.body_of(number.decode(), raw) if bodies else None
+        return Drop(id=number.decode(), **values, body=body)
 
     def kept(self, drop: Drop) -> Kept | None:
         """See :meth:`.JournalStore.kept`."""
@@ -296,7 +312,7 @@ class RedisJournal(JournalStore):
             return None
         meta, _, raw = found.partition(b"\0")
         key, number, title, moment = json.loads(meta)
-        return Kept(key=key, number=number, title=title, text=unpack(raw), time=moment)
+        return self.kept_of(key, number, title, raw, moment)
 
     def _field(self, name: bytes) -> bytes | None:
         """The newest value of a name in the chunks of kept texts."""
@@ -333,23 +349,5 @@ def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
     return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
 
 
-def _meta(drop: Drop) -> bytes:
-    return _json(drop, _FIELDS)
-
-
 def _json(drop: Drop, names: Sequence[str]) -> bytes:
     return json.dumps([getattr(drop, name) for name in names]).encode()
-
-
-def _packed(drop: Drop) -> bytes:
-    return pack_body(drop.body or Body(""))
-
-
-def _drop(number: bytes, fields: Any, *, bodies: bool) -> Drop:
-    found = dict(_pairs(fields))
-    values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
-    if b"o" in found:
-        values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
-    values["tables"] = tuple(values["tables"])
-    body = unpack_body(found[b"b"]) if bodies else None
-    return Drop(id=number.decode(), **values, body=body)

@@ -22,8 +22,6 @@ from dedup_middleware.journal.entries import (
     pack,
     pack_body,
     to_hours,
-    unpack,
-    unpack_body,
 )
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
@@ -57,10 +55,11 @@ CREATE TABLE IF NOT EXISTS origin (
     id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
 )
 """
-_COLUMNS = (
-    "id, time, key, title, outcome, reason, match, number, similarity, jaccard, distance, shared, "
-    "figures, spider, crawl, tables, item_type"
-)
+_PLAIN = (
+    "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
+    "distance", "shared", "figures", "item_type",
+)  # fmt: skip
+_COLUMNS = ", ".join(("id", "tables", "spider", "crawl", *_PLAIN))
 _DROPS = "dropped LEFT JOIN origin USING (id)"
 _DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
 # Bytes of a row without its texts: other columns, indexes, free space of the file's pages.
@@ -181,7 +180,8 @@ class SQLiteJournal(JournalStore):
                 (*values, last, _PART),
             )
             for row in rows:
-                yield _drop(row)
+                raw = row[-1]
+                yield _drop(row, None if raw is None else self.body_of(str(row[0]), raw))
             if len(rows) < _PART:
                 return
             last = rows[-1][0]
@@ -199,7 +199,7 @@ class SQLiteJournal(JournalStore):
     def body(self, drop_id: str) -> Body | None:
         """See :meth:`.JournalStore.body`."""
         rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
-        return unpack_body(rows[0][0]) if rows else None
+        return self.body_of(drop_id, rows[0][0]) if rows else None
 
     def kept(self, drop: Drop) -> Kept | None:
         """See :meth:`.JournalStore.kept`."""
@@ -210,10 +210,7 @@ class SQLiteJournal(JournalStore):
             f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
             (value,),
         )
-        if not rows:
-            return None
-        key, number, title, raw, time = rows[0]
-        return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
+        return self.kept_of(*rows[0]) if rows else None
 
     def hours(self) -> list[Hour]:
         """See :meth:`.JournalStore.hours`."""
@@ -258,20 +255,15 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _drop(row: tuple[Any, ...]) -> Drop:
-    (number, *values, spider, crawl, tables, item_type, body) = row
-    names = (
-        "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
-        "distance", "shared", "figures",
-    )  # fmt: skip
+def _drop(row: tuple[Any, ...], body: Body | None) -> Drop:
+    number, tables, spider, crawl, *values, _ = row
     return Drop(
         id=str(number),
-        **dict(zip(names, values, strict=True)),
+        **dict(zip(_PLAIN, values, strict=True)),
         tables=tuple(tables.split()),
-        item_type=item_type,
         spider=spider or "",
         crawl=crawl or "",
-        body=None if body is None else unpack_body(body),
+        body=body,
     )
 
 

@@ -14,7 +14,6 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.base import JournalError, JournalStore
-from dedup_middleware.journal.changes import compare_versions
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -23,6 +22,7 @@ from dedup_middleware.journal.entries import (
     Body,
     Drop,
     Kept,
+    compare_versions,
     host_of,
     is_change,
     plain_item,
@@ -261,6 +261,7 @@ def _changed_words(drop: Drop) -> int:
 
 
 SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match
+_COMPARED = ("number", "similarity", "jaccard", "distance", "shared", "figures", "tables")
 NEAR = 0.5  # similarity from which a page that was let through is worth a look
 
 
@@ -326,6 +327,7 @@ def make_drop(
     :param html_field: its field with the raw HTML, which is not kept
     """
     match = verdict.match
+    compared = {} if match is None else {name: getattr(match, name) for name in _COMPARED}
     fields, left_out = (
         (None, ()) if item is None else plain_item(item, [html_field] if html_field else [])
     )
@@ -336,13 +338,7 @@ def make_drop(
         outcome=verdict.outcome,
         reason=verdict.reason,
         match=None if match is None else match.key,
-        number=None if match is None else match.number,
-        similarity=None if match is None else match.similarity,
-        jaccard=None if match is None else match.jaccard,
-        distance=None if match is None else match.distance,
-        shared=None if match is None else match.shared,
-        figures=None if match is None else match.figures,
-        tables=() if match is None else match.tables,
+        **compared,
         item_type="" if item is None else type(item).__name__,
         body=Body(document.text or "", fields, left_out),
     )

@@ -68,6 +68,13 @@ def numbers(session: SparkSession, **columns: Iterable[int | None]) -> DataFrame
     return session.createDataFrame(pa.table(made))
 
 
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
+    """Rows, one at least, as a batch of Arrow."""
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    arrays = [pa.array(list(values), field.type) for values, field in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def words(column: Any) -> NDArray[np.int64]:
     """A column of whole numbers without nulls."""
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

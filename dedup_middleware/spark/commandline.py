@@ -6,10 +6,13 @@ import argparse
 import asyncio
 import threading
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import attrs
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -19,12 +22,8 @@ from dedup_middleware.spark.job import finish, start
 from dedup_middleware.spark.job_settings import Job, SparkError, local_session, submitted_session
 from dedup_middleware.spark.loading import load, with_key_of_index, write_index_file
 from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.stages import Note
 from dedup_middleware.tools.commands.context import progress_bars
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from typing_extensions import Self
-
 
 STEPS = {
     "work/pages": "fingerprints",
@@ -44,59 +43,40 @@ STEPS = {
 _SECONDS = 0.5
 
 
-class SparkProgress:
-    """A progress bar for the running step, with its tasks; a context manager.
+@contextmanager
+def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
+    """A progress bar for the running step, with its tasks; gives what notes that a step begins.
 
     :param quiet: show nothing
     """
+    tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
+    current = bars.add_task("reading", total=None)
+    end = threading.Event()
 
-    def __init__(self, session: SparkSession, console: Console, *, quiet: bool = False) -> None:
-        self._tracker = session.sparkContext.statusTracker()
-        self._bars = progress_bars(console)
-        self._quiet = quiet
-        self._current = self._bars.add_task("reading", total=None)
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.steps: list[str] = []
+    def note(step: str) -> None:
+        nonlocal current
+        bars.stop_task(current)
+        current = bars.add_task(STEPS.get(step, step.removeprefix("work/")), total=None)
 
-    def __enter__(self) -> Self:
-        if not self._quiet:
-            self._bars.start()
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._quiet:
-            self._end.set()
-            self._thread.join()
-            self._bars.stop()
-
-    def note(self, step: str) -> None:
-        """A step begins."""
-        self.steps.append(step)
-        self._bars.stop_task(self._current)
-        self._current = self._bars.add_task(STEPS.get(step, step.removeprefix("work/")), total=None)
-
-    def _watch(self) -> None:
-        while not self._end.wait(_SECONDS):
-            done, total = self.tasks()
+    def watch() -> None:
+        while not end.wait(_SECONDS):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            total = sum(stage.numTasks for stage in stages if stage is not None)
             if total:
-                self._bars.update(self._current, completed=done, total=total)
+                bars.update(current, completed=done, total=total)
 
-    def tasks(self) -> tuple[int, int]:
-        """Tasks done and in all, of the stages that run at this moment."""
-        done = total = 0
-        for number in self._tracker.getActiveStageIds():
-            stage = self._tracker.getStageInfo(number)
-            if stage is not None:
-                done += stage.numCompletedTasks
-                total += stage.numTasks
-        return done, total
+    if quiet:
+        yield note
+        return
+    thread = threading.Thread(target=watch, daemon=True)
+    with bars:
+        thread.start()
+        try:
+            yield note
+        finally:
+            end.set()
+            thread.join()
 
 
 async def run(
@@ -122,13 +102,17 @@ async def run(
     )
     if arguments.load:
         options = await with_key_of_index(options, open_index(options))
-    session = submitted_session() if master is None else local_session(master)
+    with spark_errors("Spark can't be started (it needs Java 17)"):
+        session = submitted_session() if master is None else local_session(master)
     began = time.perf_counter()
     console = Console(stderr=True)
     quiet = quiet or not console.is_terminal
-    with SparkProgress(session, console, quiet=quiet) as progress:
+    with (
+        spark_errors("Spark can't do the job, which goes on from here when it is started again"),
+        step_progress(session, console, quiet=quiet) as note,
+    ):
         source = read_files(session, arguments.paths, options, job, arguments.format)
-        steps = await asyncio.to_thread(start, source, options, job, progress.note)
+        steps = await asyncio.to_thread(start, source, options, job, note)
         result = await asyncio.to_thread(finish, steps)
         state: dict[str, Any] = {**result.numbers, "output": job.output}
         if arguments.index_file is not None:
@@ -139,6 +123,34 @@ async def run(
                 state["loaded"] = attrs.asdict(await load(steps, index))
     state["seconds"] = round(time.perf_counter() - began, 1)
     return state
+
+
+@contextmanager
+def spark_errors(what: str) -> Iterator[None]:
+    """Errors of Spark and of Java as one line.
+
+    :raises SparkError: instead of them
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(f"{what}: {reason_of(error)}") from error
+
+
+def reason_of(error: PySparkException | Py4JError) -> str:
+    """What an error of Spark says, without its stack trace."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, PythonException):  # ends with what the worker raised
+        return next((line for line in reversed(lines) if not line.startswith(" ")), str(error))
+    if not isinstance(error, Py4JJavaError):
+        return " ".join(lines[:2])
+    causes: list[str] = []
+    fault: Any = error.java_exception
+    while fault is not None:
+        said = str(fault.getMessage() or fault.toString()).strip().split("\n")[0]
+        causes += [said] * (said not in causes)
+        fault = fault.getCause()
+    return ": ".join(causes)
 
 
 def sentences(state: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.against import with_key_of
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job, SparkError, job_options
-from dedup_middleware.spark.signing import PREFIX, Task, sign
+from dedup_middleware.spark.signing import PREFIX, Task, quoted, sign
 from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.file_reader import read_portable
@@ -79,9 +79,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     :raises SparkError: an argument can't be used
     :raises OptionsError: the method is none that runs in a batch
     """
-    taken = set(df.columns) & {PREFIX + name for name, _ in signing.FIELDS}
-    if taken:
-        raise SparkError(f"the input has a column {min(taken)}: rename it, the result has one too")
+    signing.check_names(df.columns)
     states = file_states(df.sparkSession, sorted(df.inputFiles()))
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
     identity = fingerprint_of(states, plan) if states else uuid.uuid4().hex
@@ -101,13 +99,16 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     if job.against is not None:
         options = with_key_of(options, job.against)
     rows = _ordered_by(source.rows, job)
+    names = tuple(rows.columns)
     stages = Stages(rows.sparkSession, job.output, note or (lambda _: None))
     stages.begin(_fingerprint(source, options, job))
     numbers = {name: i for i, name in enumerate(source.files)}
-    task = Task(options, job.keep, job.date_field, numbers, source.counts)
+    task = Task(names, options, job.keep, job.date_field, numbers, source.counts)
+    # Spark would take a name with a point for one of a field within a column.
+    unnamed = rows.toDF(*map(str, range(len(names))))
     pages = stages.table(
         "work/pages",
-        lambda: rows.mapInArrow(sign(task), _signed_schema(rows)),
+        lambda: unnamed.mapInArrow(sign(task), _signed_schema(rows)),
         _adapted(source, job),
     )
     method = choose_method(options)
@@ -136,7 +137,7 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
             f"order_by={job.order_by!r} can't be used: the input has no such column, but "
             f"{', '.join(kinds)}"
         )
-    column = F.col(job.order_by)
+    column = F.col(quoted(job.order_by))
     if kind in {"timestamp", "date", "timestamp_ntz"}:
         column = F.unix_micros(column.cast("timestamp"))
     elif kind not in {"tinyint", "smallint", "int", "bigint"}:
@@ -174,10 +175,10 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
 def finish(steps: Steps) -> Result:
     """Make all that is left."""
     tables = {
-        "duplicates": steps.duplicates(),
-        "kept": steps.kept(),
-        "clusters": steps.clusters(),
-        "rejects": steps.rejects(),
+        "duplicates": steps.duplicates,
+        "kept": steps.kept,
+        "clusters": steps.clusters,
+        "rejects": steps.rejects,
     }
     numbers = {name: table.count() for name, table in tables.items()}
     return Result(**tables, numbers={"read": steps.pages.count(), **numbers})

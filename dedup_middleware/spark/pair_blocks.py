@@ -45,13 +45,7 @@ _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
-_OF_PAGE = (
-    "order",
-    "last",
-    "simhash",
-    "crowded",
-    _SIEVE,
-)  # columns of a record that its page gives
+_OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a record from its page
 _PLACES = "array<bigint>"
 
 
@@ -69,7 +63,7 @@ def _key(bucket_key: Column) -> Column:
     return F.when(_is_simhash(bucket_key), _bucket(bucket_key)).otherwise(band_key).alias("key")
 
 
-def _bit(bucket_key: Column) -> Column:
+def table_bit(bucket_key: Column) -> Column:
     """The mask of a bucket key's table."""
     table = F.shiftright(bucket_key, TABLE_SHIFT).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), table)
@@ -131,7 +125,7 @@ def records(pages: DataFrame) -> DataFrame:
 
     every = bands(F.size("slots"))
     lower = (
-        F.when(F.col("crowded").bitwiseAND(_bit(bucket_key)) != 0, every)
+        F.when(F.col("crowded").bitwiseAND(table_bit(bucket_key)) != 0, every)
         .when(number < F.col("of_simhashes"), F.array().cast(_PLACES))
         .otherwise(bands(number - F.col("of_simhashes")))
     )
@@ -167,7 +161,7 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
     own = pages.select("order", F.explode("slots").alias("bucket_key"))
     own = own.select("order", "bucket_key", _key(F.col("bucket_key")))
     met = own.join(F.broadcast(names), "key", "left_semi")
-    masks = met.groupBy("order").agg(F.bit_or(_bit(F.col("bucket_key"))).alias("crowded"))
+    masks = met.groupBy("order").agg(F.bit_or(table_bit(F.col("bucket_key"))).alias("crowded"))
     return pages.join(masks, "order", "left").fillna(0, "crowded")
 
 

@@ -173,23 +173,10 @@ def _is_lowest(
 
 @kernel(
     types.int64(
-        RI64,
-        RI64,
-        RI64,
-        RI64,
-        RI64,
-        R64,
-        RI64,
-        RI64,
-        RI64_2,
-        types.int64,
-        types.int64,
-        types.int64,
-        I64,
-        I64,
-        I64,
+        RI64, RI64, RI64, RI64, RI64, R64, RI64, RI64, RI64_2, types.int64, types.int64,
+        types.int64, I64, I64, I64,
     )
-)
+)  # fmt: skip
 def _pairs(
     starts: Any, tables: Any, split: Any, orders: Any, lasts: Any, simhashes: Any, flags: Any,
     crowded: Any, lower: Any, distance: Any, of_whole: Any, of_split: Any, cursor: Any, page: Any,

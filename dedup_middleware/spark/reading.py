@@ -6,8 +6,12 @@ Spark cuts it up: files by name, rows in their order.
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,17 +20,29 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructType
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.spark.columns import batch_of
 from dedup_middleware.spark.job import Source
 from dedup_middleware.spark.job_settings import Job, SparkError
-from dedup_middleware.spark.signing import BASE, FAULT, FILE, FILE_SHIFT, LINE
-from dedup_middleware.spark.stages import file_states, fingerprint_of, listed
+from dedup_middleware.spark.signing import (
+    BASE,
+    FAULT,
+    FILE,
+    FILE_SHIFT,
+    LINE,
+    check_names,
+    quoted,
+)
+from dedup_middleware.spark.stages import file_states, fingerprint_of, listed, read_bytes
 from dedup_middleware.tools.files.rows import BatchError, format_of, read_warc
 
 _ROWS = 64  # pages of a WARC file in memory at once
 _MOST_FILES = 1 << 63 - FILE_SHIFT
 _MALFORMED = "its fields do not fit the names in the first line"
+_NO_UTF8 = "it is not UTF-8"
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
 Read = Callable[[SparkSession, list[str], Options, Job], DataFrame]
 
 
@@ -72,8 +88,13 @@ def _as_spark_names_it(session: SparkSession, file: str) -> str:
     return str(machine.org.apache.hadoop.fs.Path(file).toUri().toString())
 
 
+def _literal(files: list[str]) -> list[str]:
+    """Names of files that Spark does not take for patterns."""
+    return [_PATTERN.sub(r"\\\1", file) for file in files]
+
+
 def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    lines = session.read.text(files).where(F.trim("value") != "")
+    lines = session.read.text(_literal(files)).where(F.trim("value") != "")
     return lines.select(
         F.col("value").cast("binary").alias(LINE),
         F.col("_metadata.file_path").alias(FILE),
@@ -83,24 +104,65 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Data
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
     tabs = any(".tsv" in PurePosixPath(file).name.lower() for file in files)
-    options: dict[str, Any] = {
-        "header": True, "multiLine": True, "escape": '"', "sep": "\t" if tabs else ",",
-        "enforceSchema": True, "columnNameOfCorruptRecord": FAULT,
-    }  # fmt: skip
-    names = session.read.options(**options).csv(files[:1]).columns
-    schema = ", ".join(f"`{name}` string" for name in [*names, FAULT])
-    rows = session.read.options(**options).schema(schema).csv(files)
-    malformed = F.when(F.col(FAULT).isNotNull(), F.lit(_MALFORMED))
+    separator = "\t" if tabs else ","
+    names = _csv_names(session, files, separator)
+    if not names:
+        nothing = StructType().add(FILE, StringType()).add(BASE, LongType())
+        return session.createDataFrame([], nothing)
+    schema = StructType()
+    for name in [*names, FAULT]:
+        schema = schema.add(name, StringType())
+    # Spark would replace what is no UTF-8, so that different texts become alike: bytes are read.
+    rows = session.read.options(
+        header=True, multiLine=True, escape='"', sep=separator, enforceSchema=True,
+        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1",
+    ).schema(schema).csv(_literal(files))  # fmt: skip
+    values = [
+        F.encode(F.coalesce(F.col(quoted(name)), F.lit("")), "ISO-8859-1").cast("string")
+        for name in names
+    ]
+    fault = F.when(F.col(FAULT).isNotNull(), F.lit(_MALFORMED))
+    for value in values:
+        fault = fault.when(~F.is_valid_utf8(value), F.lit(_NO_UTF8))
     return rows.select(
-        *(F.coalesce(F.col(f"`{name}`"), F.lit("")).alias(name) for name in names),
-        malformed.alias(FAULT),
+        *(F.make_valid_utf8(value).alias(name) for name, value in zip(names, values, strict=True)),
+        fault.alias(FAULT),
         F.col("_metadata.file_path").alias(FILE),
         F.col("_metadata.file_block_start").alias(BASE),
     )
 
 
+def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> list[str]:
+    """The names of the columns, in the first line of each file; none if all files are empty.
+
+    :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
+    """
+    first: tuple[str, list[str]] = ("", [])
+    for file in files:
+        head = io.BytesIO(read_bytes(session, file))
+        lines = io.TextIOWrapper(head, "utf-8-sig", "surrogateescape", newline="")
+        try:
+            names = next(filter(None, csv.reader(lines, delimiter=separator)), [])
+            "".join(names).encode()
+        except csv.Error as error:
+            raise SparkError(f"{file}: its line of names can't be read: {error}") from None
+        except UnicodeEncodeError:
+            raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
+        if names.count("") > 1:  # as spreadsheets write the columns behind the last one
+            names = [name or f"column {place}" for place, name in enumerate(names, 1)]
+        if first[1] and names and names != first[1]:
+            raise SparkError(
+                f"the columns of {file} ({', '.join(names)}) are not those of {first[0]} "
+                f"({', '.join(first[1])}): read files with the same first line at a time"
+            )
+        first = first if first[1] else (file, names)
+    check_names(first[1])
+    return first[1]
+
+
 def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    rows = session.read.parquet(*files)
+    rows = session.read.option("mergeSchema", "true").parquet(*_literal(files))
+    check_names(rows.columns)
     return rows.select(
         "*",
         F.col("_metadata.file_path").alias(FILE),
@@ -130,22 +192,11 @@ def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                rows: list[tuple[Any, ...]] = []
-                for row in _warc_rows(path):
-                    rows.append(row)
-                    if len(rows) == _ROWS:
-                        yield _batch(rows, schema)
-                        rows = []
-                if rows:
-                    yield _batch(rows, schema)
+                rows = _warc_rows(path)
+                while some := list(islice(rows, _ROWS)):
+                    yield batch_of(some, schema)
 
     return work
-
-
-def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:

@@ -7,7 +7,8 @@ memory, so that all workers of a machine share them.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from typing import Any
@@ -23,6 +24,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, to_places
+from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.sieve import make_sieve
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.signing import Signed, Signer
@@ -31,6 +33,7 @@ PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
 FILE, BASE, BY = PREFIX + "file", PREFIX + "base", PREFIX + "by"
 FAULT = PREFIX + "fault"  # why a reader could not make sense of a row
+ORDER = PREFIX + "order"
 READ = (BASE, FAULT)  # columns of the input that the result does not have
 FILE_SHIFT = 44  # bits of a position below the number of its file
 LATEST = (1 << 63) - 1
@@ -55,16 +58,41 @@ FIELDS = (
     ("sieve", pa.binary()),
     ("judged", pa.binary()),
 )
+#: names of columns that an input can't have
+TAKEN = frozenset({PREFIX + name for name, _ in FIELDS} | {LINE, FILE, BASE, BY, FAULT, ORDER})
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse an input one of whose columns would be lost.
+
+    :raises SparkError: a name is that of a column of the result, or is there twice
+    """
+    for name, count in Counter(map(str.lower, names)).items():  # Spark's names have no case
+        if name in TAKEN:
+            raise SparkError(
+                f"the input has a column {name}: rename it or leave it out, the result has one too"
+            )
+        if count > 1:
+            raise SparkError(
+                f"the input has {count} columns {name}: rename all but one; small and capital "
+                "letters make no difference"
+            )
+
+
+def quoted(name: str) -> str:
+    """The name of a column as an expression of Spark."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 @attrs.frozen
 class Task:
     """The parameters of a worker.
 
-    ``files`` numbers the files of the input; ``counts``: whether a row's place is counted from
-    the beginning of its part of the file, or given.
+    ``columns`` are the names of those of the input; ``files`` numbers its files; ``counts``:
+    whether a row's place is counted from the beginning of its part of the file, or given.
     """
 
+    columns: tuple[str, ...]
     options: Options
     keep: str
     date_field: str
@@ -84,7 +112,8 @@ def sign(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         signer, method = _tools(task.options, task.keep == "longest")
         places = Places(task)
-        for batch in batches:
+        for unnamed in batches:
+            batch = unnamed.rename_columns(task.columns)
             found = [_row(signer, method, task, row) for row in _rows(batch, task)]
             kept = [name for name in batch.schema.names if name not in READ]
             columns = [batch.column(name) for name in kept]
@@ -126,7 +155,9 @@ class Places:
 def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
     """Rows with the fields of the signer, and their dates."""
     options = task.options
-    faults = batch.column(FAULT).to_pylist() if FAULT in batch.schema.names else None
+    faults: list[str | None] = [None] * batch.num_rows
+    if FAULT in batch.schema.names:
+        faults = batch.column(FAULT).to_pylist()
     wanted = {
         options.key_field, options.text_field, options.html_field, options.title_field,
         options.charset_field, task.date_field,
@@ -135,14 +166,32 @@ def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
         for i, line in enumerate(batch.column(LINE).to_pylist()):
             yield Row(i, line or b""), None
         return
-    names = [name for name in batch.schema.names if name in wanted]
-    if not names:
-        for i in range(batch.num_rows):
-            yield Row(i, {}, (faults[i] or "") if faults else ""), None
-        return
-    for i, fields in enumerate(batch.select(names).to_pylist()):
-        date = fields.get(task.date_field)
-        yield Row(i, fields, (faults[i] or "") if faults else ""), date
+    columns: dict[str, list[Any]] = {}
+    for name in batch.schema.names:
+        if name not in wanted:
+            continue
+        columns[name], unread = _values(batch.column(name))
+        if name != task.date_field:  # which decides nothing but the order
+            for i, error in unread.items():
+                faults[i] = faults[i] or f"field {name!r} can't be read: {error}"
+    for i, fault in enumerate(faults):
+        fields = {name: values[i] for name, values in columns.items()}
+        yield Row(i, fields, fault or ""), fields.get(task.date_field)
+
+
+def _values(column: Any) -> tuple[list[Any], dict[int, str]]:
+    """Values of a column, and why some of them can't be read: no UTF-8, or a year beyond 9999."""
+    try:
+        return column.to_pylist(), {}
+    except (ValueError, OverflowError):
+        values, unread = [], {}
+    for i, one in enumerate(column):
+        try:
+            values.append(one.as_py())
+        except (ValueError, OverflowError) as error:
+            values.append(None)
+            unread[i] = str(error)
+    return values, unread
 
 
 def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> tuple[Any, ...]:
@@ -158,7 +207,7 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
 
 def _rejected(row: Row, error: str) -> tuple[Any, ...]:
     raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
-    raw = raw[:_RAW].encode("utf-8", "replace").decode()
+    raw, error = (one.encode("utf-8", "replace").decode() for one in (raw[:_RAW], error))
     return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None, None)
 
 

@@ -72,9 +72,14 @@ class Stages:
         """
         path = self.path(_STATE)
         if exists(self.session, path):
-            found = json.loads(read_text(self.session, path))
-            if found.get("job") == fingerprint:
-                return
+            try:
+                if json.loads(read_bytes(self.session, path)) == {"job": fingerprint}:
+                    return
+            except ValueError:
+                raise SparkError(
+                    f"output={self.folder!r} can't be used: its {_STATE} is damaged, so nobody "
+                    "knows whose result it holds; name another folder, or remove it"
+                ) from None
             raise SparkError(
                 f"output={self.folder!r} can't be used: it holds the result of another input or "
                 "of other options; name another folder, or remove it"
@@ -103,14 +108,17 @@ def _filled(session: SparkSession, path: str) -> bool:
     return len(files.listStatus(found)) > 0
 
 
-def read_text(session: SparkSession, path: str) -> str:
-    """A small text file."""
+def read_bytes(session: SparkSession, path: str, most: int = 1 << 20) -> bytes:
+    """The first bytes of a file, unpacked if Spark would unpack it."""
     files, found = _file_system(session, path)
-    stream = files.open(found)
+    machine: Any = session._jvm
+    codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
+    codec = codecs.getCodec(found)
+    raw = files.open(found)
     try:
-        return bytes(stream.readAllBytes()).decode()
+        return bytes((raw if codec is None else codec.createInputStream(raw)).readNBytes(most))
     finally:
-        stream.close()
+        raw.close()
 
 
 def write_text(session: SparkSession, path: str, text: str) -> None:

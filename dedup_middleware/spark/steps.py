@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from collections.abc import Callable
+from functools import cached_property, wraps
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -11,26 +12,26 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import is_dropped
-from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
-from dedup_middleware.spark.nearmisses import NEAR_MISSES, near_pages
-from dedup_middleware.spark.pair_blocks import candidate_pairs, searched
+from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
-from dedup_middleware.spark.signing import BY, FILE, LINE, PREFIX
+from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
 from dedup_middleware.spark.stages import Stages
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
     COPY,
     EDGES,
     MATCHES,
+    NEAR_MISSES,
     OWN,
     judge_pairs,
     match_pages,
+    near_pages,
 )
 
 _RECORDS = 2_000_000  # of blocks, in one partition
@@ -42,6 +43,22 @@ _NUMBERS = {
 }
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
            "payload", "sieve")  # fmt: skip
+
+
+def written(
+    name: str, settings: dict[str, str] | None = None
+) -> Callable[[Callable[[Steps], DataFrame]], cached_property[DataFrame]]:
+    """Make a method of :class:`Steps` a property: a table that is written down when it is first
+    needed, as :meth:`.Stages.table` does."""
+
+    def decorate(make: Callable[[Steps], DataFrame]) -> cached_property[DataFrame]:
+        @wraps(make)
+        def table(steps: Steps) -> DataFrame:
+            return steps.stages.table(name, lambda: make(steps), settings)
+
+        return cached_property(table)
+
+    return decorate
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -67,20 +84,18 @@ class Steps:
     @cached_property
     def ordered(self) -> DataFrame:
         """Every page that was read, with its ``order``: narrow, without the input's columns."""
-        names = ("position", "rank", "key", "named", "size", "content", "key_hash", "simhash",
-                 "twin", "slots", "probes", "payload", "sieve", "judged")  # fmt: skip
+        names = [name for name, _ in FIELDS if name not in ("error", "raw")]
         readable = self.pages.where(F.col(self._own("error")).isNull())
         by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
         narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
         if not self._sorted:
             return narrow.withColumn("order", F.col("position"))
         keys = ["rank", *(["by"] if by else []), "position"]
-
-        def numbered() -> DataFrame:
-            # Numbers of a partition and within it: both are written down and stay as they are.
-            return narrow.sort(*keys).withColumn("order", F.monotonically_increasing_id())
-
-        return self.stages.table("work/ordered", numbered)
+        # Numbers of a partition and within it: both are written down and stay as they are.
+        return self.stages.table(
+            "work/ordered",
+            lambda: narrow.sort(*keys).withColumn("order", F.monotonically_increasing_id()),
+        )
 
     @cached_property
     def partitions(self) -> int:
@@ -92,50 +107,42 @@ class Steps:
         cores = int(self.pages.sparkSession.sparkContext.defaultParallelism)
         return max(cores, -(-pages * 14 // _RECORDS))
 
-    @cached_property
+    @written("work/groups")
     def _groups(self) -> DataFrame:
         """Pages that have exact copies, with the orders ``first`` and ``last`` of all of them.
 
         A page whose key occurs again is an exact copy only of pages of that key, since its key
         decides as well.
         """
+        pages = self.ordered.where(F.col("size") > 0)
+        again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
+        marked = (
+            pages.select("order", "twin", "key_hash")
+            .join(again.select("key_hash", F.lit(True).alias("again")), "key_hash", "left")
+            .withColumn("again", F.coalesce("again", F.lit(False)))
+            .withColumn("own", F.when(F.col("again"), F.col("key_hash")).otherwise(F.lit(0)))
+        )
+        same = ["twin", "again", "own"]
+        ends = marked.groupBy(*same).agg(
+            F.min("order").alias("first"), F.max("order").alias("last")
+        )
+        ends = ends.where("first < last")
+        return marked.join(ends, same).select("first", "last", "order", "key_hash")
 
-        def grouped() -> DataFrame:
-            pages = self.ordered.where(F.col("size") > 0)
-            again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
-            marked = (
-                pages.select("order", "twin", "key_hash")
-                .join(again.select("key_hash", F.lit(True).alias("again")), "key_hash", "left")
-                .withColumn("again", F.coalesce("again", F.lit(False)))
-                .withColumn("own", F.when(F.col("again"), F.col("key_hash")).otherwise(F.lit(0)))
-            )
-            same = ["twin", "again", "own"]
-            ends = marked.groupBy(*same).agg(
-                F.min("order").alias("first"), F.max("order").alias("last")
-            )
-            ends = ends.where("first < last")
-            return marked.join(ends, same).select("first", "last", "order", "key_hash")
-
-        return self.stages.table("work/groups", grouped)
-
-    @cached_property
+    @written("work/single")
     def single(self) -> DataFrame:
         """One page of each group of exact copies: the first; and those of an index."""
-
-        def made() -> DataFrame:
-            # Most pages have no copy: the few groups are brought to the pages, not both together.
-            groups = self._groups.select("order", "first", "last")
-            own = (
-                self.ordered.where(F.col("size") > 0)
-                .join(groups, "order", "left")
-                .where(F.coalesce(F.col("first") == F.col("order"), F.lit(True)))
-                .withColumn("copied", F.col("last").isNotNull())
-                .withColumn("last", F.coalesce("last", "order"))
-                .select(*_SINGLE)
-            )
-            return own if self._old is None else own.unionByName(self._old.select(*_SINGLE))
-
-        return self.stages.table("work/single", made)
+        # Most pages have no copy: the few groups are brought to the pages, not both together.
+        groups = self._groups.select("order", "first", "last")
+        own = (
+            self.ordered.where(F.col("size") > 0)
+            .join(groups, "order", "left")
+            .where(F.coalesce(F.col("first") == F.col("order"), F.lit(True)))
+            .withColumn("copied", F.col("last").isNotNull())
+            .withColumn("last", F.coalesce("last", "order"))
+            .select(*_SINGLE)
+        )
+        return own if self._old is None else own.unionByName(self._old.select(*_SINGLE))
 
     @cached_property
     def _old(self) -> DataFrame | None:
@@ -156,20 +163,16 @@ class Steps:
             (F.col("key_hash") == F.col("own")).alias("same"),
         )
 
-    @cached_property
+    @written("work/pairs", _NUMBERS)
     def _pairs(self) -> DataFrame:
         """Pages with their candidates, by :mod:`.pair_blocks`."""
-
-        def made() -> DataFrame:
-            # A near miss may have more words of its own than a duplicate.
-            limit = EVERY_PAIR if self.job.near else limit_of(self.method)
-            found = candidate_pairs(
-                self.single, self.job, self.method.scan_distance, limit, self.partitions
-            )
-            # Pages may share several anchors of one table, each of which makes them a pair.
-            return found.distinct() if isinstance(self.method, ContentByEvidence) else found
-
-        return self.stages.table("work/pairs", made, _NUMBERS)
+        # A near miss may have more words of its own than a duplicate.
+        limit = EVERY_PAIR if self.job.near else limit_of(self.method)
+        found = candidate_pairs(
+            self.single, self.job, self.method.scan_distance, limit, self.partitions
+        )
+        # Pages may share several anchors of one table, each of which makes them a pair.
+        return found.distinct() if isinstance(self.method, ContentByEvidence) else found
 
     def _with_judged(self, some: DataFrame) -> DataFrame:
         """Some pages of the input with ``judged``, the longest column: few steps need it."""
@@ -201,45 +204,33 @@ class Steps:
         )
         return self._by_page(own.unionByName(rows, allowMissingColumns=True))
 
-    @cached_property
+    @written("work/edges", _NUMBERS)
     def edges(self) -> DataFrame:
         """Candidates that matter, by :func:`.judge_pairs`."""
-
-        def made() -> DataFrame:
-            return self._to_judge(self._pairs).mapInArrow(
-                judge_pairs(self.options), from_arrow_schema(EDGES)
-            )
-
-        return self.stages.table("work/edges", made, _NUMBERS)
+        return self._to_judge(self._pairs).mapInArrow(
+            judge_pairs(self.options), from_arrow_schema(EDGES)
+        )
 
     def _by_page(self, rows: DataFrame) -> DataFrame:
         return rows.repartition(self.partitions, "page").sortWithinPartitions(
             "page", "kind", "candidate"
         )
 
-    @cached_property
+    @written("work/settled", _NUMBERS)
     def settled(self) -> DataFrame:
         """When each contested page was kept, see :mod:`.settling`."""
+        copies = self._copies.select("page", "candidate")
+        return settled(
+            self.edges, copies, self.method, self.job.settle,
+            lambda table, name: self.stages.table(f"work/{name}", lambda: table),
+        )  # fmt: skip
 
-        def made() -> DataFrame:
-            copies = self._copies.select("page", "candidate")
-            return settled(
-                self.edges, copies, self.method, self.job.settle,
-                lambda table, name: self.stages.table(f"work/{name}", lambda: table),
-            )  # fmt: skip
-
-        return self.stages.table("work/settled", made, _NUMBERS)
-
-    @cached_property
+    @written("work/matches", _NUMBERS)
     def matches(self) -> DataFrame:
         """Dropped pages and the match of each, by :func:`.match_pages`."""
-
-        def made() -> DataFrame:
-            return self._by_page(self._to_match()).mapInArrow(
-                match_pages(self.options), from_arrow_schema(MATCHES)
-            )
-
-        return self.stages.table("work/matches", made, _NUMBERS)
+        return self._by_page(self._to_match()).mapInArrow(
+            match_pages(self.options), from_arrow_schema(MATCHES)
+        )
 
     def _to_match(self) -> DataFrame:
         """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
@@ -250,23 +241,11 @@ class Steps:
         dropped = F.col("contested") & (
             F.col("kept_at").isNull() | (F.col("kept_at") != F.col("order"))
         )
-        mask = F.aggregate(
-            "slots",
-            F.lit(0).cast("bigint"),
-            lambda found, bucket_key: found.bitwiseOR(
-                F.call_function(
-                    "shiftleft",
-                    F.lit(1).cast("bigint"),
-                    F.shiftright(bucket_key, TABLE_SHIFT).cast("int"),
-                )
-            ),
-        )
-        none = F.lit(None)
+        mask = F.aggregate("slots", F.lit(0).cast("bigint"), lambda a, b: a.bitwiseOR(table_bit(b)))
         found = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied"))
         own = self._with_judged(found).select(
             F.col("order").alias("page"),
             F.lit(OWN).alias("kind"),
-            none.cast("bigint").alias("candidate"),
             mask.alias("tables"),
             F.col("named").cast("bigint").alias("flags"),
             "content",
@@ -283,23 +262,19 @@ class Steps:
                 F.lit(CANDIDATE).alias("kind"),
                 F.coalesce("kept_at", "candidate").alias("candidate"),
                 "tables",
-                F.lit(0).cast("bigint").alias("flags"),
                 "content",
                 "payload",
-                none.cast("bigint").alias("kept_at"),
             )
         )
         copies = self._copies.select(
             "page",
             F.lit(COPY).alias("kind"),
             "candidate",
-            F.lit(0).cast("bigint").alias("tables"),
             F.col("same").cast("bigint").alias("flags"),
-            none.cast("binary").alias("content"),
-            none.cast("binary").alias("payload"),
-            none.cast("bigint").alias("kept_at"),
         )
-        return reduce(DataFrame.unionByName, (own, theirs, copies))
+        return own.unionByName(theirs, allowMissingColumns=True).unionByName(
+            copies, allowMissingColumns=True
+        )
 
     @cached_property
     def _keys(self) -> DataFrame:
@@ -307,85 +282,74 @@ class Steps:
         keys = self.ordered.select("order", "key")
         return keys if self._old is None else keys.union(self._old.select("order", "key"))
 
+    @written("duplicates")
     def duplicates(self) -> DataFrame:
         """Dropped pages with their matches; the columns are those of :class:`.Result`."""
-
-        def made() -> DataFrame:
-            names = self._keys.select(
-                F.col("order").alias("match"), F.col("key").alias("match_key")
+        names = self._keys.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
+        found = (
+            self.matches.join(self.ordered.select("order", "key"), "order")
+            .join(names, "match", "left")
+            .select(
+                "order", "key", "match", "match_key",
+                "outcome", "reason", "similarity", "jaccard", "distance", "tables",
             )
-            found = (
-                self.matches.join(self.ordered.select("order", "key"), "order")
-                .join(names, "match", "left")
-                .select(
-                    "order", "key", "match", "match_key",
-                    "outcome", "reason", "similarity", "jaccard", "distance", "tables",
-                )
-            )  # fmt: skip
-            if not is_dropped(REVISIT, self.options):
-                found = found.where(F.col("outcome") != REVISIT)
-            if is_dropped(EMPTY, self.options):
-                found = found.unionByName(self._empty(), allowMissingColumns=True)
-            return found
-
-        return self.stages.table("duplicates", made)
+        )  # fmt: skip
+        if not is_dropped(REVISIT, self.options):
+            found = found.where(F.col("outcome") != REVISIT)
+        if is_dropped(EMPTY, self.options):
+            found = found.unionByName(self._empty(), allowMissingColumns=True)
+        return found
 
     def _empty(self) -> DataFrame:
         return self.ordered.where("size = 0").select(
             "order", "key", F.lit(EMPTY).alias("outcome"), F.lit("no-text").alias("reason")
         )
 
+    @written("kept")
     def kept(self) -> DataFrame:
         """Rows of the input that are kept."""
+        own = [self._own(name) for name, _ in FIELDS if name not in ("position", "key")]
+        place = self._own("position")
+        pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
+        if self._sorted:
+            orders = self.ordered.select(
+                F.col("position").alias(place), F.col("order").alias(ORDER)
+            )
+            pages = pages.join(orders, place)
+        else:
+            pages = pages.withColumn(ORDER, F.col(place))
+        dropped = self.duplicates.select(F.col("order").alias(ORDER))
+        left = pages.join(dropped, ORDER, "left_anti").drop(place)
+        if LINE in left.columns:
+            left = left.select(F.decode(LINE, "UTF-8").alias("line"), "*").drop(LINE)
+        return left
 
-        def made() -> DataFrame:
-            own = [self._own(name) for name in ("error", "raw", "named", "rank", "size", "content",
-                   "key_hash", "simhash", "twin", "slots", "probes", "payload",
-                   "sieve", "judged")]  # fmt: skip
-            place = self._own("position")
-            pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
-            if self._sorted:
-                orders = self.ordered.select(F.col("position").alias(place), "order")
-                pages = pages.join(orders, place)
-            else:
-                pages = pages.withColumn("order", F.col(place))
-            dropped = self.stages.table("duplicates", self.duplicates).select("order")
-            left = pages.join(dropped, "order", "left_anti").drop(place)
-            if LINE in left.columns:
-                left = left.select(F.decode(LINE, "UTF-8").alias("line"), "*").drop(LINE)
-            return left.withColumnRenamed("order", self._own("order"))
-
-        return self.stages.table("kept", made)
-
+    @written("clusters")
     def clusters(self) -> DataFrame:
         """Kept pages, each with all that were dropped for it, and near misses if wanted."""
-
-        def made() -> DataFrame:
-            dropped = self.stages.table("duplicates", self.duplicates).where("match is not null")
-            found = dropped.select(
-                F.col("match").alias("cluster"),
-                "order",
-                F.col("match_key").alias("stored"),
-                F.col("outcome").alias("kind"),
-                "key",
-                "reason",
-                "similarity",
-            )
-            if self.job.near:
-                found = found.unionByName(self._near())
-            own = found.select("cluster", "stored").distinct()
-            own = own.select(
-                "*",
-                F.col("cluster").alias("order"),
-                F.lit("kept").alias("kind"),
-                F.col("stored").alias("key"),
-            )
-            return own.unionByName(found, allowMissingColumns=True).select(
-                "cluster", "order", "stored", _host("stored").alias("stored_host"), "kind", "key",
-                _host("key").alias("host"), "reason", "similarity",
-            )  # fmt: skip
-
-        return self.stages.table("clusters", made)
+        dropped = self.duplicates.where("match is not null")
+        found = dropped.select(
+            F.col("match").alias("cluster"),
+            "order",
+            F.col("match_key").alias("stored"),
+            F.col("outcome").alias("kind"),
+            "key",
+            "reason",
+            "similarity",
+        )
+        if self.job.near:
+            found = found.unionByName(self._near())
+        own = found.select("cluster", "stored").distinct()
+        own = own.select(
+            "*",
+            F.col("cluster").alias("order"),
+            F.lit("kept").alias("kind"),
+            F.col("stored").alias("key"),
+        )
+        return own.unionByName(found, allowMissingColumns=True).select(
+            "cluster", "order", "stored", _host("stored").alias("stored_host"), "kind", "key",
+            _host("key").alias("host"), "reason", "similarity",
+        )  # fmt: skip
 
     def _near(self) -> DataFrame:
         """Near misses, by :func:`.near_pages`, with the columns of clusters."""
@@ -428,19 +392,16 @@ class Steps:
             .join(self.ordered.select("order", "key"), "order")
         )
 
+    @written("rejects")
     def rejects(self) -> DataFrame:
         """Rows that could not be read, and why."""
-
-        def made() -> DataFrame:
-            file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []
-            return self.pages.where(F.col(self._own("error")).isNotNull()).select(
-                *file,
-                F.col(self._own("position")).alias("position"),
-                F.col(self._own("error")).alias("reason"),
-                F.col(self._own("raw")).alias("raw"),
-            )
-
-        return self.stages.table("rejects", made)
+        file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []
+        return self.pages.where(F.col(self._own("error")).isNotNull()).select(
+            *file,
+            F.col(self._own("position")).alias("position"),
+            F.col(self._own("error")).alias("reason"),
+            F.col(self._own("raw")).alias("raw"),
+        )
 
 
 def _host(column: str) -> Column:

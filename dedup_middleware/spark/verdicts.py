@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import Ranking, names_of, rank
+from dedup_middleware.journal.writer import NEAR, SUPERSEDES
 from dedup_middleware.methods.base import COMMON, Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (
+    batch_of,
     flat,
     kept_of,
     page_of,
@@ -246,11 +248,7 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
         for rows in whole_pages(batches):
             found = (one for page in _pages(rows) for one in matches(method, page))
             while some := list(islice(found, _ROWS)):
-                arrays = [
-                    pa.array(list(values), field.type)
-                    for values, field in zip(zip(*some, strict=True), MATCHES, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=MATCHES)
+                yield batch_of(some, MATCHES)
 
     return work
 
@@ -318,8 +316,9 @@ def _best(method: Method, page: Page, kept: Candidates) -> tuple[Any, ...]:
 
 def _pages(rows: Any) -> Iterator[Page]:
     pages, kinds = words(rows.column("page")), words(rows.column("kind"))
-    orders = words(rows.column("candidate").fill_null(0))
-    tables, flags = words(rows.column("tables")), words(rows.column("flags"))
+    orders, tables, flags = (
+        words(rows.column(name).fill_null(0)) for name in ("candidate", "tables", "flags")
+    )
     content = to_content(rows.column("content"))
     payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
     times = rows.column("kept_at").to_pylist()
@@ -338,3 +337,49 @@ def _pages(rows: Any) -> Iterator[Page]:
             orders[end:stop],
             flags[end:stop] != 0,
         )
+
+
+# Near misses: kept pages that are much like a page kept before them, as the crawl notes them.
+NEAR_MISSES = pa.schema(
+    [
+        ("page", pa.int64()),
+        ("candidate", pa.int64()),
+        ("reason", pa.string()),
+        ("similarity", pa.float64()),
+    ]
+)
+
+
+def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` over rows (page, kind, candidate, places, named, content,
+    payload) as for :func:`.judge_pairs`, of kept pages and the candidates kept before each.
+
+    ``named``: whether the key of the page names it. Returns :data:`NEAR_MISSES`, one row a page at
+    most.
+    """
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        method = choose_method(options)
+        for rows in whole_pages(batches):
+            # Rows of candidates have no value.
+            given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
+            named = {page for page, value in zip(*given, strict=True) if value}
+            found = []
+            pages = with_candidates(rows, to_content(rows.column("content")), method)
+            for page, own, payload, candidates in pages:
+                if not len(candidates):
+                    continue
+                judged, ranking = ranked(method, own, payload, candidates, page in named)
+                if ranking.match is not None:
+                    continue
+                nearest, reason = ranking.nearest, ranking.reason
+                if ranking.supersedes:
+                    nearest, reason = ranking.supersedes[0], SUPERSEDES
+                elif nearest is None or judged.similarity[nearest] < NEAR:
+                    continue
+                similarity = float(judged.similarity[nearest])
+                found.append((page, int(candidates.orders[nearest]), reason, similarity))
+            if found:
+                yield batch_of(found, NEAR_MISSES)
+
+    return work

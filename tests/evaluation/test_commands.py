@@ -50,6 +50,27 @@ def test_pairs_command_writes_tables_and_plots(
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_half_a_surrogate_pair_is_no_reason_to_lose_the_tables(tmp_path: Path) -> None:
+    """JSON can name one, UTF-8 can't."""
+    line = {"a_text": "quay \ud800 five", "b_text": "mill \ud800 six", "label": 1}
+    text = json.dumps({**line, "type": "\ud800", "pair_id": "\ud800"})
+    (tmp_path / "pairs.jsonl").write_text(text)
+    out = tmp_path / "out"
+    arguments = ["pairs", str(tmp_path / "pairs.jsonl"), "--out", str(out), "--no-plots"]
+    assert main([*arguments, "--methods", "md5"]) == 0
+    assert [row["pair"] for row in rows(out, "wrong-pairs")] == ["?"]
+
+
+def test_plot_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the folder."""
+    pytest.importorskip("matplotlib")
+    file = write_lines(tmp_path / "pairs.jsonl", labelled(1))
+    out = tmp_path / "out"
+    (out / "pairs-all-precision-recall.svg").mkdir(parents=True)
+    assert main(["pairs", str(file), "--out", str(out), "--methods", "md5"]) == 1
+    assert f"{out} can't be written to: Is a directory" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> None:
     """Every method in every order, and those of a crawl once more by several processes."""
@@ -175,6 +196,8 @@ def test_two_documents_with_one_key_are_refused(
         ["stream", "f", "--planted", "2"],
         ["stream", "f", "--workers", "0"],
         ["candidates", "--count", "-1"],
+        ["candidates", "--seed", "-1"],
+        ["pairs", "f", "--folds", "1"],
     ],
 )
 def test_numbers_out_of_bounds_are_refused(arguments: list[str]) -> None:

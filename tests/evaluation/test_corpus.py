@@ -27,6 +27,13 @@ def test_document_without_a_name_is_named_by_its_line(tmp_path: Path) -> None:
     assert [s.document.key for s in found] == ["p.jsonl:1", "7", "u"]
 
 
+def test_fields_without_a_value(tmp_path: Path) -> None:
+    """A title or description of null is none, as in feeds."""
+    line = {"text": "a", "title": None, "description": None}
+    (found,) = read_documents([write_lines(tmp_path / "p.jsonl", [line])])
+    assert (found.document.title, found.document.description) == ("", "")
+
+
 def test_borderline_pairs_are_left_out(tmp_path: Path) -> None:
     """Only labels 1 and 0 count; equal texts are trivial, whatever the file says of them."""
     pairs = read_pairs(write_lines(tmp_path / "pairs.jsonl.gz", labelled(2)))
@@ -44,7 +51,7 @@ def test_borderline_pairs_are_left_out(tmp_path: Path) -> None:
         (b'{"title": "a"}\n', "line 1: give 'text' a string"),
         (b"\xff\xfe\n", "one JSON object a line"),
         (b"", "no document"),
-        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:40], "one JSON object a line"),
+        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:40], "is damaged behind line"),
     ],
 )
 def test_bad_documents_are_refused(tmp_path: Path, content: bytes, message: str) -> None:

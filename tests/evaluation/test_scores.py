@@ -128,6 +128,14 @@ def test_cross_validation_does_not_see_the_test_fold() -> None:
     assert counts == Counts(5, 5, 5, 5)
 
 
+def test_no_threshold_is_chosen_by_nothing() -> None:
+    """Where all duplicates share documents there are no others to choose by, so no figure."""
+    scores, labels = np.array([0.9, 0.8, 0.1]), np.array([True, True, False])
+    counts, _ = cross_validate(scores, labels, [0, 0, 1], 5)
+    assert counts == Counts(true_negative=1)
+    assert math.isnan(counts.f1)
+
+
 def test_threshold_at_recall_is_the_highest_that_finds_enough() -> None:
     """Of ten duplicates the ninth highest score decides for 90 %; without any, none is needed."""
     scores = np.array([0.2, 0.3, *(0.5 + i / 100 for i in range(8)), 0.4, 0.6])

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Document, Drop, Journal, Options
-from dedup_middleware.journal.changes import MOST_FIGURES, Change, compare_versions
-from dedup_middleware.journal.entries import Body, pack_body, unpack_body
+from dedup_middleware.journal.entries import (
+    MOST_FIGURES,
+    Body,
+    Change,
+    compare_versions,
+    pack_body,
+    unpack_body,
+)
 from tests.commands.running import crawl, dedup
 from tests.texts import article
 

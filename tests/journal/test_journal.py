@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import redis
 
 from dedup_middleware import Options
 from dedup_middleware.journal.base import JournalError, JournalStore
@@ -363,3 +364,54 @@ def test_choice(tmp_path: Path) -> None:
         assert choose_journal(Options(index_url="sqlite:x.db", journal=word)) is None
     named = choose_journal(Options(index_url="redis://nowhere/", journal=str(tmp_path / "j.db")))
     assert isinstance(named, SQLiteJournal)
+
+
+def damage(journal: JournalStore, options: Options) -> None:
+    """Write over the middle of every text."""
+    middle = b"\0" * 40
+    if isinstance(journal, SQLiteJournal):
+        with sqlite3.connect(journal.path) as db:
+            for table in ("dropped", "kept"):
+                ((number, raw),) = db.execute(f"SELECT id, body FROM {table}").fetchall()
+                raw = raw[:50] + middle + raw[90:]
+                db.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (raw, number))
+        db.close()
+        return
+    with redis.Redis.from_url(options.index_url) as client:
+        stream = "{dedup}journal/drops"
+        ((_, fields),) = client.xrange(stream)
+        client.delete(stream)
+        raw = fields[b"b"]
+        client.xadd(stream, {**fields, b"b": raw[:50] + middle + raw[90:]})
+        place = "{dedup}journal/kept/0"
+        for name, raw in client.hgetall(place).items():
+            if not name.startswith(b"@"):
+                client.hset(place, name, raw[:200] + middle + raw[240:])
+
+
+def test_damaged_texts(
+    journal: JournalStore, options: Options, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They hold up nothing else: what is lost is logged, and counts as left out."""
+    journal.append([make_drop(1)], [make_kept(1)], {})
+    damage(journal, options)
+    journal.append([make_drop(2)], [make_kept(2)], {})
+    first, second = journal.drops(bodies=True)
+    assert first.body == journal.body(first.id) == Body("", left_out=("text",))
+    assert second.body is not None
+    assert second.body.text == article(2)
+    assert journal.kept(first) is None
+    assert journal.kept(second) == make_kept(2)
+    assert f"has lost what the dropped page {first.id} said: damaged" in caplog.text
+    assert "has lost the text of the stored page https://first.example/1: damaged" in caplog.text
+
+
+def test_foreign_entry_in_redis(redis_url: str) -> None:
+    """An entry that another program added is named, with the way out."""
+    journal = choose_journal(Options(index_url=redis_url))
+    assert journal is not None
+    with redis.Redis.from_url(redis_url) as client, journal:
+        number = client.xadd("{dedup}journal/drops", {"a": "b"}).decode()
+        journal.open(create=False)
+        with pytest.raises(JournalError, match=rf"remove it by XDEL \S+ {number}"):
+            list(journal.drops())

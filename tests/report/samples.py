@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dedup_middleware.journal.changes import Change
-from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
+from dedup_middleware.journal.entries import Activity, Body, Change, Drop, Kept
 
 START = 1_700_000_000
 STORED_TEXT = "港口今天清晨开放，渔船陆续出海。价格上涨两成。"

@@ -18,7 +18,7 @@ from warcio.warcwriter import WARCWriter
 
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.spark import Job, Result
+from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.reading import read_files
@@ -110,19 +110,53 @@ def test_parquet_and_who_survives(
 
 
 def test_csv(spark: SparkSession, tmp_path: Path) -> None:
-    """Fields over several lines, quotes in them; a row with too many fields is rejected."""
+    """Fields over several lines, quotes in them, any names of columns; a row with too many fields
+    or in another encoding is rejected."""
     path = tmp_path / "pages.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["url", "title", "text"])
+        writer.writerow(["url", "title", "text", "order", "a`b"])
         for row in pages():
-            writer.writerow([row["url"], 'a "title"', row["text"].replace("。", "。\n")])
-        writer.writerow(["https://a.example/7", "b", "c", "d", "e"])
+            text = row["text"].replace("。", "。\n")
+            writer.writerow([row["url"], 'a "title"', text, "x", "y"])
+        writer.writerow(["https://a.example/7", "b", "c", "d", "e", "f"])
+    path.open("ab").write("https://a.example/8,b,渡口的老船工说,d,e\n".encode("gbk"))
+    (tmp_path / "empty.csv").write_text("")
     options = job(str(tmp_path / "result"))
-    result = run(read_files(spark, [str(path)], OPTIONS, options), OPTIONS, options)
+    files = [str(tmp_path / "*.csv")]
+    result = run(read_files(spark, files, OPTIONS, options), OPTIONS, options)
     assert keys(result) == EXPECTED
-    assert [row["reason"][:10] for row in result.rejects.collect()] == ["its fields"]
-    assert result.kept.first()["title"] == 'a "title"'
+    rejected = [row["reason"] for row in result.rejects.sort("position").collect()]
+    assert rejected == ["its fields do not fit the names in the first line", "it is not UTF-8"]
+    kept = result.kept.first()
+    assert (kept["title"], kept["order"], kept["a`b"]) == ('a "title"', "x", "y")
+
+
+def test_any_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns of all files and of any name are kept, whatever the order of the pages. A row whose
+    text can't be read is rejected, one whose date can't be read is not."""
+    texts = [row["text"].encode() for row in pages()]
+    texts[5] = texts[5].decode().encode("gb18030")
+    raw = pa.array(texts, pa.binary()).view(pa.string())
+    table = pa.table(
+        {
+            "url": [row["url"] for row in pages()],
+            "text": raw,
+            "date": pa.array([10**9] * 6, pa.int32()).cast(pa.date32()),
+            "order": list("abcdef"),
+            "a.b": [1] * 6,
+        }
+    )
+    pq.write_table(table.slice(0, 3), tmp_path / "pages[1].parquet")
+    more = table.slice(3, 3).append_column("more", pa.array([7] * 3))
+    pq.write_table(more, tmp_path / "pages[2].parquet")
+    chosen = job(str(tmp_path / "result"), keep="longest")
+    result = run(read_files(spark, [str(tmp_path)], OPTIONS, chosen), OPTIONS, chosen)
+    kept = {row["dedup_key"][-1]: row for row in result.kept.drop("date").collect()}
+    found = {key: (row["order"], row["a.b"], row["more"]) for key, row in kept.items()}
+    assert found == {"2": ("c", 1, None), "3": ("d", 1, 7)}
+    (rejected,) = result.rejects.collect()
+    assert rejected["reason"].startswith("field 'text' can't be read: 'utf-8' codec can't decode")
 
 
 def test_warc(spark: SparkSession, tmp_path: Path) -> None:
@@ -158,3 +192,18 @@ def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> Non
         run(source, Options(method="csu"), chosen)
     with pytest.raises(SparkError, match="keep='last'"):
         job("out", keep="last")
+    (tmp_path / "other.csv").write_text("text,url")
+    with pytest.raises(SparkError, match="read files with the same first line"):
+        read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen)
+    (tmp_path / "other.csv").write_bytes("网址,正文".encode("gbk"))
+    with pytest.raises(SparkError, match="its line of names is not UTF-8"):
+        read_files(spark, [str(tmp_path / "other.csv")], OPTIONS, chosen)
+    taken = spark.createDataFrame([("a", 1)], "text string, Dedup_Order bigint")
+    with pytest.raises(SparkError, match="a column dedup_order: rename it"):
+        deduplicate(taken, OPTIONS, chosen)
+    with pytest.raises(SparkError, match="2 columns text"):
+        deduplicate(taken.selectExpr("text", "text as TEXT"), OPTIONS, chosen)
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "job.json").write_text('{"jo')
+    with pytest.raises(SparkError, match=r"its job\.json is damaged"):
+        run(source, OPTIONS, job(str(tmp_path / "begun")))

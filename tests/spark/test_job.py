@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -126,6 +127,14 @@ def test_the_command(tmp_path: Path) -> None:
     other = dedup(*words, DEDUP_HASH_KEY="5")
     assert other.code == 1
     assert "holds the result of another input or of other options" in other.err
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(path.read_bytes())[:-100])
+    failed = dedup("spark", str(cut), "-o", str(tmp_path / "cut"), "--master", "local[2]")
+    assert failed.code == 1
+    assert "can't do the job" in failed.err
+    assert "cut.jsonl.gz" in failed.err
+    assert "Unexpected end of input stream" in failed.err
+    assert "Traceback" not in failed.err
 
 
 @pytest.mark.parametrize("submitted", [False, True])

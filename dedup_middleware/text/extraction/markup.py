@@ -64,24 +64,25 @@ CONTAINER, TAG, LINKED = 0, 1, 2
 PARENT, LAST, ATTRIBUTES, ATTRIBUTES_END = 0, 2, 3, 4
 
 # Keys stay small: compiled arithmetic on 64 bits is free to assume that it never overflows.
-BASE: Final = 257
-MASK: Final = 0xFFFFFFFF
-SLOTS: Final = 1024
+_BASE: Final = 257
+_MASK: Final = 0xFFFFFFFF
+_SLOTS: Final = 1024
 _LONGEST_NAME: Final = 10
+_STEP: Final = 64
 _LONGEST_ENTITY: Final = 8
 
 
 def slots(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Hash table from the key of a name to its number among the names; number 0 is none."""
-    keys = np.zeros(SLOTS, np.int64)
-    numbers = np.zeros(SLOTS, np.uint8)
+    keys = np.zeros(_SLOTS, np.int64)
+    numbers = np.zeros(_SLOTS, np.uint8)
     for number, name in enumerate(names[1:], 1):
         key = 0
         for byte in name.encode():
-            key = (key * BASE + byte) & MASK
-        slot = (key ^ key >> 10) % SLOTS
+            key = (key * _BASE + byte) & _MASK
+        slot = (key ^ key >> 10) % _SLOTS
         while numbers[slot]:
-            slot = (slot + 1) % SLOTS
+            slot = (slot + 1) % _SLOTS
         keys[slot], numbers[slot] = key, number
     return keys, numbers
 
@@ -95,25 +96,70 @@ def _is_letter(byte: int) -> bool:
 
 
 @subkernel
-def _name(data: Any, start: int) -> tuple[int, int]:
-    """Number of the tag whose name starts here (0: unknown), and where the name ends."""
+def is_space(byte: int) -> bool:
+    """Whether a byte is white space of HTML."""
+    return byte == 32 or byte == 10 or byte == 9 or byte == 13 or byte == 12
+
+
+@subkernel
+def find(data: Any, start: int, wanted: int) -> int:
+    """Position of a byte, or the size of the page."""
+    position = start
+    size: int = data.size
+    while position + _STEP <= size:
+        # Without a way out of the inner loop it becomes one comparison of 64 bytes.
+        found = 0
+        for place in range(_STEP):
+            found |= data[np.uint64(position + place)] == wanted
+        if found:
+            break
+        position += _STEP
+    while position < size and data[np.uint64(position)] != wanted:
+        position += 1
+    return position
+
+
+@subkernel
+def comment_end(data: Any, start: int) -> int:
+    """Position behind a comment whose "<!--" begins here, or -1."""
+    size = data.size
+    position = start + 4
+    while True:
+        position = find(data, position, 62)
+        if position >= size:
+            return -1
+        if data[position - 1] == 45 and data[position - 2] == 45:
+            return position + 1
+        if (
+            position >= start + 7
+            and data[position - 1] == 33
+            and data[position - 2] == 45
+            and data[position - 3] == 45
+        ):
+            return position + 1
+        position += 1
+
+
+@subkernel
+def name_at(data: Any, start: int, keys: Any, numbers: Any) -> tuple[int, int]:
+    """Number of the tag whose name starts here in a table of `slots`, 0 if it has none, and where
+    the name ends."""
     key = np.int64(0)
     position = start
     while position < data.size:
         byte = data[position]
-        if byte <= 32 or byte == 47 or byte == 62:
+        if byte == 62 or byte == 47 or is_space(byte):
             break
         if 65 <= byte <= 90:
             byte += 32
-        key = (key * BASE + byte) & MASK
+        key = (key * _BASE + byte) & _MASK
         position += 1
-    if position - start > _LONGEST_NAME:
-        return 0, position
-    slot = (key ^ key >> 10) % SLOTS
-    while _NUMBERS[slot]:
-        if _KEYS[slot] == key:
-            return np.int64(_NUMBERS[slot]), position
-        slot = (slot + 1) % SLOTS
+    if position - start <= _LONGEST_NAME:
+        slot = (key ^ key >> 10) % _SLOTS
+        while numbers[slot]:
+            if keys[slot] == key:
+                return np.int64(numbers[slot]), position
+            slot = (slot + 1) % _SLOTS
     return 0, position
 
 
@@ -161,31 +207,12 @@ def _tag_end(data: Any, start: int, exhausted: Any) -> int:
 
 
 @subkernel
-def _comment_end(data: Any, start: int) -> int:
-    """Position behind the "-->" or "--!>" that ends a comment, or -1.
-
-    The two hyphens that open it, at `start`, may be those of the first, but not of the second.
-    """
-    position = start
-    while position + 2 < data.size:
-        if data[position + 1] == 45 and data[position] == 45:
-            last = data[position + 2]
-            if last == 62:
-                return position + 3
-            mark = last == 33 and position >= start + 2
-            if mark and position + 3 < data.size and data[position + 3] == 62:
-                return position + 4
-        position += 1
-    return -1
-
-
-@subkernel
 def _raw_end(data: Any, start: int, tag: int) -> int:
     """Position of the end tag of an element without markup inside, or -1."""
     position = start
     while position + 2 < data.size:
         if data[position] == 60 and data[position + 1] == 47:
-            found, _ = _name(data, position + 2)
+            found, _ = name_at(data, position + 2, _KEYS, _NUMBERS)
             if found == tag:
                 return position
         position += 1
@@ -283,14 +310,14 @@ def read_markup(data: Any) -> Any:
             following = data[position + 1] if position + 1 < size else np.uint8(32)
             is_end = following == 47
             if is_end and position + 2 < size and _is_letter(data[position + 2]):
-                tag, attributes = _name(data, position + 2)
+                tag, attributes = name_at(data, position + 2, _KEYS, _NUMBERS)
             elif _is_letter(following):
-                tag, attributes = _name(data, position + 1)
+                tag, attributes = name_at(data, position + 1, _KEYS, _NUMBERS)
             elif following == 33 or following == 63 or is_end:
                 after = -1
                 if position + 3 < size and data[position + 2] == 45 and data[position + 3] == 45:
                     if not endless[_COMMENT]:
-                        after = _comment_end(data, position + 2)
+                        after = comment_end(data, position)
                         endless[_COMMENT] = after < 0
                     # A comment without an end hides nothing.
                     position = after if after >= 0 else position + 4

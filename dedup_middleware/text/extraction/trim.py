@@ -24,6 +24,7 @@ import numpy as np
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32_2, I64_2, R8, U8, Tuple, int64
 from dedup_middleware.text.extraction import markup
+from dedup_middleware.text.extraction.markup import comment_end, find, is_space, name_at
 
 # Tags of a page and "<" in its text; open elements, at once and summed up over its tags; options of
 # its menus. The most found on 863 real pages: 9,186 tags, 325 open, 266,731 in all, 433 options.
@@ -60,7 +61,6 @@ _KINDS: Final = {
 _NAMES: Final = ("", *_KINDS, *(name for name in markup.TAGS[1:] if name not in _KINDS))
 _KIND: Final = np.array([0, *(_KINDS.get(name, _KNOWN) for name in _NAMES[1:])], np.uint8)
 _KEYS, _NUMBERS = markup.slots(_NAMES)
-_LONGEST: Final = max(map(len, _NAMES))
 _SCRIPT, _TITLE, _BODY = (_NAMES.index(name) for name in ("script", "title", "body"))
 _MARK: Final = np.frombuffer(b"&lt;", np.uint8)
 _SPAN: Final = np.frombuffer(b"span", np.uint8)
@@ -70,30 +70,6 @@ _LETTERS: Final = 26
 _PAIRS: Final = _LETTERS * _LETTERS
 # lexbor writes an attribute without a value in full only since resiliparse 2.
 _REFERENCE: Final = re.compile(rb' y([a-z]{2})(?:="")? z([a-z]{2})(?:="")?')
-_STEP: Final = 64
-
-
-@subkernel
-def _is_space(byte: int) -> bool:
-    return byte == 32 or byte == 10 or byte == 9 or byte == 13 or byte == 12
-
-
-@subkernel
-def _find(data: Any, start: int, wanted: int) -> int:
-    """Position of a byte, or the size of the page."""
-    position = start
-    size: int = data.size
-    while position + _STEP <= size:
-        # Without a way out of the inner loop it becomes one comparison of 64 bytes.
-        found = 0
-        for place in range(_STEP):
-            found |= data[np.uint64(position + place)] == wanted
-        if found:
-            break
-        position += _STEP
-    while position < size and data[np.uint64(position)] != wanted:
-        position += 1
-    return position
 
 
 @subkernel
@@ -117,7 +93,7 @@ def _raw_end(data: Any, start: int, name: int, length: int, is_script: bool) -> 
     # Where the comment of a script begins; whether the end tag of a script in it comes first.
     comment, inner = -1, False
     while True:
-        found = _find(data, position, 60)
+        found = find(data, position, 60)
         if comment >= 0:
             # A comment ends behind "-->", whose hyphens may be those of its start.
             place = max(position, comment)
@@ -142,31 +118,10 @@ def _raw_end(data: Any, start: int, name: int, length: int, is_script: bool) -> 
         behind = position + is_end + length
         if (is_end or comment >= 0) and _is_name(data, position + is_end, name, length):
             after = data[behind]
-            if _is_space(after) or after == 47 or after == 62:
+            if is_space(after) or after == 47 or after == 62:
                 if is_end and not inner:
                     return found
                 inner = not is_end
-
-
-@subkernel
-def _comment_end(data: Any, start: int) -> int:
-    """Position behind a comment whose "<!--" begins here, or -1."""
-    size = data.size
-    position = start + 4
-    while True:
-        position = _find(data, position, 62)
-        if position >= size:
-            return -1
-        if data[position - 1] == 45 and data[position - 2] == 45:
-            return position + 1
-        if (
-            position >= start + 7
-            and data[position - 1] == 33
-            and data[position - 2] == 45
-            and data[position - 3] == 45
-        ):
-            return position + 1
-        position += 1
 
 
 def reference(attributes: bytes) -> int:
@@ -210,7 +165,7 @@ def trimmed(data: Any) -> Any:
         byte = data[position]
         if byte != 60:
             position += 1
-            if _is_space(byte) and end and _is_space(out[end - 1]):
+            if is_space(byte) and end and is_space(out[end - 1]):
                 continue
             out[end] = byte
             end += 1
@@ -237,15 +192,12 @@ def trimmed(data: Any) -> Any:
                 and data[position + 2] == 45
                 and data[position + 3] == 45
             )
-            if is_comment:
-                after = _comment_end(data, position)
-            else:
-                after = _find(data, position + 2, 62) + 1
+            after = comment_end(data, position) if is_comment else find(data, start, 62) + 1
             if after < 0 or after > size:
                 return ENDLESS, nothing, attributes, spans
             if (
                 # Only white space may stand before a declaration.
-                end == _is_space(out[0])
+                end == is_space(out[0])
                 and after - position <= _MAX_DOCTYPE
                 and not is_comment
                 and following == 33
@@ -256,25 +208,7 @@ def trimmed(data: Any) -> Any:
                     end += 1
             position = after
             continue
-        # The name.
-        key = np.int64(0)
-        stop = start
-        while stop < size:
-            byte = data[stop]
-            if byte == 62 or byte == 47 or _is_space(byte):
-                break
-            if 65 <= byte <= 90:
-                byte += 32
-            key = (key * markup.BASE + byte) & markup.MASK
-            stop += 1
-        number = 0
-        if stop - start <= _LONGEST:
-            slot = (key ^ key >> 10) % markup.SLOTS
-            while _NUMBERS[slot]:
-                if _KEYS[slot] == key:
-                    number = np.int64(_NUMBERS[slot])
-                    break
-                slot = (slot + 1) % markup.SLOTS
+        number, stop = name_at(data, start, _KEYS, _NUMBERS)
         kind = _KIND[number]
         if kind == _PLAINTEXT:
             return TOO_MUCH, nothing, attributes, spans
@@ -300,7 +234,7 @@ def trimmed(data: Any) -> Any:
         closed = False
         while True:
             closed = False
-            while position < size and (_is_space(data[position]) or data[position] == 47):
+            while position < size and (is_space(data[position]) or data[position] == 47):
                 closed = data[position] == 47
                 position += 1
             if position >= size:
@@ -310,27 +244,27 @@ def trimmed(data: Any) -> Any:
             position += 1
             while position < size:
                 byte = data[position]
-                if byte == 62 or byte == 47 or byte == 61 or _is_space(byte):
+                if byte == 62 or byte == 47 or byte == 61 or is_space(byte):
                     break
                 position += 1
             value = position
-            while value < size and _is_space(data[value]):
+            while value < size and is_space(data[value]):
                 value += 1
             if value < size and data[value] == 61:
                 value += 1
-                while value < size and _is_space(data[value]):
+                while value < size and is_space(data[value]):
                     value += 1
                 if value >= size:
                     return ENDLESS, nothing, attributes, spans
                 quote = data[value]
                 if quote == 34 or quote == 39:
-                    position = _find(data, value + 1, quote) + 1
+                    position = find(data, value + 1, quote) + 1
                     if position > size:
                         return ENDLESS, nothing, attributes, spans
                 else:
                     position = value
                     while position < size and data[position] != 62:
-                        if _is_space(data[position]):
+                        if is_space(data[position]):
                             break
                         position += 1
         is_first = number == _BODY and not is_end and not spans[1, 1]

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.journal.base import JournalStore, kept_name
-from dedup_middleware.journal.changes import Change
+from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.clusters import stored_names
 from dedup_middleware.journal.entries import (
     HOUR,
     Drop,
@@ -128,11 +128,16 @@ def collect(
         if read % 1000 == 0:
             report(read)
     report(read)
-    hosts, reasons, outcomes, tables = Names(), Names(), Names(), Names()
-    spiders, crawls = Names(), Names()
+    names, tables = Lists(), Names()
     stored, match = _stored(journal, drops)
     texts = _Texts(limits.text_bytes)
     chosen = dict(_texts_of(journal, drops, threshold, texts))
+    titles, stored_texts = [""] * len(stored), [-1] * len(stored)
+    for i, pair in chosen.items():
+        if match[i] >= 0:
+            titles[match[i]] = pair.title or titles[match[i]]
+            if pair.stored >= 0:
+                stored_texts[match[i]] = pair.stored
     made = {
         "about": about,
         "made": math.ceil(now),
@@ -141,27 +146,20 @@ def collect(
         "query": _chosen(query, cut=read >= limits.decisions),
         "given": dict(given or {}),
         "pages": {
-            "key": [drop.key for drop in drops],
-            "title": [drop.title for drop in drops],
-            "time": [math.floor(drop.time) for drop in drops],
-            "host": [hosts.number(drop.host) for drop in drops],
-            "outcome": [outcomes.number(drop.outcome) for drop in drops],
-            "reason": [reasons.number(drop.reason) for drop in drops],
+            **names.columns(drops),
+            **names.decisions(drops),
             "match": match,
-            "similarity": [_rounded(drop.similarity) for drop in drops],
             "line": [_rounded(settled(line(drop), drop, threshold)) for drop in drops],
-            "spider": [spiders.number(drop.spider) for drop in drops],
-            "crawl": [crawls.number(drop.crawl) for drop in drops],
             "text": [chosen[i].dropped if i in chosen else -1 for i in range(len(drops))],
         },
         "stored": {
             "key": stored,
-            "host": [hosts.number(host_of(name)) for name in stored],
-            "title": _titles(chosen, match, len(stored)),
-            "text": _stored_texts(chosen, match, len(stored)),
+            "host": [names.hosts.number(host_of(name)) for name in stored],
+            "title": titles,
+            "text": stored_texts,
         },
-        "changes": changed_pages(journal, changed, hosts, spiders, crawls),
-        "activity": activity_of(journal, query, hosts, reasons),
+        "changes": changed_pages(journal, changed, names),
+        "activity": activity_of(journal, query, names),
         "details": {
             "jaccard": [_rounded(drop.jaccard) for drop in drops],
             "distance": [drop.distance for drop in drops],
@@ -172,17 +170,11 @@ def collect(
         },
     }
     if other is not None:
-        made["other"] = other_journal(
-            other, query, drops, limits.decisions, hosts, reasons, outcomes, spiders, crawls
-        )
+        made["other"] = other_journal(other, query, drops, limits.decisions, names)
     return {
         **made,
-        "hosts": hosts.all(),
-        "outcomes": outcomes.all(),
-        "reasons": reasons.all(),
         "tables": tables.all(),
-        "spiders": spiders.all(),
-        "crawls": crawls.all(),
+        **{name: list_.all() for name, list_ in attrs.asdict(names, recurse=False).items()},
     }
 
 
@@ -210,21 +202,9 @@ def _rounded(value: float | None) -> float | None:
 
 def _stored(journal: JournalStore, drops: Sequence[Drop]) -> tuple[list[str], list[int]]:
     """The stored pages, each once, and for each drop the place of its own among them, or -1."""
-    names = Names()
-    match = []
-    addresses: dict[int, str] = {}
-    for drop in drops:
-        if drop.match is not None:
-            match.append(names.number(drop.match))
-        elif drop.number is not None:
-            # Near misses name the stored page by its page id alone.
-            if drop.number not in addresses:
-                kept = journal.kept(drop)
-                name = kept_name(None, drop.number) if kept is None else kept.key
-                addresses[drop.number] = name
-            match.append(names.number(addresses[drop.number]))
-        else:
-            match.append(-1)
+    names, name_of = Names(), stored_names(journal)
+    found = [name_of(drop) for drop in drops]
+    match = [-1 if name is None else names.number(name) for name in found]
     return names.all(), match
 
 
@@ -295,22 +275,6 @@ def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
     return list(dict.fromkeys([*near, *examples, *reversed(range(len(drops)))]))
 
 
-def _titles(chosen: dict[int, _Pair], match: Sequence[int], count: int) -> list[str]:
-    titles = [""] * count
-    for i, pair in chosen.items():
-        if match[i] >= 0 and pair.title:
-            titles[match[i]] = pair.title
-    return titles
-
-
-def _stored_texts(chosen: dict[int, _Pair], match: Sequence[int], count: int) -> list[int]:
-    found = [-1] * count
-    for i, pair in chosen.items():
-        if match[i] >= 0 and pair.stored >= 0:
-            found[match[i]] = pair.stored
-    return found
-
-
 class Names:
     """Strings by number, each once, in the order in which they came."""
 
@@ -326,9 +290,37 @@ class Names:
         return list(self._numbers)
 
 
-def activity_of(
-    journal: JournalStore, query: Query, hosts: Names, reasons: Names
-) -> dict[str, list[list[int]]]:
+@attrs.frozen
+class Lists:
+    """The names that columns of pages give by number."""
+
+    hosts: Names = attrs.field(factory=Names)
+    outcomes: Names = attrs.field(factory=Names)
+    reasons: Names = attrs.field(factory=Names)
+    spiders: Names = attrs.field(factory=Names)
+    crawls: Names = attrs.field(factory=Names)
+
+    def columns(self, drops: Sequence[Drop]) -> dict[str, list[Any]]:
+        """What every list of pages shows."""
+        return {
+            "key": [drop.key for drop in drops],
+            "title": [drop.title for drop in drops],
+            "time": [math.floor(drop.time) for drop in drops],
+            "host": [self.hosts.number(drop.host) for drop in drops],
+            "similarity": [_rounded(drop.similarity) for drop in drops],
+            "spider": [self.spiders.number(drop.spider) for drop in drops],
+            "crawl": [self.crawls.number(drop.crawl) for drop in drops],
+        }
+
+    def decisions(self, drops: Sequence[Drop]) -> dict[str, list[int]]:
+        """What was decided of pages."""
+        return {
+            "outcome": [self.outcomes.number(drop.outcome) for drop in drops],
+            "reason": [self.reasons.number(drop.reason) for drop in drops],
+        }
+
+
+def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, list[list[int]]]:
     """Pages by hour, by site and by reason; empty if a query chooses by more than host and time.
 
     :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
@@ -345,8 +337,8 @@ def activity_of(
         by_reason.update(hour.dropped)
     return {
         "hours": [[start, *counts] for start, counts in sorted(by_hour.items())],
-        "sites": [[hosts.number(host), *counts] for host, counts in sorted(by_site.items())],
-        "reasons": [[reasons.number(name), count] for name, count in by_reason.most_common()],
+        "sites": [[names.hosts.number(host), *counts] for host, counts in sorted(by_site.items())],
+        "reasons": [[names.reasons.number(name), count] for name, count in by_reason.most_common()],
     }
 
 
@@ -370,7 +362,7 @@ def _hours(journal: JournalStore, query: Query) -> Iterator[Hour]:
 
 
 def changed_pages(
-    journal: JournalStore, changed: Sequence[Drop], hosts: Names, spiders: Names, crawls: Names
+    journal: JournalStore, changed: Sequence[Drop], names: Lists
 ) -> dict[str, list[Any]]:
     """Columns of changes, in the order of the journal.
 
@@ -379,29 +371,16 @@ def changed_pages(
 
     :raises JournalError: the journal can't be read
     """
-    found = [_change(journal, drop) for drop in changed]
+    bodies = [journal.body(drop.id) for drop in changed]
+    found = [None if body is None else body.change for body in bodies]
     return {
-        "key": [drop.key for drop in changed],
-        "title": [drop.title for drop in changed],
-        "time": [math.floor(drop.time) for drop in changed],
-        "host": [hosts.number(drop.host) for drop in changed],
-        "spider": [spiders.number(drop.spider) for drop in changed],
-        "crawl": [crawls.number(drop.crawl) for drop in changed],
-        "similarity": [
-            None if drop.similarity is None else math.floor(drop.similarity * 1e4) / 1e4
-            for drop in changed
-        ],
+        **names.columns(changed),
         "figures": [drop.figures for drop in changed],
         "added": [one and one.added for one in found],
         "removed": [one and one.removed for one in found],
         "old": [one and list(one.old_figures) for one in found],
         "new": [one and list(one.new_figures) for one in found],
     }
-
-
-def _change(journal: JournalStore, drop: Drop) -> Change | None:
-    body = journal.body(drop.id)
-    return None if body is None else body.change
 
 
 @attrs.frozen
@@ -413,15 +392,7 @@ class Other:
 
 
 def other_journal(
-    other: Other,
-    query: Query,
-    drops: Sequence[Drop],
-    limit: int,
-    hosts: Names,
-    reasons: Names,
-    outcomes: Names,
-    spiders: Names,
-    crawls: Names,
+    other: Other, query: Query, drops: Sequence[Drop], limit: int, names: Lists
 ) -> dict[str, Any]:
     """The newest decision of the other journal on each page that it has.
 
@@ -441,21 +412,13 @@ def other_journal(
     return {
         "name": other.name,
         "total": other.journal.size().drops,
-        "activity": activity_of(other.journal, query, hosts, reasons),
+        "activity": activity_of(other.journal, query, names),
         "pages": {
+            **names.columns(found),
+            **names.decisions(found),
             "key": [places.get(drop.key, drop.key) for drop in found],
             "title": ["" if drop.key in places else drop.title for drop in found],
-            "time": [math.floor(drop.time) for drop in found],
-            "host": [hosts.number(drop.host) for drop in found],
-            "outcome": [outcomes.number(drop.outcome) for drop in found],
-            "reason": [reasons.number(drop.reason) for drop in found],
             "match": [-1 if drop.match is None else matches.number(drop.match) for drop in found],
-            "similarity": [
-                None if drop.similarity is None else math.floor(drop.similarity * 1e4) / 1e4
-                for drop in found
-            ],
-            "spider": [spiders.number(drop.spider) for drop in found],
-            "crawl": [crawls.number(drop.crawl) for drop in found],
         },
         "matches": matches.all(),
     }
