@@ -1,4 +1,4 @@
-"""A feed that can't be stored when the crawl ends, although its pages are committed."""
+"""Items that no feed has, and feeds that can't be stored when the crawl ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from scrapy.extensions.feedexport import BlockingFeedStorage
+from scrapy import Field, Item
+from scrapy.exporters import JsonLinesItemExporter
+from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 
 from dedup_middleware.tools.commands.selecting import parse_time
 from tests.itemcrawl import Crawled, crawl
@@ -26,9 +28,114 @@ class LostStorage(BlockingFeedStorage):
         raise PermissionError("no right to the bucket")
 
 
-@pytest.mark.parametrize("fails", [True, False])
+class UnfinishedExporter(JsonLinesItemExporter):
+    """Fails when it is to write the end of its file, as formats with a footer may."""
+
+    def finish_exporting(self) -> None:
+        self.file.close()
+        raise OSError("No space left on device")
+
+
+class Teaser(Item):
+    """Not for the feed."""
+
+    url = Field()
+    text = Field()
+
+
+class Page(Teaser):
+    """For the feed."""
+
+
+class NoStorage:
+    """A later pipeline."""
+
+    def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        return item
+
+
+class Refused(ItemFilter):
+    """A filter with an error."""
+
+    def accepts(self, item: Any) -> bool:  # noqa: ARG002
+        raise ValueError("an error of the user's")
+
+
+@pytest.mark.parametrize(
+    ("first", "feed", "reason"),
+    [
+        ({"text": article(0)[:-1] + "\ud83d。"}, {"encoding": "utf8"}, "export failed"),
+        ({"text": article(0), "html": b"<p>bytes"}, {}, "export failed"),
+        (Teaser(text=article(0)), {"item_classes": [Page]}, "leave it out"),
+    ],
+)
+async def test_an_item_that_no_feed_has_makes_nothing_a_duplicate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: Any, feed: dict[str, Any], reason: str
+) -> None:
+    """Its claim is released, so that a copy gets into the feed; what the feed has is committed."""
+    out = tmp_path / "out.jsonl"
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        first["url"] = "https://a.example/0"
+        yield first
+        await crawled.until(1)
+        for host in ("b", "c"):
+            yield Page(url=f"https://{host}.example/0", text=article(0))
+            await crawled.until(2)
+
+    crawled = await crawl(source, {}, FEEDS={str(out): {"format": "jsonlines", **feed}})
+    assert [line.count("b.example") for line in out.read_text().splitlines()] == [1]
+    assert crawled.duplicates == ["https://c.example/0"]
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (1, 1)
+    told = [line for line in caplog.messages if "no feed has it" in line]
+    assert len(told) == 1
+    assert reason in told[0]
+
+
+@pytest.mark.parametrize(
+    ("feed", "pipelines", "committed"),
+    [
+        ({"item_classes": [Page]}, {NoStorage: 800}, 1),  # which may have stored it
+        ({"item_classes": [Page]}, {NoStorage: 100}, 0),
+        ({"item_filter": Refused}, {NoStorage: 800}, 0),
+        ({"batch_item_count": 1}, {}, 1),
+    ],
+)
+async def test_what_may_be_stored_elsewhere_is_committed(
+    tmp_path: Path, feed: dict[str, Any], pipelines: dict[Any, int], committed: int
+) -> None:
+    """A class that feeds leave out may be stored by a later pipeline, and only by one."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield Teaser(url="https://a.example/0", text=article(0))
+
+    out = f"{tmp_path}/%(batch_id)d.jsonl"
+    crawled = await crawl(source, pipelines, FEEDS={out: {"format": "jsonlines", **feed}})
+    assert crawled.stat("committed") == committed
+    assert crawled.stat("error/internal") == 0
+
+
+async def test_a_feed_that_cant_be_opened_has_no_page(tmp_path: Path) -> None:
+    """All pages are new to the next crawl."""
+    (tmp_path / "file").touch()
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+
+    for _ in range(2):
+        crawled = await crawl(
+            source,
+            {},
+            DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}",
+            FEEDS={f"{tmp_path}/file/out.jsonl": {"format": "jsonlines"}},
+        )
+        assert (crawled.stat("new"), crawled.stat("committed")) == (1, 0)
+
+
+@pytest.mark.parametrize("fails", ["at storing", "at its end", ""])
 async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, fails: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
 ) -> None:
     """The error says how many pages the index calls stored, and since when."""
 
@@ -36,12 +143,13 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
         for seed in range(3):
             yield {"url": f"https://a.example/{seed}", "text": article(seed)}
 
-    feed = "lost:out" if fails else f"{tmp_path}/out.jsonl"
+    feed = "lost:out" if fails == "at storing" else f"{tmp_path}/out.jsonl"
     crawled = await crawl(
         source,
         {},
         DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}",
-        FEEDS={feed: {"format": "jsonlines"}},
+        FEEDS={feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
+        FEED_EXPORTERS={"unfinished": UnfinishedExporter},
         FEED_STORAGES={"lost": LostStorage},
     )
     assert crawled.stat("committed") == 3

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.clusterfeed import ClusterFeed
+    from dedup_middleware.plugin.feeds import Feeds
     from dedup_middleware.plugin.metrics import Exporter
-    from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
+    from dedup_middleware.plugin.notices import FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ _UNSURE = (
     "%s is not entered into the index, because it is not certain that it is stored: %s. "
     "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
     "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
+)
+_NOT_IN_FEED = (
+    "%s is not entered into the index, because no feed has it: %s. Further such pages are counted "
+    "in dedup/claim/no-feed"
 )
 _LOST_NOTES = (
     "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
@@ -81,7 +86,7 @@ class DedupPipeline:
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
-        self._feed_check: FeedCheck | None = None
+        self._feeds: Feeds | None = None
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read)
         self._reports = Reports(crawler.stats)
@@ -122,10 +127,8 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.metrics import Exporter
-        from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
         from dedup_middleware.plugin.summary import counted
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
@@ -159,8 +162,16 @@ class DedupPipeline:
             raise self._not_started(error, "dedup_index_refused") from None
         finally:
             self._reports.is_opening = False
+        await self._start(spider, crawl)
+
+    async def _start(self, spider: str, crawl: str) -> None:
+        """Start what accompanies the crawl, whether or not the index can be used."""
+        from dedup_middleware.journal.writer import Recorder
+        from dedup_middleware.plugin.feeds import Feeds
+        from dedup_middleware.plugin.notices import FieldCheck
+
         self._field_check = FieldCheck(self.crawler.settings)
-        self._feed_check = FeedCheck(self.crawler, self.options)
+        self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_later_pipeline())
         self._action.recorder = Recorder(
             self.options, self._reports.count, spider=spider, crawl=crawl
         )
@@ -198,6 +209,17 @@ class DedupPipeline:
         names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, self)]
         fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
         return OptionsError("ITEM_PIPELINES", names, fix)
+
+    def _has_later_pipeline(self) -> bool:
+        """Whether a pipeline comes after this one, or may, that could store items."""
+        try:
+            pipelines = self.crawler.engine.scraper.itemproc.middlewares
+            later = pipelines[pipelines.index(self) + 1 :]
+        except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
+            return True
+        return any(
+            hasattr(one, "process_item") and not isinstance(one, DedupPipeline) for one in later
+        )
 
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)
@@ -355,7 +377,14 @@ class DedupPipeline:
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
-        await self._leave(item, stored=True)
+        # Before anything is awaited, so that it is known of which item the feeds have just heard.
+        missed = None
+        try:
+            if self._feeds is not None:
+                missed = self._feeds.missed(item)
+        except Exception:  # of an exporter of the user's own
+            self._reports.failure("looking for an item in the feeds")
+        await self._leave(item, stored=True, missed=missed)
 
     async def _on_dropped(self, item: Any) -> None:
         await self._leave(item, stored=False)
@@ -363,7 +392,11 @@ class DedupPipeline:
     async def _on_error(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
-    async def _leave(self, item: Any, *, stored: bool) -> None:
+    async def _leave(self, item: Any, *, stored: bool, missed: str | None = None) -> None:
+        """Settle the claims that a signal is about.
+
+        :param missed: why no feed has the item, if that is so
+        """
         try:
             endings = await self._inflight.leave(item, stored=stored)
             if endings is None:
@@ -372,7 +405,13 @@ class DedupPipeline:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
         for ending in endings or ():
-            await self._settle(ending, item)
+            if missed is None or not ending.stored:
+                await self._settle(ending, item)
+                continue
+            if ending.verdict.claim is not None:
+                self._reports.count("claim/no-feed")
+                self._reports.warn_once(_NOT_IN_FEED, ending.verdict.key, missed, key=missed)
+            await self._settle(attrs.evolve(ending, stored=False))
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""

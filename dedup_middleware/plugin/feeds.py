@@ -1,0 +1,101 @@
+"""Scrapy's feeds (``FEEDS``): whether they have the items that the index calls stored."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.extensions.feedexport import FeedExporter
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from dedup_middleware.base.options import Options
+
+logger = logging.getLogger(__name__)
+
+FAILED = "the feed export failed with it (see the error above)"
+LEFT_OUT = (
+    "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
+    "store it; name such classes in DEDUP_ITEMS, with None"
+)
+_FAILED_FEEDS = "feedexport/failed_count/"  # stats of Scrapy
+
+
+class Feeds:
+    """The feeds of one crawl; keep the object for as long as it runs.
+
+    :param has_storage: whether a pipeline behind the plugin may store what no feed takes
+    """
+
+    def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
+        self._stats = crawler.stats
+        self._has_storage = has_storage
+        self._exporter = _exporter_of(crawler)
+        self._progress: list[tuple[int, int]] = []
+        self._unsaved: set[FeedSlot] = set()
+        self._since = time.time() - 1.0
+        if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
+            crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
+            crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
+
+    def missed(self, item: Any) -> str | None:
+        """Why no feed has taken an item that is through the pipelines; None: one may have it.
+
+        Call it for each signal ``item_scraped``, before anything is awaited: the exporter was
+        connected earlier, as all extensions are, and has just handled the same signal.
+        """
+        if self._exporter is None:
+            return None
+        slots = self._exporter.slots
+        before = self._progress or [(1, 0)] * len(slots)
+        self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
+        self._unsaved.update(slots)
+        if self._progress != before:
+            return None
+        try:
+            is_wanted = any(slot.filter.accepts(item) for slot in slots)
+        except Exception:  # the exporter has failed with it, too
+            is_wanted = True
+        if is_wanted:
+            return FAILED
+        return None if self._has_storage else LEFT_OUT
+
+    def _slot_closed(self, slot: FeedSlot) -> None:
+        self._unsaved.discard(slot)
+
+    def _engine_stopped(self) -> None:
+        """Log an error if a feed could not be stored.
+
+        Feeds are stored when the pipelines are closed, so the pages count as stored by then.
+        """
+        counts = {} if self._stats is None else self._stats.get_stats()
+        committed = counts.get("dedup/committed", 0)
+        failed = any(name.startswith(_FAILED_FEEDS) for name in counts)
+        # Of an exporter that fails when it is to finish its file, Scrapy counts nothing.
+        if not committed or not (failed or any(slot.itemcount for slot in self._unsaved)):
+            return
+        since = datetime.datetime.fromtimestamp(self._since).astimezone()
+        logger.error(
+            "A feed could not be stored (see the error above), but the index calls %d pages of "
+            "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
+            "them, run `scrapy dedup forget --since %s` with the settings of this crawl, and crawl "
+            "again",
+            committed,
+            since.isoformat(timespec="seconds"),
+        )
+
+
+def _exporter_of(crawler: Crawler) -> FeedExporter | None:
+    """Scrapy's exporter, if there are feeds and it is known when it has handled a signal."""
+    try:
+        exporter = crawler.get_extension(FeedExporter)
+    except RuntimeError:  # it is opened without an engine, as in tests
+        return None
+    is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
+    return None if is_late else exporter
