@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -58,6 +59,12 @@ _NOT_IN_FEED = (
     "%s is not entered into the index, because no feed has it: %s. Further such pages are counted "
     "in dedup/claim/no-feed"
 )
+_CLOSED = (
+    "An item that was sent when the pipelines had been closed passes without a check, and is not "
+    "entered into the index. Further such items are counted in dedup/skipped/closed"
+)
+_LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
+_PAUSE = 0.02  # seconds between two looks at them
 _LOST_NOTES = (
     "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
     "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
@@ -80,6 +87,7 @@ class DedupPipeline:
     ) -> None:
         self.crawler = crawler
         self._settings_error = settings_error
+        self._is_closed = False
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._clusters: ClusterFeed | None = None
@@ -228,6 +236,8 @@ class DedupPipeline:
 
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
+        await self._late_items()
+        self._is_closed = True
         self._inflight.clear()
         if len(self.notes):
             self._reports.count("meta/lost", len(self.notes))
@@ -249,6 +259,20 @@ class DedupPipeline:
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.stop)
 
+    async def _late_items(self) -> None:
+        """Wait for items that other pipelines send when they are closed, at the same time as this.
+
+        A claim that an item got from an index that is being closed could not be settled.
+        """
+        ends = time.monotonic() + _LATE_ITEMS
+        await asyncio.sleep(0)  # until all of them have begun
+        try:
+            slot = self.crawler.engine.scraper.slot
+            while slot is not None and slot.itemproc_size and time.monotonic() < ends:
+                await asyncio.sleep(_PAUSE)
+        except (AttributeError, RuntimeError):  # there is no engine, as in tests
+            return
+
     def _report_counts(self) -> None:
         if self._action.recorder is not None:
             self._action.recorder.report_counts()
@@ -261,6 +285,10 @@ class DedupPipeline:
         """
         if self._deduplicator is None:
             self._reports.count("skipped/no-item")
+            return item
+        if self._is_closed:
+            self._reports.count("skipped/closed")
+            self._reports.warn_once(_CLOSED)
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
