@@ -239,7 +239,7 @@ class _Decision:
                     return NOTHING_ALIKE, made.claim
                 ruling = await self._with_claim(made, ruling)
                 if ruling.match is None and not ruling.pending:
-                    return await self._with_names(ruling), made.claim
+                    return await self._with_names(ruling, made.claim), made.claim
                 found.give_back(made.claim.page_id, np.frombuffer(self._entry.content, CONTENT))
             else:
                 if known:
@@ -360,8 +360,8 @@ class _Decision:
         self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 
-    async def _with_names(self, ruling: Ruling) -> Ruling:
-        """The ruling with the addresses of the pages that it supersedes."""
+    async def _with_names(self, ruling: Ruling, claim: Claim) -> Ruling:
+        """The ruling on a new page with the addresses of the pages that it supersedes."""
         held, addresses = ruling.supersedes, self._found.addresses
         missing = [one.number for one in held if one.number not in addresses]
         if not missing:
@@ -370,6 +370,9 @@ class _Decision:
             found = await self._driver.index.addresses(missing)
         except IndexUnavailableError:
             return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
+        except BaseException:
+            self._release(claim)
+            raise
         addresses.update(zip(missing, found, strict=True))
         named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])
         return attrs.evolve(ruling, supersedes=named)

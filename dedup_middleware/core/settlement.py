@@ -6,6 +6,7 @@ be used again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from dedup_middleware.core.availability import CatchUp, Outage, Unsettled
 from dedup_middleware.core.openclaims import OpenClaims
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
 
@@ -64,7 +66,12 @@ class Settlement:
             if not is_known and source is not None:
                 self.catch_up.remember(Unsettled(source))
             return True
-        is_only, left = await self._commit(verdict)
+        try:
+            is_only, left = await self._commit(verdict)
+        except asyncio.CancelledError:
+            if (source := _source(verdict)) is not None:  # the call may not have been sent
+                self.catch_up.remember(Unsettled(source, verdict.claim))
+            raise
         if left is not None:
             self.catch_up.remember(left)
         return is_only
@@ -107,6 +114,9 @@ class Settlement:
             self._count("released", 1)
         except IndexUnavailableError as error:
             self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
+        except asyncio.CancelledError:  # the call may not have been sent
+            forget_outcome(asyncio.ensure_future(self._index.release(verdict.claim)))
+            raise
         finally:
             self._claims.settle(verdict.claim)
 

@@ -24,6 +24,7 @@ LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
+_CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 _FAILED_FEEDS = "feedexport/failed_count/"  # stats of Scrapy
 
 
@@ -39,7 +40,7 @@ class Feeds:
         self._exporter = _exporter_of(crawler)
         self._progress: list[tuple[int, int]] = []
         self._unsaved: set[FeedSlot] = set()
-        self._since = time.time() - 1.0
+        self._since = time.time() - _CLOCKS
         if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
             crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
