@@ -390,6 +390,31 @@ async def test_same_object_twice_is_a_revisit() -> None:
     assert settled(crawled)
 
 
+class Cancelled:
+    """Cancels the coroutine of pages of host a, as an awaited task does that another has ended."""
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        await asyncio.sleep(0)
+        if "a.example" in item["url"]:
+            raise asyncio.CancelledError
+        return item
+
+
+async def test_an_item_whose_coroutine_is_cancelled_makes_nothing_wait() -> None:
+    """Scrapy sends no signal for it: its claim is given back at once, and the copy is stored."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for host in "abc":
+            yield page(dict, host, 1)
+
+    crawled = await crawl(source, {Cancelled: 500}, CONCURRENT_ITEMS=3)
+    assert len(crawled.scraped) == 1
+    assert (crawled.stat("released"), crawled.stat("committed")) == (1, 1)
+    assert crawled.stat("pending/timeout") == 0
+    assert settled(crawled)
+
+
 class Forgetful:
     """Forgets to return the item."""
 

@@ -96,7 +96,8 @@ class DedupPipeline:
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
         self._classes = ItemClasses(options.field_names)
-        self._inflight = InFlight(self._read)
+        self._inflight = InFlight(self._read, self._settle_later)
+        self._settling: set[asyncio.Task[None]] = set()
         self._reports = Reports(crawler.stats)
         self._action = Action(crawler, options, self._reports)
         self.notes = Notes()
@@ -440,6 +441,12 @@ class DedupPipeline:
                 self._reports.count("claim/no-feed")
                 self._reports.warn_once(_NOT_IN_FEED, ending.verdict.key, missed, key=missed)
             await self._settle(attrs.evolve(ending, stored=False))
+
+    def _settle_later(self, endings: list[Ending]) -> None:
+        for ending in endings:
+            task = asyncio.ensure_future(self._settle(ending))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
