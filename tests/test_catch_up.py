@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core.availability import Breaker, Outage, stop
-from dedup_middleware.core.openclaims import OpenClaims, keep_alive
+from dedup_middleware.core.settlement import OpenClaims, keep_alive
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known

@@ -15,7 +15,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
-from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.core.settlement import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
@@ -182,7 +182,7 @@ class Driver:
 
         :returns: a ruling with neither match nor claim: a like page was pending for too long
         """
-        return await _Decision(self, page, entry).run()
+        return await _Decision(self, page, entry, self.method.probes(page)).run()
 
 
 def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
@@ -190,19 +190,19 @@ def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
     return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
 
 
+@attrs.define(eq=False)
 class _Decision:
     """The decision on one page."""
 
-    def __init__(self, driver: Driver, page: Fingerprint, entry: Entry) -> None:
-        self._driver = driver
-        self._page = page
-        self._entry = entry
-        self._probes = driver.method.probes(page)
-        self._found = Gathered(MOST_JUDGED)
-        self._brought = NO_CANDIDATES
-        self._deadline = 0.0
-        self._poll = _FIRST_POLL
-        self._rang = False
+    _driver: Driver
+    _page: Fingerprint
+    _entry: Entry
+    _probes: tuple[BucketKey, ...]
+    _found: Gathered = attrs.field(factory=lambda: Gathered(MOST_JUDGED))
+    _brought: Candidates = NO_CANDIDATES
+    _deadline: float = 0.0
+    _poll: float = _FIRST_POLL
+    _rang: bool = False
 
     async def run(self) -> tuple[Ruling, Claim | None]:
         """Look the page up in the former index, if there is one, then decide it."""

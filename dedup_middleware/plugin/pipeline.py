@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.writer import Recorder
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.plugin.acting import Action
 from dedup_middleware.plugin.exceptions import Dropped
@@ -103,8 +104,8 @@ class DedupPipeline:
         self.notes = Notes()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
-        connect(self._on_dropped, signals.item_dropped)
-        connect(self._on_error, signals.item_error)
+        connect(self._on_not_stored, signals.item_dropped)
+        connect(self._on_not_stored, signals.item_error)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -175,7 +176,6 @@ class DedupPipeline:
 
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
-        from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.feeds import Feeds
         from dedup_middleware.plugin.notices import FieldCheck
 
@@ -415,10 +415,7 @@ class DedupPipeline:
             self._reports.failure("looking for an item in the feeds")
         await self._leave(item, stored=True, missed=missed)
 
-    async def _on_dropped(self, item: Any) -> None:
-        await self._leave(item, stored=False)
-
-    async def _on_error(self, item: Any) -> None:
+    async def _on_not_stored(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
     async def _leave(self, item: Any, *, stored: bool, missed: str | None = None) -> None:
