@@ -33,6 +33,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
 
+@attrs.define(eq=False)
 class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
@@ -42,16 +43,15 @@ class Gathered:
     :param most: candidates that are judged; of more, those that were found in most tables
     """
 
-    def __init__(self, most: int) -> None:
-        self.near: Neighbours = NO_NEIGHBOURS
-        self.records: PageRecords = NO_PAGES
-        self.addresses: dict[int, str | None] = {}
-        self.payloads: dict[int, bytes] = {}
-        self.full = 0  # full buckets among those of the page
-        self.is_cut = False  # whether there were more candidates than are judged
-        self._most = most
-        self._upto = 0  # the last candidate that a cut has seen
-        self._own = NO_PAGES
+    _most: int
+    near: Neighbours = NO_NEIGHBOURS
+    records: PageRecords = NO_PAGES
+    addresses: dict[int, str | None] = attrs.field(factory=dict)
+    payloads: dict[int, bytes] = attrs.field(factory=dict)
+    full: int = 0  # full buckets among those of the page
+    is_cut: bool = False  # whether there were more candidates than are judged
+    _upto: int = 0  # the last candidate that a cut has seen
+    _own: PageRecords = NO_PAGES
 
     def __len__(self) -> int:
         return len(self.near)
@@ -209,12 +209,11 @@ class _Decision:
         former = self._driver.former
         if former is None:
             return await self._decide()
-        brought = await former.bring(self._page, self._entry, self._probes)
-        self._brought = brought.candidates
+        self._brought, own = await former.bring(self._page, self._entry, self._probes)
         ruling, claim = await self._decide()
-        if claim is not None and brought.own:
+        if claim is not None and own:
             try:
-                await former.forget(self._page, brought.own)
+                await former.forget(self._page, own)
             except BaseException:
                 self._release(claim)
                 raise

@@ -27,10 +27,9 @@ from dedup_middleware.plugin.items import (
     Notes,
     PageItem,
     fill,
-    is_skipped,
     load_item_classes,
 )
-from dedup_middleware.plugin.pagefields import PageFields, document_of, read_fields
+from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
 from dedup_middleware.plugin.reports import Reports
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
@@ -363,7 +362,7 @@ class DedupPipeline:
 
     def _document(self, page: PageItem, fields: PageFields, note: Note) -> Document | None:
         """The page to be checked; None: the item passes without a check."""
-        if note.skip or is_skipped(page.adapter, page.names):
+        if note.skip or field_value(page.adapter, page.names.skip):
             self._reports.count("skipped/opt-out")
             return None
         if self._field_check is not None:
