@@ -116,6 +116,39 @@ async def test_what_may_be_stored_elsewhere_is_committed(
     assert crawled.stat("error/internal") == 0
 
 
+async def test_a_page_is_in_the_file_before_a_copy_is_dropped(tmp_path: Path) -> None:
+    """A process that is killed then has lost nothing."""
+    out, seen = tmp_path / "out.jsonl", []
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        yield {"url": "https://b.example/0", "text": article(0)}
+        await crawled.until(2)
+        seen.append(out.read_text())
+
+    crawled = await crawl(source, {}, FEEDS={str(out): {"format": "jsonlines"}})
+    assert crawled.duplicates == ["https://b.example/0"]
+    assert "a.example" in seen[0]
+
+
+async def test_a_full_disk_makes_nothing_a_duplicate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What could not be written is not entered, although the exporter has taken it."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        await crawled.until(1)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    (tmp_path / "out.jsonl").symlink_to("/dev/full")
+    feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}
+    crawled = await crawl(source, {}, FEEDS=feeds)
+    assert crawled.duplicates == []
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (2, 0)
+    assert "No space left on device" in next(m for m in caplog.messages if "no feed has it" in m)
+
+
 async def test_a_feed_that_cant_be_opened_has_no_page(tmp_path: Path) -> None:
     """All pages are new to the next crawl."""
     (tmp_path / "file").touch()

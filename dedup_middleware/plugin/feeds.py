@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -58,7 +58,7 @@ class Feeds:
         self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
         self._unsaved.update(slots)
         if self._progress != before:
-            return None
+            return _flush(slots)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
         except Exception:  # the exporter has failed with it, too
@@ -90,6 +90,20 @@ class Feeds:
             committed,
             since.isoformat(timespec="seconds"),
         )
+
+
+def _flush(slots: list[FeedSlot]) -> str | None:
+    """Write what the files here still hold in memory; why not, if that fails.
+
+    The page is called stored then, and the process may be killed.
+    """
+    try:
+        for slot in slots:
+            if slot.file is not None and isinstance(slot.storage, FileFeedStorage):
+                slot.file.flush()
+    except (OSError, ValueError) as error:  # the second: it is closed
+        return f"the file of a feed can't be written ({error})"
+    return None
 
 
 def _exporter_of(crawler: Crawler) -> FeedExporter | None:
