@@ -166,30 +166,56 @@ async def test_a_feed_that_cant_be_opened_has_no_page(tmp_path: Path) -> None:
         assert (crawled.stat("new"), crawled.stat("committed")) == (1, 0)
 
 
-@pytest.mark.parametrize("fails", ["at storing", "at its end", ""])
-async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
+def failing(tmp_path: Path, fails: str) -> dict[str, Any]:
+    """Settings of a crawl whose feed can't be stored."""
+    feed = "lost:out" if fails == "at storing" else f"{tmp_path}/out.jsonl"
+    return {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
+        "FEEDS": {feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
+        "FEED_EXPORTERS": {"unfinished": UnfinishedExporter},
+        "FEED_STORAGES": {"lost": LostStorage},
+    }
+
+
+async def three_pages(_crawled: Crawled) -> AsyncIterator[Any]:
+    """Three items."""
+    for seed in range(3):
+        yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+
+
+@pytest.mark.parametrize("fails", ["at storing", "at its end"])
+async def test_pages_that_nothing_has_are_forgotten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
 ) -> None:
-    """The error says how many pages the index calls stored, and since when."""
-
-    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
-        for seed in range(3):
-            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
-
-    feed = "lost:out" if fails == "at storing" else f"{tmp_path}/out.jsonl"
-    crawled = await crawl(
-        source,
-        {},
-        DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}",
-        FEEDS={feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
-        FEED_EXPORTERS={"unfinished": UnfinishedExporter},
-        FEED_STORAGES={"lost": LostStorage},
+    """Where no feed could be stored and nothing else could store them, the next crawl does."""
+    crawled = await crawl(three_pages, {}, **failing(tmp_path, fails))
+    assert crawled.stat("committed") == 3
+    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert (again.stat("new"), len((tmp_path / "out.jsonl").read_text().splitlines()[-3:])) == (
+        3,
+        3,
     )
+
+
+@pytest.mark.parametrize("other", ["pipeline", "feed", ""])
+async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str
+) -> None:
+    """Where something else may have them, the error says how many pages the index calls stored,
+    and since when."""
+    settings = failing(tmp_path, "at storing" if other else "")
+    if other == "feed":
+        settings["FEEDS"][f"{tmp_path}/out.jsonl"] = {"format": "jsonlines"}
+    pipelines: dict[Any, int] = {NoStorage: 800} if other == "pipeline" else {}
+    crawled = await crawl(three_pages, pipelines, **settings)
     assert crawled.stat("committed") == 3
     reported = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
-    assert len(reported) == (1 if fails else 0)
+    assert len(reported) == (1 if other else 0)
     for line in reported:
         assert "calls 3 pages of this crawl stored" in line
         since = re.search(r"--since (\S+)`", line)
         assert since is not None
         parse_time(since[1])
+    again = await crawl(three_pages, pipelines, **settings)
+    assert again.stat("revisit") == 3

@@ -6,10 +6,14 @@ import datetime
 import inspect
 import logging
 import time
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.index.opening import open_existing
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -25,7 +29,8 @@ LEFT_OUT = (
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
 _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
-_FAILED_FEEDS = "feedexport/failed_count/"  # stats of Scrapy
+_FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
+_BATCH = 10_000  # pages that are forgotten at once
 
 
 class Feeds:
@@ -36,12 +41,15 @@ class Feeds:
 
     def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
         self._stats = crawler.stats
+        self._options: Options | None = None
+        self._page_ids = array("Q")
         self._has_storage = has_storage
         self._exporter = _exporter_of(crawler)
         self._progress: list[tuple[int, int]] = []
         self._unsaved: set[FeedSlot] = set()
         self._since = time.time() - _CLOCKS
         if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
+            self._options = options
             crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
@@ -70,10 +78,16 @@ class Feeds:
     def _slot_closed(self, slot: FeedSlot) -> None:
         self._unsaved.discard(slot)
 
-    def _engine_stopped(self) -> None:
+    def committed(self, page_id: int) -> None:
+        """Note a page that the index calls stored, in case no feed can be stored."""
+        if self._exporter is not None and not self._has_storage and self._options is not None:
+            self._page_ids.append(page_id)
+
+    async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored.
 
-        Feeds are stored when the pipelines are closed, so the pages count as stored by then.
+        Feeds are stored when the pipelines are closed, so the pages count as stored by then. If
+        nothing has them they are forgotten.
         """
         counts = {} if self._stats is None else self._stats.get_stats()
         committed = counts.get("dedup/committed", 0)
@@ -81,6 +95,19 @@ class Feeds:
         # Of an exporter that fails when it is to finish its file, Scrapy counts nothing.
         if not committed or not (failed or any(slot.itemcount for slot in self._unsaved)):
             return
+        if self._page_ids and not any(name.startswith(_STORED_FEEDS) for name in counts):
+            try:
+                forgotten = await self._forget()
+            except DedupError as error:
+                logger.error("The pages of this crawl can't be forgotten: %s", error)
+            else:
+                logger.error(
+                    "No feed could be stored (see the error above), and no later pipeline could "
+                    "store items: %d pages of this crawl are forgotten, so that the next crawl "
+                    "stores them",
+                    forgotten,
+                )
+                return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()
         logger.error(
             "A feed could not be stored (see the error above), but the index calls %d pages of "
@@ -90,6 +117,21 @@ class Feeds:
             committed,
             since.isoformat(timespec="seconds"),
         )
+
+    async def _forget(self) -> int:
+        """Forget the pages of this crawl; the pipeline has closed its index by now.
+
+        :raises DedupError: the index can't be used
+        """
+        assert self._options is not None
+        index, _ = await open_existing(self._options)
+        try:
+            batches = range(0, len(self._page_ids), _BATCH)
+            return sum(
+                [await index.forget(self._page_ids[start : start + _BATCH]) for start in batches]
+            )
+        finally:
+            await index.close()
 
 
 def _flush(slots: list[FeedSlot]) -> str | None:

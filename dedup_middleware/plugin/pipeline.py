@@ -451,6 +451,8 @@ class DedupPipeline:
         try:
             if ending.stored:
                 if await self._deduplicator.commit(verdict):
+                    if self._feeds is not None and verdict.claim is not None:
+                        self._feeds.committed(verdict.claim.page_id)
                     await self._announce_superseded(item, verdict)
                 self._action.stored(verdict)
                 return
