@@ -192,10 +192,7 @@ async def test_pages_that_nothing_has_are_forgotten(
     assert crawled.stat("committed") == 3
     assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
     again = await crawl(three_pages, {}, **failing(tmp_path, ""))
-    assert (again.stat("new"), len((tmp_path / "out.jsonl").read_text().splitlines()[-3:])) == (
-        3,
-        3,
-    )
+    assert again.stat("new") == 3
 
 
 @pytest.mark.parametrize("other", ["pipeline", "feed", ""])
