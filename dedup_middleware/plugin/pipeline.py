@@ -180,12 +180,11 @@ class DedupPipeline:
 
         self._field_check = FieldCheck(self.crawler.settings)
         self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_later_pipeline())
-        self._action.recorder = Recorder(
-            self.options, self._reports.count, spider=spider, crawl=crawl
-        )
+        recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)
+        self._action.recorder = recorder
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, self._report_counts)
+            self._summary = Summary(self.crawler.stats, interval, recorder.report_counts)
             self._reports.summary = self._summary
             self._summary.start()
         if self._exporter is not None:
@@ -272,10 +271,6 @@ class DedupPipeline:
                 await asyncio.sleep(_PAUSE)
         except (AttributeError, RuntimeError):  # there is no engine, as in tests
             return
-
-    def _report_counts(self) -> None:
-        if self._action.recorder is not None:
-            self._action.recorder.report_counts()
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
