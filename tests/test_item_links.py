@@ -415,6 +415,47 @@ async def test_an_item_whose_coroutine_is_cancelled_makes_nothing_wait() -> None
     assert settled(crawled)
 
 
+class InOwnTask(DedupPipeline):
+    """Decides each item in a task, and lets those of host c pass when that takes too long."""
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        task = asyncio.create_task(super().process_item(item))
+        if "c.example" in item["url"]:
+            await asyncio.wait([task], timeout=0.05)
+            task.cancel()
+            await asyncio.wait([task])
+            return item
+        return await task
+
+
+async def test_an_item_that_goes_on_after_its_task_was_cancelled_settles_no_other() -> None:
+    """Its signal is known to be its own: the claims of others on their way stay."""
+
+    class Slow:
+        """Stores the pages of host c at once, others when these are stored."""
+
+        async def process_item(self, item: Any) -> Any:
+            """Called by Scrapy."""
+            if "c.example" not in item["url"]:
+                decided.set()
+                await crawls[0].until(1)
+            return item
+
+    crawls: list[Crawled] = []
+    decided = asyncio.Event()
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        crawls.append(crawled)
+        yield page(dict, "a", 1)
+        await decided.wait()
+        yield page(dict, "c", 1)  # waits for the other one
+
+    crawled = await crawl(source, {Slow: 500}, dedup=InOwnTask)
+    assert (len(crawled.scraped), crawled.stat("committed")) == (2, 1)
+    assert crawled.stat("claim/unsure") == 0
+
+
 class Forgetful:
     """Forgets to return the item."""
 

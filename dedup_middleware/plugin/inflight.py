@@ -163,11 +163,18 @@ class InFlight:
             self._link.set(_Link(flying, outer, is_nested=outer is not None, depth=depth))
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """Settle the items of a task that was cancelled, for example by a later pipeline."""
-        if task.cancelled():
-            every = [one for same in self._objects.values() for one in same]
-            cut = [self._close(one) for one in every if _in(one, task)]
-            self._settle([Ending(verdict, stored=False) for verdict in cut if verdict])
+        """Settle the items of a task that was cancelled, for example by a later pipeline.
+
+        They stay known: a pipeline that starts tasks of its own may go on with the item.
+        """
+        if not task.cancelled():
+            return
+        endings = []
+        for flying in [one for same in self._objects.values() for one in same if _in(one, task)]:
+            if flying.verdict is not None:
+                endings.append(Ending(flying.verdict, stored=False))
+                flying.verdict = None
+        self._settle(endings)
 
     async def leave(self, item: Any, *, stored: bool) -> list[Ending] | None:
         """A signal says that an item is through the pipelines.
