@@ -64,8 +64,8 @@ class Feeds:
         slots = self._exporter.slots
         before = self._progress or [(1, 0)] * len(slots)
         self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
-        self._unsaved.update(slots)
         if self._progress != before:
+            self._unsaved.update(slots)
             return _flush(slots)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
