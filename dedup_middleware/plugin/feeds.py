@@ -48,9 +48,9 @@ class Feeds:
         self._progress: list[tuple[int, int]] = []
         self._unsaved: set[FeedSlot] = set()
         self._since = time.time() - _CLOCKS
+        crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
             self._options = options
-            crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
     def missed(self, item: Any) -> str | None:
