@@ -17,6 +17,7 @@ import attrs
 from w3lib.url import canonicalize_url
 
 from crawler.discovery import absolute, base_address, split
+from dedup_middleware.text.extraction.source import clean
 
 # Longest title, name or date.
 MAX_FIELD = 500
@@ -233,10 +234,13 @@ def _is_name(value: str) -> bool:
 
 
 def _first(values: Iterable[Any]) -> str | None:
-    """The first non-empty text, with white space collapsed, cut to the longest field."""
+    """The first non-empty text, with white space collapsed, cut to the longest field.
+
+    JSON may hold half a character ("\\ud83d"), which neither a database nor a feed takes.
+    """
     for value in values:
         if isinstance(value, str):
-            text = _SPACE.sub(" ", value[: MAX_FIELD * 4]).strip()[:MAX_FIELD]
+            text = _SPACE.sub(" ", clean(value[: MAX_FIELD * 4])).strip()[:MAX_FIELD]
             if text:
                 return text
     return None

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core.availability import Breaker, Outage, stop
-from dedup_middleware.core.openclaims import OpenClaims, keep_alive
+from dedup_middleware.core.settlement import OpenClaims, keep_alive
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
@@ -347,3 +348,50 @@ async def _overlap(seed: int, rate: float, down_at_end: bool, cancel_after: int 
         assert cancelled or counts.of["unchecked/forgotten"] == 0
     assert counts.of["error/internal"] == 0
     assert await index.count() == counts.of["committed"] <= 20
+
+
+@pytest.mark.parametrize("step", ["commit", "release"])
+async def test_settling_that_is_cancelled_leaves_no_claim(step: str) -> None:
+    """A stored page is entered although its commit was cancelled; a claim is given back."""
+    index = ScriptedIndex()
+    async with Deduplicator(OPTIONS, index=index) as dedup:
+        verdict = await dedup.decide(page("a", TEXTS[1]))
+        settling = asyncio.create_task(getattr(dedup, step)(verdict))
+        await asyncio.sleep(0)
+        settling.cancel()
+        await asyncio.wait([settling])
+        assert settling.cancelled()
+        await asyncio.sleep(0.01)
+        other = await dedup.decide(page("b", TEXTS[2]))
+        await dedup.release(other)
+        await dedup._settlement.catch_up.run()
+        counts = await index.stats()
+        assert (counts.pending, counts.committed) == (0, int(step == "commit"))
+
+
+async def test_claim_of_a_page_that_is_cancelled_while_what_it_holds_is_named() -> None:
+    """It is given back."""
+
+    class SlowAddresses(ScriptedIndex):
+        """Names no page before the caller has gone away."""
+
+        async def propose(self, *arguments: Any, **named: Any) -> Claimed | Candidates:
+            made = await super().propose(*arguments, **named)
+            if isinstance(made, Candidates):
+                return attrs.evolve(made, addresses={})
+            return made
+
+        async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
+            asked.set()
+            await asyncio.sleep(3600)
+            return await super().addresses(page_ids)
+
+    asked, index = asyncio.Event(), SlowAddresses()
+    async with Deduplicator(OPTIONS, index=index) as dedup:
+        await dedup.commit(await dedup.decide(page("a", TEXTS[1])))
+        deciding = asyncio.create_task(dedup.decide(page("b", TEXTS[1] + TEXTS[2])))
+        await asyncio.wait_for(asked.wait(), 60)
+        deciding.cancel()
+        await asyncio.wait([deciding])
+        await asyncio.sleep(0.01)
+        assert (await index.stats()).pending == 0

@@ -1,4 +1,4 @@
-"""A feed that can't be stored when the crawl ends, although its pages are committed."""
+"""Items that no feed has, and feeds that can't be stored when the crawl ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from scrapy.extensions.feedexport import BlockingFeedStorage
+from scrapy import Field, Item
+from scrapy.exporters import JsonLinesItemExporter
+from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 
 from dedup_middleware.tools.commands.selecting import parse_time
 from tests.itemcrawl import Crawled, crawl
@@ -26,29 +28,191 @@ class LostStorage(BlockingFeedStorage):
         raise PermissionError("no right to the bucket")
 
 
-@pytest.mark.parametrize("fails", [True, False])
-async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, fails: bool
+class UnfinishedExporter(JsonLinesItemExporter):
+    """Fails when it is to write the end of its file, as formats with a footer may."""
+
+    def finish_exporting(self) -> None:
+        self.file.close()
+        raise OSError("No space left on device")
+
+
+class Teaser(Item):
+    """Not for the feed."""
+
+    url = Field()
+    text = Field()
+
+
+class Page(Teaser):
+    """For the feed."""
+
+
+class NoStorage:
+    """A later pipeline."""
+
+    def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        return item
+
+
+class Refused(ItemFilter):
+    """A filter with an error."""
+
+    def accepts(self, item: Any) -> bool:  # noqa: ARG002
+        raise ValueError("an error of the user's")
+
+
+@pytest.mark.parametrize(
+    ("first", "feed", "reason"),
+    [
+        ({"text": article(0)[:-1] + "\ud83d。"}, {"encoding": "utf8"}, "export failed"),
+        ({"text": article(0), "html": b"<p>bytes"}, {}, "export failed"),
+        (Teaser(text=article(0)), {"item_classes": [Page]}, "leave it out"),
+    ],
+)
+async def test_an_item_that_no_feed_has_makes_nothing_a_duplicate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: Any, feed: dict[str, Any], reason: str
 ) -> None:
-    """The error says how many pages the index calls stored, and since when."""
+    """Its claim is released, so that a copy gets into the feed; what the feed has is committed."""
+    out = tmp_path / "out.jsonl"
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        first["url"] = "https://a.example/0"
+        yield first
+        await crawled.until(1)
+        for host in ("b", "c"):
+            yield Page(url=f"https://{host}.example/0", text=article(0))
+            await crawled.until(2)
+
+    crawled = await crawl(source, {}, FEEDS={str(out): {"format": "jsonlines", **feed}})
+    assert [line.count("b.example") for line in out.read_text().splitlines()] == [1]
+    assert crawled.duplicates == ["https://c.example/0"]
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (1, 1)
+    told = [line for line in caplog.messages if "no feed has it" in line]
+    assert len(told) == 1
+    assert reason in told[0]
+
+
+@pytest.mark.parametrize(
+    ("feed", "pipelines", "committed"),
+    [
+        ({"item_classes": [Page]}, {NoStorage: 800}, 1),  # which may have stored it
+        ({"item_classes": [Page]}, {NoStorage: 100}, 0),
+        ({"item_filter": Refused}, {NoStorage: 800}, 0),
+        ({"batch_item_count": 1}, {}, 1),
+    ],
+)
+async def test_what_may_be_stored_elsewhere_is_committed(
+    tmp_path: Path, feed: dict[str, Any], pipelines: dict[Any, int], committed: int
+) -> None:
+    """A class that feeds leave out may be stored by a later pipeline, and only by one."""
 
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
-        for seed in range(3):
-            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+        yield Teaser(url="https://a.example/0", text=article(0))
 
-    feed = "lost:out" if fails else f"{tmp_path}/out.jsonl"
-    crawled = await crawl(
-        source,
-        {},
-        DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}",
-        FEEDS={feed: {"format": "jsonlines"}},
-        FEED_STORAGES={"lost": LostStorage},
-    )
+    out = f"{tmp_path}/%(batch_id)d.jsonl"
+    crawled = await crawl(source, pipelines, FEEDS={out: {"format": "jsonlines", **feed}})
+    assert crawled.stat("committed") == committed
+    assert crawled.stat("error/internal") == 0
+
+
+async def test_a_page_is_in_the_file_before_a_copy_is_dropped(tmp_path: Path) -> None:
+    """A process that is killed then has lost nothing."""
+    out, seen = tmp_path / "out.jsonl", []
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        yield {"url": "https://b.example/0", "text": article(0)}
+        await crawled.until(2)
+        seen.append(out.read_text())
+
+    crawled = await crawl(source, {}, FEEDS={str(out): {"format": "jsonlines"}})
+    assert crawled.duplicates == ["https://b.example/0"]
+    assert "a.example" in seen[0]
+
+
+async def test_a_full_disk_makes_nothing_a_duplicate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What could not be written is not entered, although the exporter has taken it."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        await crawled.until(1)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    (tmp_path / "out.jsonl").symlink_to("/dev/full")
+    feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}
+    crawled = await crawl(source, {}, FEEDS=feeds)
+    assert crawled.duplicates == []
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (2, 0)
+    assert "No space left on device" in next(m for m in caplog.messages if "no feed has it" in m)
+
+
+async def test_a_feed_that_cant_be_opened_has_no_page(tmp_path: Path) -> None:
+    """All pages are new to the next crawl."""
+    (tmp_path / "file").touch()
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+
+    for _ in range(2):
+        crawled = await crawl(
+            source,
+            {},
+            DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}",
+            FEEDS={f"{tmp_path}/file/out.jsonl": {"format": "jsonlines"}},
+        )
+        assert (crawled.stat("new"), crawled.stat("committed")) == (1, 0)
+
+
+def failing(tmp_path: Path, fails: str) -> dict[str, Any]:
+    """Settings of a crawl whose feed can't be stored."""
+    feed = "lost:out" if fails == "at storing" else f"{tmp_path}/out.jsonl"
+    return {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
+        "FEEDS": {feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
+        "FEED_EXPORTERS": {"unfinished": UnfinishedExporter},
+        "FEED_STORAGES": {"lost": LostStorage},
+    }
+
+
+async def three_pages(_crawled: Crawled) -> AsyncIterator[Any]:
+    """Three items."""
+    for seed in range(3):
+        yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+
+
+@pytest.mark.parametrize("fails", ["at storing", "at its end"])
+async def test_pages_that_nothing_has_are_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    """Where no feed could be stored and nothing else could store them, the next crawl does."""
+    crawled = await crawl(three_pages, {}, **failing(tmp_path, fails))
+    assert crawled.stat("committed") == 3
+    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert again.stat("new") == 3
+
+
+@pytest.mark.parametrize("other", ["pipeline", "feed", ""])
+async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str
+) -> None:
+    """Where something else may have them, the error says how many pages the index calls stored,
+    and since when."""
+    settings = failing(tmp_path, "at storing" if other else "")
+    if other == "feed":
+        settings["FEEDS"][f"{tmp_path}/out.jsonl"] = {"format": "jsonlines"}
+    pipelines: dict[Any, int] = {NoStorage: 800} if other == "pipeline" else {}
+    crawled = await crawl(three_pages, pipelines, **settings)
     assert crawled.stat("committed") == 3
     reported = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
-    assert len(reported) == (1 if fails else 0)
+    assert len(reported) == (1 if other else 0)
     for line in reported:
         assert "calls 3 pages of this crawl stored" in line
         since = re.search(r"--since (\S+)`", line)
         assert since is not None
         parse_time(since[1])
+    again = await crawl(three_pages, pipelines, **settings)
+    assert again.stat("revisit") == 3

@@ -12,7 +12,6 @@ import pytest
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
-from dedup_middleware.core.versions import KEEP
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.documents import DUPLICATE, NEW, REVISIT, UNCHECKED
 from tests.moving import Move, outcome, page, stored
@@ -118,7 +117,7 @@ async def test_text_that_was_replaced_stays_forgotten_if_its_page_is_lost(move: 
 
 async def test_both_versions_count_where_storage_keeps_both() -> None:
     """With DEDUP_VERSIONS = "keep" the former index forgets nothing."""
-    move = Move(versions=KEEP)
+    move = Move(versions="keep")
     await stored(await move.before(), page("a/1", article(1)))
     dedup = await move.moving()
     verdict = await dedup.decide(page("a/1", article(2)))

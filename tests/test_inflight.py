@@ -39,6 +39,11 @@ def enter(flight: InFlight, item: Any, held: Verdict | None) -> None:
     flight.send_on(flying)
 
 
+def no_settling(_endings: list[Ending]) -> None:
+    """No task is cancelled."""
+    raise AssertionError
+
+
 async def leave(flight: InFlight, item: Any, *, stored: bool = True) -> list[Ending]:
     """What Scrapy does: it gathers the handlers of a signal."""
     (endings,) = await asyncio.gather(flight.leave(item, stored=stored))
@@ -48,7 +53,7 @@ async def leave(flight: InFlight, item: Any, *, stored: bool = True) -> list[End
 @pytest.fixture
 def flight() -> InFlight:
     """No item on its way."""
-    return InFlight(read)
+    return InFlight(read, no_settling)
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -202,7 +207,7 @@ async def test_items_without_signals_are_given_up(
 ) -> None:
     """A task that sends items through and never a signal: few are kept, the rest is released."""
     monkeypatch.setattr(inflight, "MAX_LOST", 20)
-    flight = InFlight(read)
+    flight = InFlight(read, no_settling)
     given_up = 0
     for number in range(200):
         given_up += len(flight.overdue())

@@ -390,6 +390,72 @@ async def test_same_object_twice_is_a_revisit() -> None:
     assert settled(crawled)
 
 
+class Cancelled:
+    """Cancels the coroutine of pages of host a, as an awaited task does that another has ended."""
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        await asyncio.sleep(0)
+        if "a.example" in item["url"]:
+            raise asyncio.CancelledError
+        return item
+
+
+async def test_an_item_whose_coroutine_is_cancelled_makes_nothing_wait() -> None:
+    """Scrapy sends no signal for it: its claim is given back at once, and the copy is stored."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for host in "abc":
+            yield page(dict, host, 1)
+
+    crawled = await crawl(source, {Cancelled: 500}, CONCURRENT_ITEMS=3)
+    assert len(crawled.scraped) == 1
+    assert (crawled.stat("released"), crawled.stat("committed")) == (1, 1)
+    assert crawled.stat("pending/timeout") == 0
+    assert settled(crawled)
+
+
+class InOwnTask(DedupPipeline):
+    """Decides each item in a task, and lets those of host c pass when that takes too long."""
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        task = asyncio.create_task(super().process_item(item))
+        if "c.example" in item["url"]:
+            await asyncio.wait([task], timeout=0.05)
+            task.cancel()
+            await asyncio.wait([task])
+            return item
+        return await task
+
+
+async def test_an_item_that_goes_on_after_its_task_was_cancelled_settles_no_other() -> None:
+    """Its signal is known to be its own: the claims of others on their way stay."""
+
+    class Slow:
+        """Stores the pages of host c at once, others when these are stored."""
+
+        async def process_item(self, item: Any) -> Any:
+            """Called by Scrapy."""
+            if "c.example" not in item["url"]:
+                decided.set()
+                await crawls[0].until(1)
+            return item
+
+    crawls: list[Crawled] = []
+    decided = asyncio.Event()
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        crawls.append(crawled)
+        yield page(dict, "a", 1)
+        await decided.wait()
+        yield page(dict, "c", 1)  # waits for the other one
+
+    crawled = await crawl(source, {Slow: 500}, dedup=InOwnTask)
+    assert (len(crawled.scraped), crawled.stat("committed")) == (2, 1)
+    assert crawled.stat("claim/unsure") == 0
+
+
 class Forgetful:
     """Forgets to return the item."""
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from dedup_middleware import NearDuplicate
-from dedup_middleware.plugin import announcing
+from dedup_middleware.plugin import acting
 from dedup_middleware.plugin.signals import dedup_duplicate
 from tests.test_pipeline import Crawl, make_crawler
 from tests.texts import article
@@ -126,8 +126,8 @@ async def test_calls_that_do_not_end_are_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Above a number of calls the next item waits for one; at the end they are cancelled."""
-    monkeypatch.setattr(announcing, "MAX_RUNNING", 2)
-    monkeypatch.setattr(announcing, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(acting, "MAX_RUNNING", 2)
+    monkeypatch.setattr(acting, "LONGEST_WAIT", 0.01)
     gate = asyncio.Semaphore(0)
 
     async def slow() -> None:

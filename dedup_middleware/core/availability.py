@@ -110,6 +110,7 @@ class Backlog:
         return page
 
 
+@attrs.define(eq=False)
 class CatchUp:
     """Enters remembered pages into the index, one after the other.
 
@@ -122,19 +123,13 @@ class CatchUp:
     :param count: called with the name of a counter and what to add to it
     """
 
-    def __init__(
-        self,
-        enter: Callable[[Unsettled], Awaitable[Unsettled | None]],
-        breaker: Breaker,
-        count: Callable[[str, float], None],
-    ) -> None:
-        self.backlog = Backlog()
-        self._enter = enter
-        self._breaker = breaker
-        self._count = count
-        self._turn = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._ended = False
+    _enter: Callable[[Unsettled], Awaitable[Unsettled | None]]
+    _breaker: Breaker
+    _count: Callable[[str, float], None]
+    backlog: Backlog = attrs.field(init=False, factory=Backlog)
+    _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
+    _ended: bool = attrs.field(init=False, default=False)
 
     def remember(self, page: Unsettled) -> None:
         """Keep a stored page until the index can be used."""
@@ -277,6 +272,7 @@ class FaultLog:
             self._log.warning("%s", _repeated(kind, self._clock() - since, left_out))
 
 
+@attrs.define(eq=False)
 class Outage:
     """Calls to one index that failed: no more of them for a while, a count, and few warnings.
 
@@ -284,12 +280,11 @@ class Outage:
     :param count: called with the name of a counter and what to add to it
     """
 
-    def __init__(self, address: str, count: Callable[[str, float], None]) -> None:
-        self.breaker = Breaker(time.monotonic)
-        self.faults = FaultLog(logger, time.monotonic)
-        self._address = address
-        self._count = count
-        self._is_on = False
+    _address: str
+    _count: Callable[[str, float], None]
+    breaker: Breaker = attrs.field(init=False, factory=lambda: Breaker(time.monotonic))
+    faults: FaultLog = attrs.field(init=False, factory=lambda: FaultLog(logger, time.monotonic))
+    _is_on: bool = attrs.field(init=False, default=False)
 
     def report(self, error: Exception, message: str, *arguments: object) -> None:
         """Log that the index can't be used, once for all calls that find the same."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -23,14 +24,18 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
-from dedup_middleware.core.openclaims import OpenClaims, keep_alive
-from dedup_middleware.core.settlement import INDEX_UNAVAILABLE, Settlement, unchecked
-from dedup_middleware.core.versions import REPLACE, Versions
-from dedup_middleware.core.warming import Warming
+from dedup_middleware.core.settlement import (
+    INDEX_UNAVAILABLE,
+    OpenClaims,
+    Settlement,
+    keep_alive,
+    unchecked,
+)
+from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout
-from dedup_middleware.methods.base import content_bytes
+from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Entry
@@ -87,7 +92,7 @@ class Deduplicator:
             self._former = Former(options, self._index, self._method, self._count, former)
         self._versions = Versions(
             self._index,
-            options.versions == REPLACE,
+            options.versions == "replace",
             options.on_fuller == "replace",
             self._count,
             self._former,
@@ -104,7 +109,8 @@ class Deduplicator:
         )
         self._fingerprinter: Fingerprinter | None = None
         self._opening = asyncio.Lock()
-        self._warming = Warming(options, self._index, self._method)
+        self._warming = asyncio.Lock()
+        self._is_warm = False
         self._was_opened = False
         self._outage = Outage(options.safe_index_url, self._count)
         self._settlement = Settlement(
@@ -145,7 +151,35 @@ class Deduplicator:
 
     async def warm(self) -> None:
         """Load or compile, in a thread, the kernels that decisions need; the index is not used."""
-        await self._warming.warm()
+        if self._is_warm:
+            return
+        async with self._warming:
+            if not self._is_warm:
+                await asyncio.to_thread(self._use_kernels)
+                self._is_warm = True
+
+    @cached_property
+    def _plain(self) -> Fingerprinter:
+        """A fingerprinter without the key of an index, to warm up with and for its parameters."""
+        return Fingerprinter(self.options, 0)
+
+    def _use_kernels(self) -> None:
+        """Use each kernel that a decision of a text or of HTML needs."""
+        from dedup_middleware.base import jit  # numba stays lazy
+        from dedup_middleware.text import extract
+
+        with jit.garbage_kept():
+            self._index.warm()
+            extract.warm()
+            count = 2 * self.options.min_features + 40
+            words = " ".join(f"第{i}段文字 word{i}" for i in range(count))
+            # One of each kind: compared by its shingles, and as a whole.
+            for text in (words, "一个页面"):
+                page = self._plain(Document(key="", title="题目", text=text))
+                stored = content_record(page, sketched=self._method.keeps_sketch)
+                self._method.judge(page, stored, [page.payload])
+                self._method.bucket_key_array(page)
+                self._method.probes(page)
 
     async def _ready(self) -> Fingerprinter:
         if self._fingerprinter is not None:
@@ -153,8 +187,8 @@ class Deduplicator:
         async with self._opening:
             if self._fingerprinter is None:
                 # The parameters must not depend on the key, which is the index's own.
-                plain = await asyncio.to_thread(self._warming.fingerprinter)
-                parameters = {**plain.parameters, RECORD: self._record.parameter}
+                plain = await asyncio.to_thread(lambda: self._plain.parameters)
+                parameters = {**plain, RECORD: self._record.parameter}
                 if self.options.hash_key:
                     parameters["hash_key"] = f"{int(self.options.hash_key, 16):032x}"
                 if self._former is not None:
@@ -277,7 +311,7 @@ class Deduplicator:
         self._outage.report(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
-        if not self._warming.is_done:
+        if not self._is_warm:
             await self.warm()
         fingerprinter = self._fingerprinter or await self._ready()
         if isinstance(what, Fingerprint):

@@ -15,7 +15,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
-from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.core.settlement import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
@@ -33,6 +33,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
 
+@attrs.define(eq=False)
 class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
@@ -42,16 +43,15 @@ class Gathered:
     :param most: candidates that are judged; of more, those that were found in most tables
     """
 
-    def __init__(self, most: int) -> None:
-        self.near: Neighbours = NO_NEIGHBOURS
-        self.records: PageRecords = NO_PAGES
-        self.addresses: dict[int, str | None] = {}
-        self.payloads: dict[int, bytes] = {}
-        self.full = 0  # full buckets among those of the page
-        self.is_cut = False  # whether there were more candidates than are judged
-        self._most = most
-        self._upto = 0  # the last candidate that a cut has seen
-        self._own = NO_PAGES
+    _most: int
+    near: Neighbours = NO_NEIGHBOURS
+    records: PageRecords = NO_PAGES
+    addresses: dict[int, str | None] = attrs.field(factory=dict)
+    payloads: dict[int, bytes] = attrs.field(factory=dict)
+    full: int = 0  # full buckets among those of the page
+    is_cut: bool = False  # whether there were more candidates than are judged
+    _upto: int = 0  # the last candidate that a cut has seen
+    _own: PageRecords = NO_PAGES
 
     def __len__(self) -> int:
         return len(self.near)
@@ -182,7 +182,7 @@ class Driver:
 
         :returns: a ruling with neither match nor claim: a like page was pending for too long
         """
-        return await _Decision(self, page, entry).run()
+        return await _Decision(self, page, entry, self.method.probes(page)).run()
 
 
 def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
@@ -190,31 +190,30 @@ def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
     return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
 
 
+@attrs.define(eq=False)
 class _Decision:
     """The decision on one page."""
 
-    def __init__(self, driver: Driver, page: Fingerprint, entry: Entry) -> None:
-        self._driver = driver
-        self._page = page
-        self._entry = entry
-        self._probes = driver.method.probes(page)
-        self._found = Gathered(MOST_JUDGED)
-        self._brought = NO_CANDIDATES
-        self._deadline = 0.0
-        self._poll = _FIRST_POLL
-        self._rang = False
+    _driver: Driver
+    _page: Fingerprint
+    _entry: Entry
+    _probes: tuple[BucketKey, ...]
+    _found: Gathered = attrs.field(factory=lambda: Gathered(MOST_JUDGED))
+    _brought: Candidates = NO_CANDIDATES
+    _deadline: float = 0.0
+    _poll: float = _FIRST_POLL
+    _rang: bool = False
 
     async def run(self) -> tuple[Ruling, Claim | None]:
         """Look the page up in the former index, if there is one, then decide it."""
         former = self._driver.former
         if former is None:
             return await self._decide()
-        brought = await former.bring(self._page, self._entry, self._probes)
-        self._brought = brought.candidates
+        self._brought, own = await former.bring(self._page, self._entry, self._probes)
         ruling, claim = await self._decide()
-        if claim is not None and brought.own:
+        if claim is not None and own:
             try:
-                await former.forget(self._page, brought.own)
+                await former.forget(self._page, own)
             except BaseException:
                 self._release(claim)
                 raise
@@ -239,7 +238,7 @@ class _Decision:
                     return NOTHING_ALIKE, made.claim
                 ruling = await self._with_claim(made, ruling)
                 if ruling.match is None and not ruling.pending:
-                    return await self._with_names(ruling), made.claim
+                    return await self._with_names(ruling, made.claim), made.claim
                 found.give_back(made.claim.page_id, np.frombuffer(self._entry.content, CONTENT))
             else:
                 if known:
@@ -360,8 +359,8 @@ class _Decision:
         self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 
-    async def _with_names(self, ruling: Ruling) -> Ruling:
-        """The ruling with the addresses of the pages that it supersedes."""
+    async def _with_names(self, ruling: Ruling, claim: Claim) -> Ruling:
+        """The ruling on a new page with the addresses of the pages that it supersedes."""
         held, addresses = ruling.supersedes, self._found.addresses
         missing = [one.number for one in held if one.number not in addresses]
         if not missing:
@@ -370,6 +369,9 @@ class _Decision:
             found = await self._driver.index.addresses(missing)
         except IndexUnavailableError:
             return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
+        except BaseException:
+            self._release(claim)
+            raise
         addresses.update(zip(missing, found, strict=True))
         named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])
         return attrs.evolve(ruling, supersedes=named)

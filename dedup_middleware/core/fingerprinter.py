@@ -103,6 +103,7 @@ class Fingerprinter:
         from dedup_middleware.methods.choose import literature_method
         from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher
+        from dedup_middleware.signature.simhash import SimHash
         from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
         from dedup_middleware.text.relevant import relevant
@@ -121,6 +122,7 @@ class Fingerprinter:
         self._text_signer = TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch
+        self._simhash = SimHash
         self._make_evidence = make_evidence
         self._relevant = relevant
         self._short, self._titled = SHORT, TITLED
@@ -142,7 +144,7 @@ class Fingerprinter:
         if document.text is None:
             document = read(document, self.options.extractor)
         text, title = self._relevant(document.text or ""), self._relevant(document.title)
-        key, hash_key = document.key, self.hash_key
+        key, hash_key, probes = document.key, self.hash_key, self.options.probes
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]
         if size < self.options.min_features and title:
@@ -163,7 +165,7 @@ class Fingerprinter:
                 simhash = simhash_of(signature)
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
         lazy = self._keeps_evidence
-        if self._keeps_evidence and size:
+        if lazy and size:
             wording, evidence, anchors = self._evidence(title, signed, exact if rest else 0)
         return Fingerprint(
             key=key,
@@ -178,7 +180,7 @@ class Fingerprinter:
             clauses=signed.clauses,
             host=_host_hash(host_of(key), hash_key),
             title=short_hash(letters_of(title), hash_key) if title else 0,
-            volatile=self._volatile(value, sums) if size and self.options.probes else (),
+            volatile=volatile_bits(self._simhash(value, sums), probes) if size and probes else (),
             signature=signature,
             wording=wording,
             evidence=evidence,
@@ -213,11 +215,6 @@ class Fingerprinter:
         elif len(signed.evidence) and (signed.words >= self._titled or not len(words)):
             return wording, signed.evidence.tobytes(), signed.anchors
         return wording, self._make_evidence(wording), signed.anchors
-
-    def _volatile(self, value: int, sums: NDArray[np.int64]) -> tuple[int, ...]:
-        from dedup_middleware.signature.simhash import SimHash
-
-        return volatile_bits(SimHash(value, sums), self.options.probes)
 
 
 def _only_equal(wording: Wording, whole: int) -> Wording:

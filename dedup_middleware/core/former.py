@@ -18,7 +18,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,16 +37,8 @@ from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import (
-    BucketKey,
-    Neighbours,
-    most_met,
-)
-from dedup_middleware.model.claims import (
-    NO_CANDIDATES,
-    Candidates,
-    Entry,
-)
+from dedup_middleware.model.buckets import BucketKey, Neighbours, most_met
+from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import PageRecords, State, chosen
@@ -66,19 +57,10 @@ class _AwayError(Exception):
     """The former index can't be asked."""
 
 
-@attrs.frozen(eq=False)
-class Brought:
-    """Pages that were carried over for one page, or had been before.
-
-    ``candidates``: their ids and records in the index of now. ``own``: ids, in the former index, of
-    the pages stored there under the key of the page.
-    """
-
-    candidates: Candidates = NO_CANDIDATES
-    own: tuple[int, ...] = ()
-
-
-_NOTHING = Brought()
+# Pages that were carried over for one page, or had been before, as candidates of the index of now;
+# and ids, in the former index, of the pages stored there under the key of the page.
+Brought = tuple[Candidates, tuple[int, ...]]
+_NOTHING: Brought = (NO_CANDIDATES, ())
 
 
 class Former:
@@ -309,7 +291,7 @@ class Former:
             best = best_match(judged, alike, same_key)
             carried = await self._carry(index, stored, best, entry)
             if carried is not None:
-                return Brought(self._candidates(stored, {best: carried}), own)
+                return self._candidates(stored, {best: carried}), own
             alike.remove(best)
         held = [] if judged.held is None else np.flatnonzero(judged.held).tolist()
         wanted = dict.fromkeys([*own_rows, *(held if self._replaces_held else [])])
@@ -318,7 +300,7 @@ class Former:
             carried = await self._carry(index, stored, row, entry)
             if carried is not None:
                 carried_rows[row] = carried
-        return Brought(self._candidates(stored, carried_rows), own)
+        return self._candidates(stored, carried_rows), own
 
     async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> Candidates:
         """The stored pages that share a bucket with a page, at most those that are judged."""

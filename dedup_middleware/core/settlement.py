@@ -1,4 +1,4 @@
-"""What becomes of a page after its verdict: its claim is committed or released, now or later.
+"""The claims that one process holds, and what becomes of each: it is committed or released.
 
 A page that is stored while the index is unavailable is remembered, and entered when the index can
 be used again.
@@ -6,15 +6,21 @@ be used again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Set as AbstractSet
+
+import attrs
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.core.availability import CatchUp, Outage, Unsettled
-from dedup_middleware.core.openclaims import OpenClaims
+from dedup_middleware.core.availability import CatchUp, FaultLog, Outage, Unsettled
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
 
@@ -24,6 +30,80 @@ INDEX_UNAVAILABLE = "index-unavailable"
 _POLL = 0.1  # seconds
 
 
+class OpenClaims:
+    """Claims that are neither committed nor released yet.
+
+    :ivar waits_end: moment (``time.monotonic``) from which on no page waits for another one
+    """
+
+    def __init__(self) -> None:
+        self.waits_end = math.inf
+        # The event is made when a page begins to wait for the claim to be settled.
+        self._claims: dict[Claim, asyncio.Event | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(list(self._claims))
+
+    def add(self, claim: Claim) -> None:
+        """Add a claim that the index granted."""
+        self._claims.setdefault(claim, None)
+
+    def settle(self, claim: Claim) -> None:
+        """Remove a claim that was committed, released or lost."""
+        event = self._claims.pop(claim, None)
+        if event is not None:
+            event.set()
+
+    async def wait(self, page_ids: AbstractSet[int], seconds: float) -> None:
+        """Wait until the claim of one of these pages is settled in this process, or time is up.
+
+        :param page_ids: page ids
+        """
+        events = []
+        for claim, event in self._claims.items():
+            if claim.page_id in page_ids:
+                events.append(event or asyncio.Event())
+                self._claims[claim] = events[-1]
+        if not events:
+            await asyncio.sleep(max(seconds, 0.0))
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(
+                waits, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in waits:
+                task.cancel()
+
+
+async def keep_alive(
+    claims: OpenClaims,
+    index: Index,
+    lease: float,
+    count: Callable[[str, float], None],
+    faults: FaultLog,
+) -> None:
+    """Extend the leases of pages that take long to be stored, until the task is cancelled."""
+    while True:
+        await asyncio.sleep(lease / 3)
+        if not len(claims):
+            continue
+        try:
+            await index.renew(list(claims), lease)
+        except IndexUnavailableError as error:
+            count("error/index", 1)
+            faults.warn(error, "The index can't extend leases")
+        except Exception:
+            # Without it the leases of all pages on their way would run out.
+            count("error/internal", 1)
+            logger.exception("The index can't extend leases: an error of the plugin")
+
+
+@attrs.define(eq=False)
 class Settlement:
     """Commits and releases claims of one index, and enters pages that were stored without one.
 
@@ -32,24 +112,17 @@ class Settlement:
     :param count: called with the name of a counter and what to add to it
     """
 
-    def __init__(
-        self,
-        index: Index,
-        versions: Versions,
-        claims: OpenClaims,
-        outage: Outage,
-        examine: Callable[[Document | Fingerprint], Awaitable[Verdict]],
-        pending_wait: float,
-        count: Callable[[str, float], None],
-    ) -> None:
-        self._index = index
-        self._versions = versions
-        self._claims = claims
-        self._outage = outage
-        self._examine = examine
-        self._pending_wait = pending_wait
-        self._count = count
-        self.catch_up = CatchUp(self._enter_later, outage.breaker, count)
+    _index: Index
+    _versions: Versions
+    _claims: OpenClaims
+    _outage: Outage
+    _examine: Callable[[Document | Fingerprint], Awaitable[Verdict]]
+    _pending_wait: float
+    _count: Callable[[str, float], None]
+    catch_up: CatchUp = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.catch_up = CatchUp(self._enter_later, self._outage.breaker, self._count)
 
     def end(self) -> None:
         """Discard and count the pages that are still remembered; none is entered from now on."""
@@ -64,7 +137,12 @@ class Settlement:
             if not is_known and source is not None:
                 self.catch_up.remember(Unsettled(source))
             return True
-        is_only, left = await self._commit(verdict)
+        try:
+            is_only, left = await self._commit(verdict)
+        except asyncio.CancelledError:
+            if (source := _source(verdict)) is not None:  # the call may not have been sent
+                self.catch_up.remember(Unsettled(source, verdict.claim))
+            raise
         if left is not None:
             self.catch_up.remember(left)
         return is_only
@@ -107,6 +185,9 @@ class Settlement:
             self._count("released", 1)
         except IndexUnavailableError as error:
             self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
+        except asyncio.CancelledError:  # the call may not have been sent
+            forget_outcome(asyncio.ensure_future(self._index.release(verdict.claim)))
+            raise
         finally:
             self._claims.settle(verdict.claim)
 

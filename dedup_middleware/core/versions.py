@@ -23,9 +23,6 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import State
 
-REPLACE = "replace"
-KEEP = "keep"
-
 
 @attrs.frozen
 class OtherTexts:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dedup_middleware.model.documents import DUPLICATE, EMPTY, PENDING_TIMEOUT, REVISIT, UNCHECKED
-from dedup_middleware.plugin.announcing import Announcer
+from dedup_middleware.journal.writer import Recorder, near_match
+from dedup_middleware.model.documents import (
+    DUPLICATE,
+    EMPTY,
+    PENDING_TIMEOUT,
+    REVISIT,
+    UNCHECKED,
+)
 from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
 from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.items import PageItem, mark
+from dedup_middleware.plugin.signals import dedup_duplicate
 
 if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
 
     from dedup_middleware.base.options import Options
-    from dedup_middleware.journal.writer import Recorder
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.1  # seconds between two looks at a spider that is being closed
+MAX_RUNNING = 1000  # calls of receivers, above which the next item to be announced waits
+LONGEST_WAIT = 30.0  # seconds that receivers may take at the end of a crawl
 
 
 class Action:
@@ -40,7 +48,7 @@ class Action:
         self._crawler = crawler
         self._options = options
         self._reports = reports
-        self._announcer = Announcer(crawler)
+        self._receiving: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Future[None] | None = None
         self.recorder: Recorder | None = None
 
@@ -52,19 +60,57 @@ class Action:
         try:
             self._apply(verdict, page)
         except Dropped:
+            self._reports.count("dropped")
             self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
-            await self._announcer.send(page.item, verdict, dropped=True)
+            await self._announce(page.item, verdict, dropped=True)
             raise
         self._write(lambda recorder: recorder.passed(verdict, document))
-        await self._announcer.send(page.item, verdict, dropped=False)
+        await self._announce(page.item, verdict, dropped=False)
 
     def stored(self, verdict: Verdict) -> None:
         """Write down that an item has been stored."""
         self._write(lambda recorder: recorder.stored(verdict))
 
     async def close(self) -> None:
-        """Wait for the receivers of announcements."""
-        await self._announcer.close()
+        """Wait until all receivers have ended, :data:`LONGEST_WAIT` seconds at the most."""
+        if not self._receiving:
+            return
+        _, late = await asyncio.wait(self._receiving, timeout=LONGEST_WAIT)
+        for task in late:
+            task.cancel()
+        if late:
+            logger.warning(
+                "%d receivers of dedup_duplicate did not end within %g seconds of the end of the "
+                "crawl and are cancelled",
+                len(late),
+                LONGEST_WAIT,
+            )
+
+    async def _announce(self, item: Any, verdict: Verdict, *, dropped: bool) -> None:
+        """Call the receivers of ``dedup_duplicate``, in a task, if an item is like a stored page.
+
+        Returns at once, except while :data:`MAX_RUNNING` earlier calls have not ended.
+        """
+        kind, match = verdict.outcome, verdict.match
+        if kind not in (DUPLICATE, REVISIT) or match is None:
+            kind, match = "near", near_match(verdict)
+            if match is None:
+                return
+        if len(self._receiving) >= MAX_RUNNING:
+            await asyncio.wait(self._receiving, return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.create_task(
+            self._crawler.signals.send_catch_log_async(
+                dedup_duplicate,
+                item=item,
+                verdict=verdict,
+                kind=kind,
+                match=match,
+                dropped=dropped,
+                spider=self._crawler.spider,
+            )
+        )
+        self._receiving.add(task)
+        task.add_done_callback(self._receiving.discard)
 
     def _apply(self, verdict: Verdict, page: PageItem) -> None:
         """Drop or mark the item, or let it be.
@@ -83,19 +129,15 @@ class Action:
                     page.names.mark,
                 )
         elif outcome == DUPLICATE or (outcome == REVISIT and options.revisit == "drop"):
-            raise self._dropped(NearDuplicate(verdict, log_level=options.drop_log_level))
+            raise NearDuplicate(verdict, log_level=options.drop_log_level)
         elif outcome == EMPTY and options.on_empty == "drop" and not page.read().is_unread:
-            raise self._dropped(Dropped(verdict, log_level=options.drop_log_level))
+            raise Dropped(verdict, log_level=options.drop_log_level)
         elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 
-    def _dropped(self, dropped: Dropped) -> Dropped:
-        self._reports.count("dropped")
-        return dropped
-
     def _unchecked(self, verdict: Verdict) -> None:
         if self._options.on_error == "drop":
-            raise self._dropped(Dropped(verdict, log_level="WARNING"))
+            raise Dropped(verdict, log_level="WARNING")
         if self._options.on_error != "close" or self._closing is not None:
             return
         if (engine := self._crawler.engine) is not None:

@@ -109,10 +109,17 @@ class InFlight:
     """Finds the item that a signal is about, or none.
 
     :param read: the page in an item; None for an object that is no item
+    :param settle: gets the verdicts of items whose task was cancelled, so that no signal comes
     """
 
-    def __init__(self, read: Callable[[Any], PageFields | None]) -> None:
+    def __init__(
+        self,
+        read: Callable[[Any], PageFields | None],
+        settle: Callable[[list[Ending]], None],
+    ) -> None:
         self._read = read
+        self._settle = settle
+        self._watched: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         # One for each crawl: two crawls may run in one process.
         self._link: ContextVar[_Link | None] = ContextVar("dedup_item", default=None)
         self._objects: dict[int, list[ItemInFlight]] = {}
@@ -142,6 +149,9 @@ class InFlight:
         if task is None:
             return
         flying.task = weakref.ref(task)  # the task holds its context, which holds the link
+        if task not in self._watched:
+            self._watched.add(task)
+            task.add_done_callback(self._done)
         outer = self._link.get()
         while outer is not None and not (outer.flying.is_open and _in(outer.flying, task)):
             outer = outer.outer
@@ -151,6 +161,20 @@ class InFlight:
             self._link.set(_Link(flying, None, is_nested=True, depth=1))
         else:
             self._link.set(_Link(flying, outer, is_nested=outer is not None, depth=depth))
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        """Settle the items of a task that was cancelled, for example by a later pipeline.
+
+        They stay known: a pipeline that starts tasks of its own may go on with the item.
+        """
+        if not task.cancelled():
+            return
+        endings = []
+        for flying in [one for same in self._objects.values() for one in same if _in(one, task)]:
+            if flying.verdict is not None:
+                endings.append(Ending(flying.verdict, stored=False))
+                flying.verdict = None
+        self._settle(endings)
 
     async def leave(self, item: Any, *, stored: bool) -> list[Ending] | None:
         """A signal says that an item is through the pipelines.

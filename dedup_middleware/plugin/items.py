@@ -22,11 +22,6 @@ logger = logging.getLogger(__name__)
 MAX_NOTES = 10_000  # beyond it, items of the oldest notes will not arrive
 
 
-def is_skipped(adapter: ItemAdapter, names: FieldNames) -> bool:
-    """Whether the item asks not to be looked at."""
-    return bool(field_value(adapter, names.skip))
-
-
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into fields the item has and that are empty."""
     for field, value in (

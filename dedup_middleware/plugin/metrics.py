@@ -140,8 +140,7 @@ class Exporter:
             ) from None
         self._stats = stats
         self.spider = spider
-        self._host = host
-        self._port = port
+        self._address = host, port
         self._server: _Server | None = None
 
     def start(self) -> None:
@@ -151,20 +150,28 @@ class Exporter:
         while another crawl closes the port.
         """
         try:
-            self._server = _join(self, self._host, self._port)
+            with _servers_lock:
+                server = _servers.get(self._address) or _Server(*self._address)
+                _servers[self._address] = self._server = server
+                server.add(self)
         except (OSError, ValueError) as error:  # the second: of a host that is no name
             logger.warning(
                 "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
-                self._port,
-                self._host,
+                self._address[1],
+                self._address[0],
                 error,
             )
 
     def stop(self) -> None:
         """Leave the port; the last crawl closes it. Blocks for up to half a second."""
-        if self._server is not None:
-            _leave(self, self._server)
-            self._server = None
+        if self._server is None:
+            return
+        with _servers_lock:
+            self._server.end(self)
+            if not self._server.crawls:
+                del _servers[self._address]
+                self._server.close()
+        self._server = None
 
     def stats(self) -> dict[str, Any]:
         """A copy of the stats, made in one step: the crawl adds stats meanwhile."""
@@ -180,7 +187,6 @@ class _Server:
     def __init__(self, host: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, start_http_server
 
-        self.address = (host, port)
         self.crawls: list[Exporter] = []
         self._ended = Samples()
         # A request must not see a crawl twice, or not at all, while it ends.
@@ -220,20 +226,3 @@ class _Server:
 # The open ports of this process.
 _servers: dict[tuple[str, int], _Server] = {}
 _servers_lock = threading.Lock()
-
-
-def _join(crawl: Exporter, host: str, port: int) -> _Server:
-    with _servers_lock:
-        server = _servers.get((host, port))
-        if server is None:
-            server = _servers[host, port] = _Server(host, port)
-        server.add(crawl)
-        return server
-
-
-def _leave(crawl: Exporter, server: _Server) -> None:
-    with _servers_lock:
-        server.end(crawl)
-        if not server.crawls:
-            del _servers[server.address]
-            server.close()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from scrapy import signals
 from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
@@ -20,7 +18,6 @@ from dedup_middleware.plugin.items import PageItem
 from dedup_middleware.plugin.pagefields import PageFields
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from dedup_middleware.index.base import Index
@@ -30,7 +27,6 @@ logger = logging.getLogger(__name__)
 UNREAD = 20  # items without a page, and none with one, after which a warning is logged
 _NEWEST = 256  # page ids looked at for the newest page
 _TEXT_FORMATS = {"json", "jsonlines", "jsonl", "jl"}  # that can't hold bytes
-_FAILED_FEEDS = "feedexport/failed_count/"  # stats of Scrapy
 _EVER = float(2**32 - 1)
 
 
@@ -92,35 +88,6 @@ def _may_exist(place: str) -> bool:
     if path.scheme not in {"", "file"} or "%(" in place:  # elsewhere, or named by the crawl
         return True
     return Path(file_uri_to_path(place) if path.scheme else place).exists()
-
-
-class FeedCheck:
-    """An error at the end of a crawl of which a feed could not be stored.
-
-    Feeds are stored when the pipelines are closed, so the pages count as stored by then. Keep the
-    object for as long as the crawl runs.
-    """
-
-    def __init__(self, crawler: Crawler, options: Options) -> None:
-        self._stats = crawler.stats
-        self._since = time.time() - 1.0
-        if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
-            crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
-
-    def _engine_stopped(self) -> None:
-        counts = {} if self._stats is None else self._stats.get_stats()
-        committed = counts.get("dedup/committed", 0)
-        if not committed or not any(name.startswith(_FAILED_FEEDS) for name in counts):
-            return
-        since = datetime.datetime.fromtimestamp(self._since).astimezone()
-        logger.error(
-            "A feed could not be stored (see the error above), but the index calls %d pages of "
-            "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
-            "them, run `scrapy dedup forget --since %s` with the settings of this crawl, and crawl "
-            "again",
-            committed,
-            since.isoformat(timespec="seconds"),
-        )
 
 
 class FieldCheck:

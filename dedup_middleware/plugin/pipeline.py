@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,6 +15,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.writer import Recorder
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.plugin.acting import Action
 from dedup_middleware.plugin.exceptions import Dropped
@@ -25,10 +27,9 @@ from dedup_middleware.plugin.items import (
     Notes,
     PageItem,
     fill,
-    is_skipped,
     load_item_classes,
 )
-from dedup_middleware.plugin.pagefields import PageFields, document_of, read_fields
+from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
 from dedup_middleware.plugin.reports import Reports
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.clusterfeed import ClusterFeed
+    from dedup_middleware.plugin.feeds import Feeds
     from dedup_middleware.plugin.metrics import Exporter
-    from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
+    from dedup_middleware.plugin.notices import FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,16 @@ _UNSURE = (
     "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
     "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
 )
+_NOT_IN_FEED = (
+    "%s is not entered into the index, because no feed has it: %s. Further such pages are counted "
+    "in dedup/claim/no-feed"
+)
+_CLOSED = (
+    "An item that was sent when the pipelines had been closed passes without a check, and is not "
+    "entered into the index. Further such items are counted in dedup/skipped/closed"
+)
+_LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
+_PAUSE = 0.02  # seconds between two looks at them
 _LOST_NOTES = (
     "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
     "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
@@ -75,22 +87,24 @@ class DedupPipeline:
     ) -> None:
         self.crawler = crawler
         self._settings_error = settings_error
+        self._is_closed = False
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._clusters: ClusterFeed | None = None
         self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
-        self._feed_check: FeedCheck | None = None
+        self._feeds: Feeds | None = None
         self._classes = ItemClasses(options.field_names)
-        self._inflight = InFlight(self._read)
+        self._inflight = InFlight(self._read, self._settle_later)
+        self._settling: set[asyncio.Task[None]] = set()
         self._reports = Reports(crawler.stats)
         self._action = Action(crawler, options, self._reports)
         self.notes = Notes()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
-        connect(self._on_dropped, signals.item_dropped)
-        connect(self._on_error, signals.item_error)
+        connect(self._on_not_stored, signals.item_dropped)
+        connect(self._on_not_stored, signals.item_error)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -122,10 +136,8 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.journal.writer import Recorder
         from dedup_middleware.plugin.clusterfeed import ClusterFeed
         from dedup_middleware.plugin.metrics import Exporter
-        from dedup_middleware.plugin.notices import FeedCheck, FieldCheck
         from dedup_middleware.plugin.summary import counted
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
@@ -159,14 +171,20 @@ class DedupPipeline:
             raise self._not_started(error, "dedup_index_refused") from None
         finally:
             self._reports.is_opening = False
+        await self._start(spider, crawl)
+
+    async def _start(self, spider: str, crawl: str) -> None:
+        """Start what accompanies the crawl, whether or not the index can be used."""
+        from dedup_middleware.plugin.feeds import Feeds
+        from dedup_middleware.plugin.notices import FieldCheck
+
         self._field_check = FieldCheck(self.crawler.settings)
-        self._feed_check = FeedCheck(self.crawler, self.options)
-        self._action.recorder = Recorder(
-            self.options, self._reports.count, spider=spider, crawl=crawl
-        )
+        self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_later_pipeline())
+        recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)
+        self._action.recorder = recorder
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, self._report_counts)
+            self._summary = Summary(self.crawler.stats, interval, recorder.report_counts)
             self._reports.summary = self._summary
             self._summary.start()
         if self._exporter is not None:
@@ -199,6 +217,17 @@ class DedupPipeline:
         fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
         return OptionsError("ITEM_PIPELINES", names, fix)
 
+    def _has_later_pipeline(self) -> bool:
+        """Whether a pipeline comes after this one, or may, that could store items."""
+        try:
+            pipelines = self.crawler.engine.scraper.itemproc.middlewares
+            later = pipelines[pipelines.index(self) + 1 :]
+        except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
+            return True
+        return any(
+            hasattr(one, "process_item") and not isinstance(one, DedupPipeline) for one in later
+        )
+
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)
         fail(self.crawler)
@@ -206,6 +235,8 @@ class DedupPipeline:
 
     async def close_spider(self) -> None:
         """Settle what is open and close the index."""
+        await self._late_items()
+        self._is_closed = True
         self._inflight.clear()
         if len(self.notes):
             self._reports.count("meta/lost", len(self.notes))
@@ -227,9 +258,19 @@ class DedupPipeline:
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.stop)
 
-    def _report_counts(self) -> None:
-        if self._action.recorder is not None:
-            self._action.recorder.report_counts()
+    async def _late_items(self) -> None:
+        """Wait for items that other pipelines send when they are closed, at the same time as this.
+
+        A claim that an item got from an index that is being closed could not be settled.
+        """
+        ends = time.monotonic() + _LATE_ITEMS
+        await asyncio.sleep(0)  # until all of them have begun
+        try:
+            slot = self.crawler.engine.scraper.slot
+            while slot is not None and slot.itemproc_size and time.monotonic() < ends:
+                await asyncio.sleep(_PAUSE)
+        except (AttributeError, RuntimeError):  # there is no engine, as in tests
+            return
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
@@ -239,6 +280,10 @@ class DedupPipeline:
         """
         if self._deduplicator is None:
             self._reports.count("skipped/no-item")
+            return item
+        if self._is_closed:
+            self._reports.count("skipped/closed")
+            self._reports.warn_once(_CLOSED)
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
@@ -312,7 +357,7 @@ class DedupPipeline:
 
     def _document(self, page: PageItem, fields: PageFields, note: Note) -> Document | None:
         """The page to be checked; None: the item passes without a check."""
-        if note.skip or is_skipped(page.adapter, page.names):
+        if note.skip or field_value(page.adapter, page.names.skip):
             self._reports.count("skipped/opt-out")
             return None
         if self._field_check is not None:
@@ -355,15 +400,23 @@ class DedupPipeline:
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
-        await self._leave(item, stored=True)
+        # Before anything is awaited, so that it is known of which item the feeds have just heard.
+        missed = None
+        try:
+            if self._feeds is not None:
+                missed = self._feeds.missed(item)
+        except Exception:  # of an exporter of the user's own
+            self._reports.failure("looking for an item in the feeds")
+        await self._leave(item, stored=True, missed=missed)
 
-    async def _on_dropped(self, item: Any) -> None:
+    async def _on_not_stored(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
-    async def _on_error(self, item: Any) -> None:
-        await self._leave(item, stored=False)
+    async def _leave(self, item: Any, *, stored: bool, missed: str | None = None) -> None:
+        """Settle the claims that a signal is about.
 
-    async def _leave(self, item: Any, *, stored: bool) -> None:
+        :param missed: why no feed has the item, if that is so
+        """
         try:
             endings = await self._inflight.leave(item, stored=stored)
             if endings is None:
@@ -372,7 +425,19 @@ class DedupPipeline:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
         for ending in endings or ():
-            await self._settle(ending, item)
+            if missed is None or not ending.stored:
+                await self._settle(ending, item)
+                continue
+            if ending.verdict.claim is not None:
+                self._reports.count("claim/no-feed")
+                self._reports.warn_once(_NOT_IN_FEED, ending.verdict.key, missed, key=missed)
+            await self._settle(attrs.evolve(ending, stored=False))
+
+    def _settle_later(self, endings: list[Ending]) -> None:
+        for ending in endings:
+            task = asyncio.ensure_future(self._settle(ending))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
@@ -381,6 +446,8 @@ class DedupPipeline:
         try:
             if ending.stored:
                 if await self._deduplicator.commit(verdict):
+                    if self._feeds is not None and verdict.claim is not None:
+                        self._feeds.committed(verdict.claim.page_id)
                     await self._announce_superseded(item, verdict)
                 self._action.stored(verdict)
                 return

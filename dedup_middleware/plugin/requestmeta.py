@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -31,8 +32,6 @@ class RequestMeta:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._notes: Notes | None = None
-        self._is_looked_up = False
         self._has_warned = False
 
     @classmethod
@@ -59,12 +58,13 @@ class RequestMeta:
         note = NOTHING if isinstance(one, Request) else self._read(response)
         if note is NOTHING:
             return
-        if not self._is_looked_up:
-            self._is_looked_up = True
-            pipeline = self._crawler.get_item_pipeline(DedupPipeline)
-            self._notes = None if pipeline is None else pipeline.notes
         if self._notes is not None:
             self._notes.add(one, note)
+
+    @cached_property
+    def _notes(self) -> Notes | None:
+        pipeline = self._crawler.get_item_pipeline(DedupPipeline)
+        return None if pipeline is None else pipeline.notes
 
     def _read(self, response: Response) -> Note:
         request = response.request

@@ -127,6 +127,13 @@ def test_hostile_json_ld_raises_nothing(block: str) -> None:
     assert (metadata.title, metadata.author, metadata.published) == (None, None, None)
 
 
+def test_half_a_character_loses_no_page() -> None:
+    """A headline that was cut within an emoji can be stored; else the page would be in no row."""
+    block = ld({"@type": "NewsArticle", "headline": "Bridge \ud83d", "author": "Li \ud83d\x00"})
+    metadata = read(block)
+    assert (metadata.title, metadata.author) == ("Bridge \ufffd", "Li \ufffd")
+
+
 def test_long_fields_are_cut() -> None:
     """A title of megabytes does not get into an item."""
     title = read(f'<meta property="og:title" content="{"a b " * 500_000}">').title

@@ -1,0 +1,158 @@
+"""Scrapy's feeds (``FEEDS``): whether they have the items that the index calls stored."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import logging
+import time
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.index.opening import open_existing
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from dedup_middleware.base.options import Options
+
+logger = logging.getLogger(__name__)
+
+FAILED = "the feed export failed with it (see the error above)"
+LEFT_OUT = (
+    "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
+    "store it; name such classes in DEDUP_ITEMS, with None"
+)
+_CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
+_FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
+_BATCH = 10_000  # pages that are forgotten at once
+
+
+class Feeds:
+    """The feeds of one crawl; keep the object for as long as it runs.
+
+    :param has_storage: whether a pipeline behind the plugin may store what no feed takes
+    """
+
+    def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
+        self._stats = crawler.stats
+        self._options: Options | None = None
+        self._page_ids = array("Q")
+        self._has_storage = has_storage
+        self._exporter = _exporter_of(crawler)
+        self._progress: list[tuple[int, int]] = []
+        self._unsaved: set[FeedSlot] = set()
+        self._since = time.time() - _CLOCKS
+        crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
+        if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
+            self._options = options
+            crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
+
+    def missed(self, item: Any) -> str | None:
+        """Why no feed has taken an item that is through the pipelines; None: one may have it.
+
+        Call it for each signal ``item_scraped``, before anything is awaited: the exporter was
+        connected earlier, as all extensions are, and has just handled the same signal.
+        """
+        if self._exporter is None:
+            return None
+        slots = self._exporter.slots
+        before = self._progress or [(1, 0)] * len(slots)
+        self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
+        if self._progress != before:
+            self._unsaved.update(slots)
+            return _flush(slots)
+        try:
+            is_wanted = any(slot.filter.accepts(item) for slot in slots)
+        except Exception:  # the exporter has failed with it, too
+            is_wanted = True
+        if is_wanted:
+            return FAILED
+        return None if self._has_storage else LEFT_OUT
+
+    def _slot_closed(self, slot: FeedSlot) -> None:
+        self._unsaved.discard(slot)
+
+    def committed(self, page_id: int) -> None:
+        """Note a page that the index calls stored, in case no feed can be stored."""
+        if self._exporter is not None and not self._has_storage and self._options is not None:
+            self._page_ids.append(page_id)
+
+    async def _engine_stopped(self) -> None:
+        """Log an error if a feed could not be stored.
+
+        Feeds are stored when the pipelines are closed, so the pages count as stored by then. If
+        nothing has them they are forgotten.
+        """
+        counts = {} if self._stats is None else self._stats.get_stats()
+        committed = counts.get("dedup/committed", 0)
+        failed = any(name.startswith(_FAILED_FEEDS) for name in counts)
+        # Of an exporter that fails when it is to finish its file, Scrapy counts nothing.
+        if not committed or not (failed or any(slot.itemcount for slot in self._unsaved)):
+            return
+        if self._page_ids and not any(name.startswith(_STORED_FEEDS) for name in counts):
+            try:
+                forgotten = await self._forget()
+            except DedupError as error:
+                logger.error("The pages of this crawl can't be forgotten: %s", error)
+            else:
+                logger.error(
+                    "No feed could be stored (see the error above), and no later pipeline could "
+                    "store items: %d pages of this crawl are forgotten, so that the next crawl "
+                    "stores them",
+                    forgotten,
+                )
+                return
+        since = datetime.datetime.fromtimestamp(self._since).astimezone()
+        logger.error(
+            "A feed could not be stored (see the error above), but the index calls %d pages of "
+            "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
+            "them, run `scrapy dedup forget --since %s` with the settings of this crawl, and crawl "
+            "again",
+            committed,
+            since.isoformat(timespec="seconds"),
+        )
+
+    async def _forget(self) -> int:
+        """Forget the pages of this crawl; the pipeline has closed its index by now.
+
+        :raises DedupError: the index can't be used
+        """
+        assert self._options is not None
+        index, _ = await open_existing(self._options)
+        try:
+            batches = range(0, len(self._page_ids), _BATCH)
+            return sum(
+                [await index.forget(self._page_ids[start : start + _BATCH]) for start in batches]
+            )
+        finally:
+            await index.close()
+
+
+def _flush(slots: list[FeedSlot]) -> str | None:
+    """Write what the files here still hold in memory; why not, if that fails.
+
+    The page is called stored then, and the process may be killed.
+    """
+    try:
+        for slot in slots:
+            if slot.file is not None and isinstance(slot.storage, FileFeedStorage):
+                slot.file.flush()
+    except (OSError, ValueError) as error:  # the second: it is closed
+        return f"the file of a feed can't be written ({error})"
+    return None
+
+
+def _exporter_of(crawler: Crawler) -> FeedExporter | None:
+    """Scrapy's exporter, if there are feeds and it is known when it has handled a signal."""
+    try:
+        exporter = crawler.get_extension(FeedExporter)
+    except RuntimeError:  # it is opened without an engine, as in tests
+        return None
+    is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
+    return None if is_late else exporter

@@ -1,0 +1,114 @@
+"""Items that are sent when the spider is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
+
+from dedup_middleware import DedupPipeline, Options
+from dedup_middleware.index.opening import open_index
+from tests.itemcrawl import SETTINGS
+from tests.texts import article
+
+
+async def send(crawler: Crawler, host: str, seed: int) -> None:
+    """Send an item through the pipelines."""
+    assert crawler.engine is not None
+    item = {"url": f"https://{host}.example/{seed}", "text": article(seed)}
+    await crawler.engine.scraper.start_itemproc_async(item, response=None)
+
+
+class Collector:
+    """Sends items when it is closed."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Collector:
+        """Called by Scrapy."""
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        await asyncio.sleep(0.01)
+        return item
+
+    async def close_spider(self) -> None:
+        """Called by Scrapy."""
+        for seed in range(4):
+            await send(self.crawler, "collected", seed)
+
+
+class Late(Spider):
+    """Sends items when all pipelines have been closed."""
+
+    name = "late"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Late:
+        """Called by Scrapy."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.closed_late, signals.spider_closed)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request("data:,x")
+
+    async def parse(self, _response: Any) -> AsyncIterator[Any]:
+        for seed in range(2):
+            yield {"url": f"https://early.example/{seed}", "text": article(seed)}
+
+    async def closed_late(self) -> None:
+        """A handler."""
+        await send(self.crawler, "late", 0)
+        await send(self.crawler, "late", 9)
+
+
+@pytest.mark.parametrize("place", [100, 800])
+async def test_items_sent_at_the_end_are_checked_or_pass(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, place: int
+) -> None:
+    """Those of other pipelines are checked and committed; those after them pass, which is said
+    once, and leave no claim."""
+    url = f"sqlite:{tmp_path / 'i.db'}"
+    runner = AsyncCrawlerRunner(
+        SETTINGS
+        | {"DEDUP_INDEX_URL": url, "ITEM_PIPELINES": {DedupPipeline: 450, Collector: place}}
+        | {"FEEDS": {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}}
+    )
+    crawler = runner.create_crawler(Late)
+    stored = []
+
+    def on_scraped(item: Any) -> None:
+        stored.append(item["url"])
+
+    crawler.signals.connect(on_scraped, signals.item_scraped)
+    await runner.crawl(crawler)
+    assert sorted(stored) == [
+        "https://collected.example/2",
+        "https://collected.example/3",
+        "https://early.example/0",
+        "https://early.example/1",
+        "https://late.example/0",
+        "https://late.example/9",
+    ]
+    assert crawler.stats is not None
+    stats = crawler.stats.get_stats()
+    assert (stats["dedup/committed"], stats["dedup/skipped/closed"]) == (4, 2)
+    assert "dedup/unchecked" not in stats
+    warnings = [one.getMessage() for one in caplog.records if one.name.startswith("dedup")
+                and one.levelno >= logging.WARNING]  # fmt: skip
+    assert len(warnings) == 1
+    assert "had been closed" in warnings[0]
+    async with open_index(Options(index_url=url)) as index:
+        await index.attach()
+        counts = await index.stats()
+    assert (counts.committed, counts.pending) == (4, 0)
