@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
+import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,13 @@ from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.plugin.settings import options_from_settings
-from dedup_middleware.tools.commands.context import FAILED, NOT_UNDERSTOOD, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    FAILED,
+    NOT_UNDERSTOOD,
+    Context,
+    Subcommand,
+    shown,
+)
 
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
@@ -93,15 +101,18 @@ class Command(ScrapyCommand):
             parser.print_help()
             return
         arguments = parser.parse_args(args[1:])
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            # What its encoding lacks is written as an escape: no command may end for that.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with _compiling_logged(command.name):
+            with _compiling_logged(command.name), _ended_by_ctrl_c():
                 self.exitcode = asyncio.run(self._run(command, arguments))
-        except DedupError as error:
-            self.exitcode = FAILED
-            print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (DedupError, OSError) as error:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {command.name}: {shown(error)}", file=sys.stderr)
         except KeyboardInterrupt:
             self.exitcode = FAILED
             print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)
@@ -118,6 +129,25 @@ class Command(ScrapyCommand):
         lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
         more = "scrapy dedup COMMAND --help shows more; -s NAME=VALUE sets a setting."
         return "\n".join(["Commands:", *lines, "", more])
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends a command where it is; by asyncio's handler it would end where it next awaits,
+    and never at a question or while a journal is read.
+    """
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # ignored, as by nohup, or of a program that calls this
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

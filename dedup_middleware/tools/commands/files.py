@@ -17,6 +17,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     check_output,
+    left_out_lines,
 )
 from dedup_middleware.tools.files.rows import FORMATS
 
@@ -174,6 +175,11 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
         f"{state['peak_bytes'] / 1e6:,.0f} MB",
     ]
     lines += [f"  {reason}: {number:,}" for reason, number in state["reasons"].items()]
+    if not state["read"]:
+        lines.append(
+            "There are no rows; of WARC only responses of status 200 with a page are read."
+        )
+    lines += left_out_lines(state["left_out"])
     if state["rejected"]:
         lines.append(f"The rejected rows are in {rejected}.")
     return "\n".join(lines)

@@ -28,6 +28,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     check_output,
+    left_out_lines,
 )
 from dedup_middleware.tools.commands.selecting import add_selection, is_everything, to_query
 
@@ -208,8 +209,4 @@ def _sentence(state: dict[str, Any]) -> str:
         f"{state['restored']:,} pages are in {state['output']}; "
         f"{state['entered']:,} of them are new to the index."
     ]
-    lines += [
-        f"The field {name} of {number:,} pages could not be kept."
-        for name, number in sorted(state["left_out"].items())
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *left_out_lines(state["left_out"])])

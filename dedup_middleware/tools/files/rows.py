@@ -122,6 +122,11 @@ def read_csv(path: Path) -> Iterator[Row]:
         names = next(rows, None)
         if names is None:
             return
+        if not "".join(names).strip():
+            raise BatchError(
+                f"{path}: the first line is blank: remove it, so that the names of the columns "
+                "come first"
+            )
         if names.count("") > 1:  # as spreadsheets write the columns behind the last one
             names = [name or f"column {place}" for place, name in enumerate(names, 1)]
         _check_names(path, names)
@@ -304,7 +309,8 @@ def read_warc(path: Path) -> Iterator[Row]:
     number = 0
     with path.open("rb") as raw:
         try:
-            for record in archive.ArchiveIterator(raw):
+            # The records of ARC, the format before WARC, with the same heads.
+            for record in archive.ArchiveIterator(raw, arc2warc=True):
                 headers = record.http_headers
                 if record.rec_type != "response" or headers is None:
                     continue

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import signal
 import tempfile
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -30,9 +33,8 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.files.results import (
     ClusterOutput,
     JournalOutput,
+    Lines,
     Output,
-    dropped_line,
-    kept_line,
     rejected_line,
 )
 from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
@@ -85,13 +87,14 @@ class Plan:
 
 @attrs.frozen
 class Report:
-    """What a run did: numbers of rows, and seconds."""
+    """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows."""
 
     read: int
     kept: int
     dropped: int
     rejected: int
     reasons: dict[str, int]
+    left_out: dict[str, int]
     seconds: float
 
 
@@ -110,9 +113,11 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
         if not path.is_file():
             raise BatchError(f"{path} is no file")
     started = time.perf_counter()
-    outputs = Outputs(plan, options)
-    try:
-        with _index(plan.kept.parent) as index, _executor(plan.workers) as executor:
+    with contextlib.ExitStack() as closing:
+        outputs = Outputs(plan, options, closing)
+        try:
+            index = closing.enter_context(_index(plan.kept.parent))
+            executor = closing.enter_context(_executor(plan.workers))
             async with Deduplicator(options, index=index) as dedup:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
@@ -120,28 +125,35 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
                         await outputs.take(path, row, one, dedup)
                     progress(done)
                 await outputs.finish(index)
-    except BrokenProcessPool as error:
-        raise BatchError(
-            "a worker process was ended, as by too little memory: use fewer --workers"
-        ) from error
-    finally:
-        outputs.close()
+        except BrokenProcessPool as error:
+            raise BatchError(
+                "a worker process was ended, as by too little memory: use fewer --workers"
+            ) from error
     return outputs.report(time.perf_counter() - started)
 
 
 class Outputs:
-    """Puts each row where it belongs."""
+    """Puts each row where it belongs.
 
-    def __init__(self, plan: Plan, options: Options) -> None:
+    :param closing: closes the files
+    """
+
+    def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
+        opened, closed = closing.enter_context, contextlib.closing
         # First, because it may refuse its file when no other is open.
         self._clusters = (
-            None if plan.clusters is None else ClusterOutput(plan.clusters, options, near=plan.near)
+            None
+            if plan.clusters is None
+            else opened(closed(ClusterOutput(plan.clusters, options, near=plan.near)))
         )
-        self._kept = Output(plan.kept)
-        self._dropped = None if plan.dropped is None else Output(plan.dropped)
-        self._rejected = Output(plan.rejected)
-        self._journal = None if plan.journal is None else JournalOutput(plan.journal, options)
+        self._kept = opened(closed(Output(plan.kept)))
+        self._dropped = None if plan.dropped is None else opened(closed(Output(plan.dropped)))
+        self._rejected = opened(closed(Output(plan.rejected)))
+        self._journal = (
+            None if plan.journal is None else opened(closed(JournalOutput(plan.journal, options)))
+        )
+        self._lines = Lines(options)
         self._drops = 0
         self._reasons: Counter[str] = Counter()
 
@@ -159,36 +171,31 @@ class Outputs:
         if self._clusters is not None:
             self._clusters.decided(signed, verdict, now)
         if not is_dropped(verdict.outcome, self._options):
-            self._kept.write(kept_line(row, signed, self._options))
+            self._kept.write(self._lines.kept(row, signed))
             if self._journal is not None:
                 self._journal.kept(signed, verdict, now)
             return
         self._drops += 1
         if self._dropped is not None:
-            self._dropped.write(dropped_line(row, signed, verdict, self._options))
+            self._dropped.write(self._lines.dropped(row, signed, verdict))
         if self._journal is not None:
             self._journal.dropped(row, signed, verdict, now)
 
     async def finish(self, index: Index) -> None:
-        """Give all files their names.
+        """Complete all files, then give them their names, the kept rows last.
 
         :param index: that of the run
         """
         if self._clusters is not None:
-            await self._clusters.finish(index)
-        if self._journal is not None:
-            self._journal.finish()
+            await self._clusters.complete(index)
+        files = [one for one in (self._journal, self._dropped, self._kept) if one is not None]
+        for one in (self._rejected, *files):
+            one.complete()
+        if self._clusters is not None:
+            self._clusters.finish()
         self._rejected.finish(keep_empty=False)
-        if self._dropped is not None:
-            self._dropped.finish()
-        self._kept.finish()
-
-    def close(self) -> None:
-        """Close all files."""
-        with contextlib.ExitStack() as closing:
-            for one in (self._kept, self._dropped, self._rejected, self._journal):
-                if one is not None:
-                    closing.callback(one.close)
+        for one in files:
+            one.finish()
 
     def report(self, seconds: float) -> Report:
         """What was done."""
@@ -199,6 +206,7 @@ class Outputs:
             self._drops,
             rejected,
             dict(self._reasons.most_common()),
+            dict(self._lines.left_out),
             seconds,
         )
 
@@ -247,7 +255,8 @@ async def _signed(
         busy = sum(not work.done() for *_, work in waiting)
         has_room = len(waiting) < _AHEAD * (others + 1)
         if part is not None and has_room and executor is not None and busy < _AHEAD * others:
-            work = executor.submit(sign, raw_rows(part[1]))
+            with _ctrl_c_blocked():
+                work = executor.submit(sign, raw_rows(part[1]))
         elif part is not None and has_room and not (waiting and waiting[0][-1].done()):
             work = Future()
             work.set_result(sign(raw_rows(part[1])))
@@ -282,8 +291,36 @@ def _executor(workers: int) -> Iterator[Executor | None]:
         yield None
         return
     # Forking a process that has threads, as numba and the event loop have, may hang it.
-    executor = ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"))
+    executor = ProcessPoolExecutor(
+        workers - 1, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
     try:
         yield executor
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Processes that are started here never get Ctrl-C, which a terminal sends to all.
+
+    A worker that it ended while it reads would leave the queue locked, and the run hanging.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """In a worker: end when the process that started it is killed; its queue never would."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
