@@ -460,3 +460,19 @@ def test_csv_with_a_blank_first_line(tmp_path: Path, first: str) -> None:
     (tmp_path / "in.csv").write_text(f"{first}\nurl,text\nhttps://a/1,{english(1)}\n")
     done = batch(tmp_path / "in.csv", "-o", tmp_path / "k.jsonl")
     assert (done.code, "the first line is blank: remove it" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["[\n%s\n]\n", "[%s]"])
+def test_json_in_one_list(tmp_path: Path, text: str) -> None:
+    """As Scrapy writes .json: of its lines only the last one would be a row."""
+    items = (json.dumps({"url": f"https://a/{n}", "text": english(n)}) for n in range(3))
+    (tmp_path / "in.json").write_text(text % ",\n".join(items))
+    done = batch(tmp_path / "in.json", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "is one list, as Scrapy writes .json" in done.err) == (1, True)
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    """It is no file."""
+    (tmp_path / "in.jsonl").symlink_to("in.jsonl")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "in.jsonl is no file" in done.err) == (1, True)

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -140,7 +141,8 @@ def _ended_by_ctrl_c() -> Iterator[None]:
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_default or threading.current_thread() is not threading.main_thread():
         yield  # ignored, as by nohup, or of a program that calls this
         return
     before = signal.signal(signal.SIGINT, end)

@@ -142,7 +142,8 @@ def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
     """
     from dedup_middleware.tools.files.results import PART
 
-    names = [path.resolve() for path in (*inputs, *outputs) if path is not None]
+    # Of a link that leads to itself, Path.resolve() would raise an error.
+    names = [Path(os.path.realpath(path)) for path in (*inputs, *outputs) if path is not None]
     for name in names[len(inputs) :]:
         if names.count(name) > 1:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")

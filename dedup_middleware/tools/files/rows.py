@@ -98,13 +98,21 @@ def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
-    """Lines of JSON; empty ones are no rows."""
+    """Lines of JSON; empty ones are no rows.
+
+    :raises BatchError: it is one list, or a line is too long
+    """
     with path.open("rb") as raw, _opened(raw, path) as lines:
         number = 0
         while line := lines.readline(LONGEST_LINE):
             number += 1
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
+                if line.strip() == b"[" or line.startswith(b"[{"):
+                    raise BatchError(
+                        f"{path} is one list, as Scrapy writes .json: write .jsonl, or convert it, "
+                        "as by jq -c '.[]'"
+                    )
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
             if not line.isspace():
