@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.tools.commands.compare import LONGEST, differences
+from dedup_middleware.tools.commands.check import LONGEST, differences
 from dedup_middleware.tools.commands.dedup import SUBCOMMANDS, load
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article

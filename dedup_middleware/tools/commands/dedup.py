@@ -33,23 +33,23 @@ from dedup_middleware.tools.commands.context import (
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
     "stats": ("stats", "Command"),
-    "check": ("check", "Command"),
-    "compare": ("compare", "Command"),
+    "check": ("check", "Check"),
+    "compare": ("check", "Compare"),
     "explain": ("explain", "Explain"),
     "history": ("explain", "History"),
-    "clusters": ("mirrors", "Command"),
+    "clusters": ("explain", "Clusters"),
     "report": ("report", "Command"),
     "restore": ("restore", "Command"),
     "files": ("files", "Command"),
     "spark": ("spark", "Command"),
-    "forget": ("forget", "Forget"),
-    "clear": ("forget", "Clear"),
+    "forget": ("maintain", "Forget"),
+    "clear": ("maintain", "Clear"),
     "export": ("transfer", "Export"),
     "import": ("transfer", "Import"),
-    "rebuild": ("rebuild", "Command"),
+    "rebuild": ("transfer", "Rebuild"),
     "verify": ("maintain", "Verify"),
     "compact": ("maintain", "Compact"),
-    "warmup": ("warmup", "Command"),
+    "warmup": ("maintain", "Warmup"),
 }
 
 

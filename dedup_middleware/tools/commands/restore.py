@@ -17,8 +17,7 @@ from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
-from dedup_middleware.methods.base import content_bytes
-from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
+from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.tools.commands.asking import Reader, reading_index
@@ -190,17 +189,12 @@ def write_new(path: Path, text: str) -> None:
 
 async def enter(reader: Reader, drop: Drop) -> bool:
     """Enter a page as stored, whatever is like it; False: its key is in the index already."""
-    options = reader.fingerprinter.options
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
     if page.is_empty:
         return False
-    bucket_keys = reader.method.bucket_keys(page)
-    address = drop.key if options.keep_address else None
-    content = content_bytes(page, sketched=reader.method.keeps_sketch)
-    entry = Entry(bucket_keys, content, address, page.payload)
-    made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
+    made = await reader.index.propose(reader.entry(page), 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
 
 

@@ -37,7 +37,7 @@ from dedup_middleware.tools.files.results import (
     Output,
     rejected_line,
 )
-from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
+from dedup_middleware.tools.files.rows import BatchError, Row, formats_of, read_rows
 from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
 
 HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
@@ -108,10 +108,7 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     :raises DedupError: a file can't be read or written
     """
     options = batch_options(options)
-    formats = [format_of(path, plan.file_format) for path in plan.inputs]
-    for path in plan.inputs:
-        if not path.is_file():
-            raise BatchError(f"{path} is no file")
+    formats = formats_of(plan.inputs, plan.file_format)
     started = time.perf_counter()
     with contextlib.ExitStack() as closing:
         outputs = Outputs(plan, options, closing)
