@@ -79,7 +79,6 @@ class Context:
 class Subcommand(ABC):
     """One command behind ``scrapy dedup``."""
 
-    name: ClassVar[str]
     summary: ClassVar[str]  # one line
     description: ClassVar[str] = ""  # more lines of help, with the exit codes
 
@@ -121,6 +120,16 @@ def plain_table(title: str, *columns: str) -> Table:
     table = Table(title=Text(title), show_header=bool(columns), title_justify="left")
     for column in columns:
         table.add_column(column, overflow="fold")
+    return table
+
+
+def fact_table(title: str, facts: Mapping[str, object]) -> Table:
+    """Names and values, in two columns without heads."""
+    table = plain_table(title)
+    for name, value in facts.items():
+        add_row(table, name, value)
+    if facts:
+        table.columns[0].no_wrap = True  # a long value is folded, the names are not
     return table
 
 

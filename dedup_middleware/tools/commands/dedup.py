@@ -96,8 +96,9 @@ class Command(ScrapyCommand):
                 self.exitcode = NOT_UNDERSTOOD
                 return
             raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
-        command = load(args[0])
-        parser = make_parser(command)
+        name = args[0]
+        command = load(name)
+        parser = make_parser(name, command)
         if opts.help:
             parser.print_help()
             return
@@ -106,17 +107,17 @@ class Command(ScrapyCommand):
             # What its encoding lacks is written as an escape: no command may end for that.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with _compiling_logged(command.name), _ended_by_ctrl_c():
+            with _compiling_logged(name), _ended_by_ctrl_c():
                 self.exitcode = asyncio.run(self._run(command, arguments))
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (DedupError, OSError) as error:
             self.exitcode = FAILED
-            print(f"scrapy dedup {command.name}: {shown(error)}", file=sys.stderr)
+            print(f"scrapy dedup {name}: {shown(error)}", file=sys.stderr)
         except KeyboardInterrupt:
             self.exitcode = FAILED
-            print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)
+            print(f"scrapy dedup {name}: ended by Ctrl-C", file=sys.stderr)
 
     async def _run(self, command: Subcommand, arguments: argparse.Namespace) -> int:
         from rich.console import Console
@@ -176,10 +177,10 @@ def load(name: str) -> Subcommand:
     return command
 
 
-def make_parser(command: Subcommand) -> argparse.ArgumentParser:
+def make_parser(name: str, command: Subcommand) -> argparse.ArgumentParser:
     """The parser of a subcommand."""
     parser = argparse.ArgumentParser(
-        prog=f"scrapy dedup {command.name}",
+        prog=f"scrapy dedup {name}",
         description=f"{command.summary}.\n\n{command.description}".strip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Scrapy's own options, such as -s NAME=VALUE, work as well.",

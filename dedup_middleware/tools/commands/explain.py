@@ -33,7 +33,6 @@ _EXCERPT = 80  # characters
 class Explain(Subcommand):
     """``scrapy dedup explain``."""
 
-    name = "explain"
     summary = "Show the stored page of a cluster and all that were dropped against it"
     description = (
         "Reads the journal; the index is not needed. KEY is that of the stored page or of a\n"
@@ -120,7 +119,6 @@ def _show_clusters(state: dict[str, Any]) -> str:
 class History(Subcommand):
     """``scrapy dedup history``."""
 
-    name = "history"
     summary = "Show when a page was seen again, and what had changed"
     description = (
         "Reads the journal; the index is not needed.\n"
@@ -210,7 +208,6 @@ def _show_history(state: dict[str, Any]) -> str:
 class Clusters(Subcommand):
     """``scrapy dedup clusters``."""
 
-    name = "clusters"
     summary = "Write each stored page with the pages that were dropped for it"
     description = (
         "JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), by the name of the file. Reads\n"

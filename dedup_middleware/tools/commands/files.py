@@ -25,7 +25,6 @@ from dedup_middleware.tools.files.rows import FORMATS
 class Command(Subcommand):
     """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
 
-    name = "files"
     summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
     description = (
         "Pages are decided one after the other by the rule of the crawl, with an index of their\n"

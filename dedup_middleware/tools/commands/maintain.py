@@ -28,6 +28,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     add_row,
+    fact_table,
     plain_table,
 )
 from dedup_middleware.tools.commands.selecting import add_selection
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 class Verify(Subcommand):
     """``scrapy dedup verify``."""
 
-    name = "verify"
     summary = "Read the whole index and report what is inconsistent"
     description = (
         "Nothing is changed; crawls may go on. Exit codes: 0: all is well; 3: something is\n"
@@ -63,18 +63,15 @@ def _table(found: Verification) -> Table:
 
     grid = Table.grid()
     grid.add_row(Text("The index is whole." if found.is_sound else "The index is damaged."))
-    facts = plain_table("Pages")
-    facts.add_column()
-    facts.add_column()
-    for name in ("committed", "pending", "released", "damaged", "lacking_pages", "overflow"):
-        add_row(facts, name.replace("_", " "), getattr(found, name))
+    names = ("committed", "pending", "released", "damaged", "lacking_pages", "overflow")
+    facts = fact_table("Pages", {name.replace("_", " "): getattr(found, name) for name in names})
     for line in found.counters:
         add_row(facts, "counter", line)
     grid.add_row(facts)
-    names = ("name", "buckets", "records", "gone", "unknown", "misplaced", "junk")
-    tables = plain_table("Tables", *names)
+    columns = ("name", "buckets", "records", "gone", "unknown", "misplaced", "junk")
+    tables = plain_table("Tables", *columns)
     for one in found.tables:
-        add_row(tables, *(getattr(one, name) for name in names))
+        add_row(tables, *(getattr(one, name) for name in columns))
     grid.add_row(tables)
     return grid
 
@@ -82,7 +79,6 @@ def _table(found: Verification) -> Table:
 class Compact(Subcommand):
     """``scrapy dedup compact``."""
 
-    name = "compact"
     summary = "Take the records of forgotten and released pages out of an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
@@ -118,7 +114,6 @@ _EVER = float(2**32 - 1)  # seconds since 1970, later than any commit
 class Forget(Subcommand):
     """``scrapy dedup forget``."""
 
-    name = "forget"
     summary = "Forget stored pages, so that like pages may be stored again"
     description = (
         "By key, by host, or by the time of storing (--since, --until): one of these three.\n"
@@ -167,7 +162,6 @@ async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
 class Clear(Subcommand):
     """``scrapy dedup clear``."""
 
-    name = "clear"
     summary = "Forget all pages of an index, to begin anew"
     description = (
         "The journal and the storage stay as they are, and so do the parameters of the index: to\n"
@@ -222,7 +216,6 @@ def of_hosts(hosts: list[str]) -> Callable[[str], bool]:
 class Warmup(Subcommand):
     """``scrapy dedup warmup``."""
 
-    name = "warmup"
     summary = "Compile the kernels that these settings need, for images and CI"
     description = (
         "Fills the cache of compiled functions and dictionaries; the index is not needed.\n"

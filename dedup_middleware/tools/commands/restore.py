@@ -37,7 +37,6 @@ _LEASE = 30.0  # seconds
 class Command(Subcommand):
     """``scrapy dedup restore``."""
 
-    name = "restore"
     summary = "Bring back dropped pages from the journal"
     description = (
         "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"

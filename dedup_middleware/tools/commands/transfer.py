@@ -40,7 +40,6 @@ from dedup_middleware.tools.files.signing import Signer
 class Export(Subcommand):
     """``scrapy dedup export``."""
 
-    name = "export"
     summary = "Write all stored pages of an index to one file"
     description = (
         "A Parquet file that `scrapy dedup import` reads into an index of any kind, and Spark and\n"
@@ -82,7 +81,6 @@ def _is_exported(path: Path) -> bool:
 class Import(Subcommand):
     """``scrapy dedup import``."""
 
-    name = "import"
     summary = "Enter the pages of an exported file, or of another index, into an index"
     description = (
         "An index that does not exist is made with the parameters of the source, and with\n"
@@ -151,7 +149,6 @@ class Rebuilt:
 class Rebuild(Subcommand):
     """Enters stored pages into an index that no crawl uses yet."""
 
-    name = "rebuild"
     summary = "Make an index with other settings of the pages that are stored"
     description = (
         "Enters every page of the files as stored, without judging it, into the index at\n"
