@@ -150,9 +150,11 @@ class Forget(Subcommand):
 async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
     """Forget the pages that are meant in one index; how many there were."""
     if arguments.key:
-        return await forget_keys(reader, arguments.key)
+        page_ids = [page_id for key in arguments.key for page_id in await reader.page_ids_of(key)]
+        return await reader.index.forget(page_ids)
     if arguments.host:
-        return await reader.index.forget_addresses(of_hosts(arguments.host))
+        hosts = {host.lower() for host in arguments.host}
+        return await reader.index.forget_addresses(lambda address: host_of(address) in hosts)
     return await reader.index.forget_span(
         arguments.since if arguments.since is not None else 0.0,
         arguments.until if arguments.until is not None else _EVER,
@@ -199,18 +201,6 @@ def _confirmed(context: Context, pages: str) -> bool:
     sys.stderr.flush()
     answer = sys.stdin.readline()  # empty at the end of the input
     return answer.strip().lower() in {"y", "yes"}
-
-
-async def forget_keys(reader: Reader, keys: list[str]) -> int:
-    """Forget pages by their keys; how many stored ones there were."""
-    page_ids = [page_id for key in keys for page_id in await reader.page_ids_of(key)]
-    return await reader.index.forget(page_ids)
-
-
-def of_hosts(hosts: list[str]) -> Callable[[str], bool]:
-    """Whether an address is of one of the hosts."""
-    wanted = frozenset(host.lower() for host in hosts)
-    return lambda address: host_of(address) in wanted
 
 
 class Warmup(Subcommand):

@@ -29,7 +29,7 @@ from dedup_middleware.tools.commands.context import (
     check_output,
     left_out_lines,
 )
-from dedup_middleware.tools.commands.selecting import add_selection, is_everything, to_query
+from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 _LEASE = 30.0  # seconds
 
@@ -65,16 +65,16 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        if is_everything(arguments) and not arguments.all and arguments.keys is None:
+        query = to_query(arguments)
+        if query == Query() and not arguments.all and arguments.keys is None:
             raise CommandError(
                 "choose pages: --key, --keys, --host, --since, --until, --reason, --spider, "
                 "--crawl or --all"
             )
         if arguments.output != "-":
             check_output(Path(arguments.output))
-        query = attrs.evolve(to_query(arguments), outcomes=DROPS)
         keys = None if arguments.keys is None else read_keys(arguments.keys)
-        drops = newest(context.options, query, keys)
+        drops = newest(context.options, attrs.evolve(query, outcomes=DROPS), keys)
         if not drops:
             raise CommandError("the journal holds no such drop")
         left_out: Counter[str] = Counter()

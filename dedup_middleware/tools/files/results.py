@@ -56,13 +56,13 @@ class Output:
         try:
             _check_free(self.part)
             raw = make_anew(self.part, mode)
+            _lock(raw.fileno())
         except BlockingIOError:
             raise BatchError(
                 f"another run is writing {path}: wait until it ends, or name another file"
             ) from None
         except OSError as error:
             raise self._failure(error) from error
-        _lock(raw.fileno())
         packed = path.name.lower().endswith(".gz")
         # No time and no name in its head: equal runs give equal files.
         self._raw: BinaryIO = raw
