@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from dedup_middleware.tools.files import results
 from dedup_middleware.tools.files.results import Output
 from dedup_middleware.tools.files.rows import BatchError
+from dedup_middleware.tools.files.run import executor_of, result_of
 from tests.batch.test_batch import batch, lines, rows, write
 
 
@@ -93,6 +97,25 @@ def test_workers_end_with_the_run(tmp_path: Path) -> None:
     while any(map(lives, started)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def die_midway() -> None:
+    """In a worker: be killed while the result is sent."""
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    os.write(frame.f_locals["result_queue"]._writer.fileno(), struct.pack("!i", 1000))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def test_a_worker_that_is_killed_while_it_sends() -> None:
+    """The run ends, instead of waiting for the rest."""
+    with executor_of(2) as executor:
+        assert executor is not None
+        work: Any = executor.submit(die_midway)
+        with pytest.raises(BrokenProcessPool):
+            await asyncio.wait_for(result_of(work, executor), 120)
 
 
 def test_another_run_writes_the_same_file(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ def batch_options(options: Options) -> Options:
 _ROWS = 256  # in a part that goes to a worker
 _CHARS = 4_000_000  # of lines in a part
 _AHEAD = 3  # parts in memory for each process
+_PATIENCE = 1.0  # seconds after which the processes are looked after
 
 Progress = Callable[[float], None]
 
@@ -114,7 +115,7 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
         outputs = Outputs(plan, options, closing)
         try:
             index = closing.enter_context(_index(plan.kept.parent))
-            executor = closing.enter_context(_executor(plan.workers))
+            executor = closing.enter_context(executor_of(plan.workers))
             async with Deduplicator(options, index=index) as dedup:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
@@ -236,7 +237,7 @@ def _length(fields: dict[str, Any]) -> int:
 
 async def _signed(
     parts: Iterator[tuple[Path, list[Row], float]],
-    executor: Executor | None,
+    executor: ProcessPoolExecutor | None,
     plan: Plan,
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
@@ -259,7 +260,7 @@ async def _signed(
             work.set_result(sign(raw_rows(part[1])))
         else:
             path, rows, done, work = waiting.popleft()
-            yield path, rows, unpack(await asyncio.wrap_future(work)), done
+            yield path, rows, unpack(await result_of(work, executor)), done
             continue
         waiting.append((*part, work))
         part = next(parts, None)
@@ -279,7 +280,7 @@ def _index(folder: Path) -> Iterator[MemoryIndex]:
 
 
 @contextlib.contextmanager
-def _executor(workers: int) -> Iterator[Executor | None]:
+def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
     """The processes besides this one; waiting work is cancelled when the run ends early.
 
     :param workers: processes in all
@@ -294,7 +295,34 @@ def _executor(workers: int) -> Iterator[Executor | None]:
     try:
         yield executor
     finally:
+        _end_if_broken(executor)
         executor.shutdown(cancel_futures=True)
+
+
+async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) -> Parcel:
+    """What a process has made.
+
+    :raises BrokenProcessPool: it was killed
+    """
+    future = asyncio.wrap_future(work)
+    while not (await asyncio.wait({future}, timeout=_PATIENCE))[0]:
+        if executor is not None:
+            _end_if_broken(executor)
+    return future.result()
+
+
+def _end_if_broken(executor: ProcessPoolExecutor) -> None:
+    """Have an executor notice that a process was killed while it sent a result.
+
+    The executor would wait for the rest of it for ever, because this process could write to the
+    pipe, too.
+    """
+    processes = list((executor._processes or {}).values())
+    if any(not process.is_alive() for process in processes):
+        for process in processes:
+            process.terminate()
+        results: Any = executor._result_queue
+        results._writer.close()
 
 
 @contextlib.contextmanager
