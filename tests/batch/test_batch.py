@@ -392,3 +392,87 @@ def test_run_that_was_killed_is_repeated(tmp_path: Path) -> None:
     assert (tmp_path / "dropped.jsonl").read_bytes() == (tmp_path / "d2").read_bytes()
     assert not part.exists()
     assert len(lines(kept)) == 2000
+
+
+PAGE = b"<html><head><title>T</title></head><body><article><p>%s</p></article></body></html>"
+
+
+def test_fields_that_json_can_not_hold_are_counted(tmp_path: Path) -> None:
+    """They are named with the number of rows; that of a page whose text is there is none."""
+    table = pyarrow.table(
+        {
+            "url": ["https://a/1", "https://a/2"],
+            "html": [PAGE % english(n).encode() for n in (1, 2)],
+            "raw": pyarrow.array([b"x", None], pyarrow.binary()),
+            "took": pyarrow.array([1, 2], pyarrow.duration("s")),
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    done = batch(tmp_path / "in.parquet", "-o", tmp_path / "1.jsonl", "--json")
+    assert done.json["left_out"] == {"raw": 1, "took": 2}
+    done = batch(tmp_path / "in.parquet", "-o", tmp_path / "2.jsonl")
+    assert "The field raw of 1 pages could not be kept.\n" in done.out
+    assert "The field took of 2 pages could not be kept.\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings"), [({}, {"DEDUP_FILL_TEXT": False}), ({"text": "—"}, {})]
+)
+def test_pages_of_bytes_whose_text_goes_nowhere(
+    tmp_path: Path, fields: dict[str, str], settings: dict[str, Any]
+) -> None:
+    """Their HTML is kept as text: without it nothing would be left of the page."""
+    html = PAGE % english(1).encode()
+    table = pyarrow.Table.from_pylist([{"url": "https://a/1", "html": html, **fields}])
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    assert batch(tmp_path / "in.parquet", "-o", tmp_path / "k.jsonl", **settings).code == 0
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert kept["html"] == html.decode()
+
+
+def test_arc(tmp_path: Path) -> None:
+    """The format before WARC, also under its name: with the addresses and dates of its pages."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE % english(1).encode()
+    names = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n\n"
+    (tmp_path / "in.warc").write_bytes(
+        b"filedesc://a.arc 0.0.0.0 20260101000000 text/plain %d\n%s\n" % (len(names), names)
+        + b"https://a/1 1.2.3.4 20260102030405 text/html %d\n%s\n" % (len(http), http)
+    )
+    assert batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl").code == 0
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert (kept["url"], kept["date"]) == ("https://a/1", "2026-01-02T03:04:05Z")
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    """They are no error, but it says what is no row, as in archives of other records."""
+    record = (
+        b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: 4\r\n\r\ntext\r\n\r\n"
+    )
+    (tmp_path / "in.warc").write_bytes(record)
+    done = batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "of WARC only responses of status 200" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("first", ["", " ", ",,"])
+def test_csv_with_a_blank_first_line(tmp_path: Path, first: str) -> None:
+    """It has no names of columns; the message says where they belong."""
+    (tmp_path / "in.csv").write_text(f"{first}\nurl,text\nhttps://a/1,{english(1)}\n")
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "the first line is blank: remove it" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["[\n%s\n]\n", "[%s]"])
+def test_json_in_one_list(tmp_path: Path, text: str) -> None:
+    """As Scrapy writes .json: of its lines only the last one would be a row."""
+    items = (json.dumps({"url": f"https://a/{n}", "text": english(n)}) for n in range(3))
+    (tmp_path / "in.json").write_text(text % ",\n".join(items))
+    done = batch(tmp_path / "in.json", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "is one list, as Scrapy writes .json" in done.err) == (1, True)
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    """It is no file."""
+    (tmp_path / "in.jsonl").symlink_to("in.jsonl")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "in.jsonl is no file" in done.err) == (1, True)

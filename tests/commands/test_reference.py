@@ -23,7 +23,7 @@ def test_every_option_is_listed(name: str) -> None:
     """The table of a command names the options of its parser."""
     rows = re.findall(r"^\| (`-.*?) \|", SECTIONS[name], re.M)
     listed = {option for row in rows for option in re.findall(r"`(--?[\w-]+)`", row)}
-    actions = make_parser(load(name))._actions
+    actions = make_parser(name, load(name))._actions
     known = {option for action in actions for option in action.option_strings}
     assert listed == known - {"-h", "--help", "--json"}
 

@@ -17,12 +17,13 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import former_options, open_existing, open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
 from dedup_middleware.index.window import window_parameter
-from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import Neighbours
+from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import EMPTY, NEW
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
 
 WAITS = "waits"
@@ -130,6 +131,13 @@ class Reader:
 
         candidates = (*map(marked, found.candidates), *opinion.candidates)
         return attrs.evolve(found, match=marked(found.match), candidates=candidates)
+
+    def entry(self, page: Fingerprint) -> Entry:
+        """A page as it is entered into the index."""
+        keeps = self.fingerprinter.options.keep_address and not is_content_key(page.key)
+        content = content_bytes(page, sketched=self.method.keeps_sketch)
+        address = page.key if keeps else None
+        return Entry(self.method.bucket_keys(page), content, address, page.payload)
 
     async def page_ids_of(self, key: str) -> list[int]:
         """Numbers of the stored pages that have this key, ascending."""

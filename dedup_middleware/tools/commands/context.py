@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import datetime
 import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,7 +48,9 @@ class Context:
     def say(self, state: Any, table: Callable[[], Table | str]) -> None:
         """Print a result: ``state`` as JSON, or what ``table`` makes of it for people."""
         if self.json:
-            print(json.dumps(state, ensure_ascii=False, default=str))
+            encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+            escaped = encoding not in {"utf-8", "utf8"}
+            print(json.dumps(state, ensure_ascii=escaped, default=str))
         else:
             # Brackets in the text of a page are no markup.
             # An address must not be cut in two lines: it could not be copied.
@@ -76,7 +79,6 @@ class Context:
 class Subcommand(ABC):
     """One command behind ``scrapy dedup``."""
 
-    name: ClassVar[str]
     summary: ClassVar[str]  # one line
     description: ClassVar[str] = ""  # more lines of help, with the exit codes
 
@@ -121,6 +123,16 @@ def plain_table(title: str, *columns: str) -> Table:
     return table
 
 
+def fact_table(title: str, facts: Mapping[str, object]) -> Table:
+    """Names and values, in two columns without heads."""
+    table = plain_table(title)
+    for name, value in facts.items():
+        add_row(table, name, value)
+    if facts:
+        table.columns[0].no_wrap = True  # a long value is folded, the names are not
+    return table
+
+
 def add_row(table: Table, *values: object) -> None:
     """A row whose values are shown as they are, brackets and all; long ones are folded."""
     from rich.text import Text
@@ -156,6 +168,14 @@ def block(head: object, *facts: tuple[str, object]) -> str:
         reason: unchanged; bits: -
     """
     return f"{shown(head)}\n    {'; '.join(f'{name}: {shown(value)}' for name, value in facts)}"
+
+
+def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
+    """Sentences on fields that JSON can't hold, by their names, of so many pages."""
+    return [
+        f"The field {name} of {number:,} pages could not be kept."
+        for name, number in sorted(left_out.items())
+    ]
 
 
 def check_output(path: Path | None) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
+import io
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -19,28 +22,34 @@ from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.plugin.settings import options_from_settings
-from dedup_middleware.tools.commands.context import FAILED, NOT_UNDERSTOOD, Context, Subcommand
+from dedup_middleware.tools.commands.context import (
+    FAILED,
+    NOT_UNDERSTOOD,
+    Context,
+    Subcommand,
+    shown,
+)
 
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
     "stats": ("stats", "Command"),
-    "check": ("check", "Command"),
-    "compare": ("compare", "Command"),
+    "check": ("check", "Check"),
+    "compare": ("check", "Compare"),
     "explain": ("explain", "Explain"),
     "history": ("explain", "History"),
-    "clusters": ("mirrors", "Command"),
+    "clusters": ("explain", "Clusters"),
     "report": ("report", "Command"),
     "restore": ("restore", "Command"),
     "files": ("files", "Command"),
     "spark": ("spark", "Command"),
-    "forget": ("forget", "Forget"),
-    "clear": ("forget", "Clear"),
+    "forget": ("maintain", "Forget"),
+    "clear": ("maintain", "Clear"),
     "export": ("transfer", "Export"),
     "import": ("transfer", "Import"),
-    "rebuild": ("rebuild", "Command"),
+    "rebuild": ("transfer", "Rebuild"),
     "verify": ("maintain", "Verify"),
     "compact": ("maintain", "Compact"),
-    "warmup": ("warmup", "Command"),
+    "warmup": ("maintain", "Warmup"),
 }
 
 
@@ -87,24 +96,28 @@ class Command(ScrapyCommand):
                 self.exitcode = NOT_UNDERSTOOD
                 return
             raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
-        command = load(args[0])
-        parser = make_parser(command)
+        name = args[0]
+        command = load(name)
+        parser = make_parser(name, command)
         if opts.help:
             parser.print_help()
             return
         arguments = parser.parse_args(args[1:])
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            # What its encoding lacks is written as an escape: no command may end for that.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with _compiling_logged(command.name):
+            with _compiling_logged(name), _ended_by_ctrl_c():
                 self.exitcode = asyncio.run(self._run(command, arguments))
-        except DedupError as error:
-            self.exitcode = FAILED
-            print(f"scrapy dedup {command.name}: {error}", file=sys.stderr)
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (DedupError, OSError) as error:
+            self.exitcode = FAILED
+            print(f"scrapy dedup {name}: {shown(error)}", file=sys.stderr)
         except KeyboardInterrupt:
             self.exitcode = FAILED
-            print(f"scrapy dedup {command.name}: ended by Ctrl-C", file=sys.stderr)
+            print(f"scrapy dedup {name}: ended by Ctrl-C", file=sys.stderr)
 
     async def _run(self, command: Subcommand, arguments: argparse.Namespace) -> int:
         from rich.console import Console
@@ -118,6 +131,26 @@ class Command(ScrapyCommand):
         lines = [f"  {name:{width}}{load(name).summary}" for name in SUBCOMMANDS]
         more = "scrapy dedup COMMAND --help shows more; -s NAME=VALUE sets a setting."
         return "\n".join(["Commands:", *lines, "", more])
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends a command where it is; by asyncio's handler it would end where it next awaits,
+    and never at a question or while a journal is read.
+    """
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield  # ignored, as by nohup, or of a program that calls this
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -144,10 +177,10 @@ def load(name: str) -> Subcommand:
     return command
 
 
-def make_parser(command: Subcommand) -> argparse.ArgumentParser:
+def make_parser(name: str, command: Subcommand) -> argparse.ArgumentParser:
     """The parser of a subcommand."""
     parser = argparse.ArgumentParser(
-        prog=f"scrapy dedup {command.name}",
+        prog=f"scrapy dedup {name}",
         description=f"{command.summary}.\n\n{command.description}".strip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Scrapy's own options, such as -s NAME=VALUE, work as well.",

@@ -1,15 +1,18 @@
-"""``scrapy dedup explain`` and ``history``: what the journal says of one page."""
+"""``scrapy dedup explain``, ``history`` and ``clusters``: what the journal says."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.model.documents import REVISIT
@@ -22,6 +25,7 @@ from dedup_middleware.tools.commands.context import (
     moment,
     shown,
 )
+from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 _EXCERPT = 80  # characters
 
@@ -29,7 +33,6 @@ _EXCERPT = 80  # characters
 class Explain(Subcommand):
     """``scrapy dedup explain``."""
 
-    name = "explain"
     summary = "Show the stored page of a cluster and all that were dropped against it"
     description = (
         "Reads the journal; the index is not needed. KEY is that of the stored page or of a\n"
@@ -116,7 +119,6 @@ def _show_clusters(state: dict[str, Any]) -> str:
 class History(Subcommand):
     """``scrapy dedup history``."""
 
-    name = "history"
     summary = "Show when a page was seen again, and what had changed"
     description = (
         "Reads the journal; the index is not needed.\n"
@@ -201,3 +203,35 @@ def _show_history(state: dict[str, Any]) -> str:
         facts = [("title", stored["title"]), ("characters", stored["characters"])]
         lines.append(block(f"{moment(stored['time'])}  the version that is stored", *facts))
     return "\n".join(lines)
+
+
+class Clusters(Subcommand):
+    """``scrapy dedup clusters``."""
+
+    summary = "Write each stored page with the pages that were dropped for it"
+    description = (
+        "JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), by the name of the file. Reads\n"
+        "the journal; the index is not needed.\n"
+        "Exit codes: 0; 1: the journal can't be read, or the file can't be written."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+        parser.add_argument(
+            "-o", "--output", required=True, metavar="FILE", help="a new file; -: JSON lines"
+        )
+        parser.add_argument("--near", action="store_true", help="with near misses")
+        add_selection(parser, journal=True)
+
+    async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        """Run the command; returns its exit code."""
+        with open_journal(context.options) as journal:
+            clusters = collect_clusters(journal, to_query(arguments), near=arguments.near)
+            if arguments.output == "-":
+                sys.stdout.buffer.write(to_json_lines(clusters))
+                sys.stdout.flush()
+                return OK
+            written = write_clusters(clusters, Path(arguments.output), replace=False)
+        state = {"clusters": written, "output": arguments.output}
+        context.say(state, lambda: f"{written:,} clusters are in {arguments.output}.")
+        return OK

@@ -17,6 +17,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     check_output,
+    left_out_lines,
 )
 from dedup_middleware.tools.files.rows import FORMATS
 
@@ -24,7 +25,6 @@ from dedup_middleware.tools.files.rows import FORMATS
 class Command(Subcommand):
     """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
 
-    name = "files"
     summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
     description = (
         "Pages are decided one after the other by the rule of the crawl, with an index of their\n"
@@ -141,7 +141,8 @@ def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
     """
     from dedup_middleware.tools.files.results import PART
 
-    names = [path.resolve() for path in (*inputs, *outputs) if path is not None]
+    # Of a link that leads to itself, Path.resolve() would raise an error.
+    names = [Path(os.path.realpath(path)) for path in (*inputs, *outputs) if path is not None]
     for name in names[len(inputs) :]:
         if names.count(name) > 1:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")
@@ -174,6 +175,11 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
         f"{state['peak_bytes'] / 1e6:,.0f} MB",
     ]
     lines += [f"  {reason}: {number:,}" for reason, number in state["reasons"].items()]
+    if not state["read"]:
+        lines.append(
+            "There are no rows; of WARC only responses of status 200 with a page are read."
+        )
+    lines += left_out_lines(state["left_out"])
     if state["rejected"]:
         lines.append(f"The rejected rows are in {rejected}.")
     return "\n".join(lines)

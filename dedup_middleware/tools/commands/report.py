@@ -6,7 +6,7 @@ import argparse
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -17,15 +17,12 @@ from dedup_middleware.tools.commands.context import (
     CommandError,
     Context,
     Subcommand,
-    add_row,
+    fact_table,
     moment,
-    plain_table,
 )
 from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dedup_middleware.tools.report.contents import Other
 
 
@@ -35,7 +32,6 @@ _MOST = 1_000_000_000  # decisions or megabytes of a report
 class Command(Subcommand):
     """``scrapy dedup report``."""
 
-    name = "report"
     summary = "Write what was dropped, and why, as one HTML file"
     description = (
         "The file needs no network and no server. Reads the journal; the index is not needed.\n"
@@ -94,7 +90,7 @@ class Command(Subcommand):
             "texts": len(contents["details"]["texts"]),
         }
 
-        context.say(state, lambda: _show(state))
+        context.say(state, lambda: fact_table("report", state))
         return OK
 
 
@@ -134,10 +130,3 @@ def _choice(arguments: argparse.Namespace) -> dict[str, str]:
     times = {"--since": arguments.since, "--until": arguments.until}
     chosen |= {name: moment(value) for name, value in times.items() if value is not None}
     return {name: value for name, value in chosen.items() if value}
-
-
-def _show(state: dict[str, Any]) -> Table:
-    table = plain_table("report")
-    for name, value in state.items():
-        add_row(table, name, value)
-    return table

@@ -17,8 +17,7 @@ from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.journal.opening import open_journal
-from dedup_middleware.methods.base import content_bytes
-from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
+from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.tools.commands.asking import Reader, reading_index
@@ -28,8 +27,9 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     check_output,
+    left_out_lines,
 )
-from dedup_middleware.tools.commands.selecting import add_selection, is_everything, to_query
+from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 _LEASE = 30.0  # seconds
 
@@ -37,7 +37,6 @@ _LEASE = 30.0  # seconds
 class Command(Subcommand):
     """``scrapy dedup restore``."""
 
-    name = "restore"
     summary = "Bring back dropped pages from the journal"
     description = (
         "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"
@@ -66,16 +65,16 @@ class Command(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         """Run the command; returns its exit code."""
-        if is_everything(arguments) and not arguments.all and arguments.keys is None:
+        query = to_query(arguments)
+        if query == Query() and not arguments.all and arguments.keys is None:
             raise CommandError(
                 "choose pages: --key, --keys, --host, --since, --until, --reason, --spider, "
                 "--crawl or --all"
             )
         if arguments.output != "-":
             check_output(Path(arguments.output))
-        query = attrs.evolve(to_query(arguments), outcomes=DROPS)
         keys = None if arguments.keys is None else read_keys(arguments.keys)
-        drops = newest(context.options, query, keys)
+        drops = newest(context.options, attrs.evolve(query, outcomes=DROPS), keys)
         if not drops:
             raise CommandError("the journal holds no such drop")
         left_out: Counter[str] = Counter()
@@ -189,17 +188,12 @@ def write_new(path: Path, text: str) -> None:
 
 async def enter(reader: Reader, drop: Drop) -> bool:
     """Enter a page as stored, whatever is like it; False: its key is in the index already."""
-    options = reader.fingerprinter.options
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
     if page.is_empty:
         return False
-    bucket_keys = reader.method.bucket_keys(page)
-    address = drop.key if options.keep_address else None
-    content = content_bytes(page, sketched=reader.method.keeps_sketch)
-    entry = Entry(bucket_keys, content, address, page.payload)
-    made = await reader.index.propose(entry, 0, _LEASE, known=EVERYTHING)
+    made = await reader.index.propose(reader.entry(page), 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
 
 
@@ -208,8 +202,4 @@ def _sentence(state: dict[str, Any]) -> str:
         f"{state['restored']:,} pages are in {state['output']}; "
         f"{state['entered']:,} of them are new to the index."
     ]
-    lines += [
-        f"The field {name} of {number:,} pages could not be kept."
-        for name, number in sorted(state["left_out"].items())
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *left_out_lines(state["left_out"])])

@@ -79,8 +79,13 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
     """
     joined = " (all that are given must fit)" if journal else ""
     group = parser.add_argument_group(f"which pages{joined}")
-    group.add_argument("--key", action="append", default=[], help="a page; repeat for more")
-    group.add_argument("--host", action="append", default=[], help="all of a host; repeat")
+    names = {"key": "a page; repeat for more", "host": "all of a host; repeat"}
+    of_journal = {
+        "reason": "dropped for it; repeat", "spider": "by this spider; repeat",
+        "crawl": "in the crawl of this id",
+    }  # fmt: skip
+    for name, words in (names | of_journal if journal else names).items():
+        group.add_argument(f"--{name}", action="append", default=[], help=words)
     group.add_argument(
         "--since",
         type=parse_time,
@@ -88,10 +93,6 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
         help="from this time on: 2026-05-31T08:00, or 2h",
     )
     group.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
-    if journal:
-        group.add_argument("--reason", action="append", default=[], help="dropped for it; repeat")
-        group.add_argument("--spider", action="append", default=[], help="by this spider; repeat")
-        group.add_argument("--crawl", action="append", default=[], help="in the crawl of this id")
 
 
 def parse_time(text: str) -> float:
@@ -124,8 +125,3 @@ def to_query(arguments: argparse.Namespace) -> Query:
         since=arguments.since,
         until=arguments.until,
     )
-
-
-def is_everything(arguments: argparse.Namespace) -> bool:
-    """Whether nothing limits the choice."""
-    return to_query(arguments) == Query()

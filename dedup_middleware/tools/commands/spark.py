@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Command(Subcommand):
     """``scrapy dedup spark``."""
 
-    name = "spark"
     summary = "De-duplicate an archive of JSON lines, CSV, Parquet or WARC on Apache Spark"
     description = (
         "The verdicts are those of a crawl with the pages in the same order. The result is\n"

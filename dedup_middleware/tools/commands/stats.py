@@ -12,7 +12,7 @@ import numpy as np
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, IndexStats
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.window import LIVE, Window
@@ -24,9 +24,8 @@ from dedup_middleware.tools.commands.context import (
     OK,
     Context,
     Subcommand,
-    add_row,
+    fact_table,
     moment,
-    plain_table,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +154,6 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is sho
 class Command(Subcommand):
     """``scrapy dedup stats``."""
 
-    name = "stats"
     summary = "Show the state of an index"
     description = (
         "Nothing is created or changed. Exit codes: 0; 1: there is no index, or it can't be read."
@@ -183,25 +181,18 @@ class Command(Subcommand):
                     skew = await measure_skew(index, done)
                 with context.progress("pages", state.committed) as done:
                     live = await count_pages(index, live, done)
-        shown = public(state)
-        context.say(
-            {
-                "index": options.safe_index_url,
-                **shown,
-                "recall": recall(state.parameters),
-                "skew": None if skew is None else attrs.asdict(skew),
-                "generations": [attrs.asdict(one) for one in live],
-                "journal": journal_state(options),
-            },
-            lambda: describe(options, shown, recall(state.parameters), skew, live),
-        )
+        parameters = {k: v for k, v in state.parameters.items() if k != HASH_KEY}  # a secret
+        shown = {
+            "index": options.safe_index_url,
+            **attrs.asdict(state, recurse=False),
+            "parameters": parameters,
+            "recall": recall(parameters),
+            "skew": None if skew is None else attrs.asdict(skew),
+            "generations": [attrs.asdict(one) for one in live],
+            "journal": journal_state(options),
+        }
+        context.say(shown, lambda: describe(shown))
         return OK
-
-
-def public(state: IndexStats) -> dict[str, Any]:
-    """The state without the secret key."""
-    shown = {name: value for name, value in state.parameters.items() if name != HASH_KEY}
-    return {**attrs.asdict(state, recurse=False), "parameters": shown}
 
 
 def recall(parameters: Any) -> dict[str, dict[str, float]]:
@@ -236,17 +227,8 @@ def journal_state(options: Options) -> dict[str, Any] | None:
         return None
 
 
-def describe(
-    options: Options,
-    state: dict[str, Any],
-    found: dict[str, dict[str, float]],
-    skew: Skew | None,
-    live: tuple[Generation, ...],
-) -> Table:
+def describe(state: dict[str, Any]) -> Table:
     """A table for people."""
-    table = plain_table(options.safe_index_url)
-    table.add_column()
-    table.add_column()
     rows: dict[str, object] = {
         "pages stored": state["committed"],
         "pages pending (leases)": state["pending"],
@@ -257,30 +239,24 @@ def describe(
         "records left out of full buckets": state["overflow"],
         "damaged page records seen": state["corrupt"],
     }
-    known = ("committed", "pending", "released", "buckets", "bytes", "overflow", "corrupt")
-    rows.update({k: v for k, v in state.items() if k not in (*known, "parameters")})
+    skew, live, journal = state["skew"], state["generations"], state["journal"]
     if skew is not None:
-        rows["records"] = skew.records
-        rows["records in the fullest bucket"] = skew.largest
-        rows["records compared with a page, mean"] = skew.met
-        rows["skew (1: all buckets alike)"] = skew.skew
+        rows["records"] = skew["records"]
+        rows["records in the fullest bucket"] = skew["largest"]
+        rows["records compared with a page, mean"] = skew["met"]
+        rows["skew (1: all buckets alike)"] = skew["skew"]
     for number, one in enumerate(live, 1):
-        pages = "" if one.pages is None else f"{one.pages:,} pages, "
-        rows[f"generation {number} of {len(live)}, from {moment(one.since)}"] = (
-            f"{pages}expires {moment(one.expires)}"
+        pages = "" if one["pages"] is None else f"{one['pages']:,} pages, "
+        rows[f"generation {number} of {len(live)}, from {moment(one['since'])}"] = (
+            f"{pages}expires {moment(one['expires'])}"
         )
-    for level, shares in found.items():
+    for level, shares in state["recall"].items():
         rows[f"found at Jaccard {level}: bands / and SimHash"] = (
             f"{shares['bands']:.3f} / {shares['all']:.3f}, without anchors"
         )
-    journal = journal_state(options)
     if journal is not None:
         rows["journal"] = journal["where"]
         rows["entries in the journal: drops, near pages"] = journal["drops"]
         rows["texts of stored pages in the journal"] = journal["kept"]
         rows["bytes of the journal"] = journal["bytes"]
-    rows.update(sorted(state["parameters"].items()))
-    for name, value in rows.items():
-        add_row(table, name, value)
-    table.columns[0].no_wrap = True  # a long address is folded, the names are not
-    return table
+    return fact_table(state["index"], {**rows, **dict(sorted(state["parameters"].items()))})

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gzip
 import json
+import os
+from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import attrs
 
-from dedup_middleware.base.newfiles import make_anew
+from dedup_middleware.base.newfiles import PRIVATE, SHARED, make_anew
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.journal.base import kept_name
-from dedup_middleware.journal.clusters import Clusters, encoder, write_clusters
+from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -36,22 +39,30 @@ from dedup_middleware.tools.files.signing import Signed, fields_of
 PART = ".part"
 _RAW = 1000  # characters of a rejected row that are shown
 _BATCH = 1000  # entries of the journal in one transaction
+_BESIDE = ("-wal", "-shm")  # endings of what SQLite has next to its file
 
 
 class Output:
-    """A file under a provisional name, until the run is complete.
+    """A file under a provisional name, which no other run writes to, until the run is complete.
 
-    :raises BatchError: it can't be written
+    :param mode: of the file, less what the umask takes away
+    :raises BatchError: it can't be written, or another run writes it
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: int = SHARED) -> None:
         self._path = path
-        self._part = path.with_name(path.name + PART)
+        self.part = path.with_name(path.name + PART)
         self.rows = 0
         try:
-            raw = make_anew(self._part)
+            _check_free(self.part)
+            raw = make_anew(self.part, mode)
+            _lock(raw.fileno())
+        except BlockingIOError:
+            raise BatchError(
+                f"another run is writing {path}: wait until it ends, or name another file"
+            ) from None
         except OSError as error:
-            raise BatchError(f"{path} can't be written: {error.strerror or error}") from error
+            raise self._failure(error) from error
         packed = path.name.lower().endswith(".gz")
         # No time and no name in its head: equal runs give equal files.
         self._raw: BinaryIO = raw
@@ -62,33 +73,80 @@ class Output:
     def write(self, line: bytes) -> None:
         """One more line."""
         self.rows += 1
+        self.write_raw(line)
+        self.write_raw(b"\n")
+
+    def write_raw(self, data: bytes) -> None:
+        """Bytes as they are."""
         try:
-            self._file.write(line)
-            self._file.write(b"\n")
+            self._file.write(data)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def complete(self) -> None:
+        """Bring all that was written to the disk, so that only the name is missing."""
+        try:
+            if self._file is not self._raw:
+                self._file.close()  # the end of what is packed
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
         except OSError as error:
             raise self._failure(error) from error
 
     def finish(self, *, keep_empty: bool = True) -> None:
-        """Give the file its name; without it the next run begins anew."""
+        """Give the complete file its name; without it the next run begins anew.
+
+        :raises BatchError: it can't be renamed, or another run has taken its place
+        """
+        try:
+            # Two runs that begin at the same moment see no file of each other.
+            if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
+                raise FileExistsError(f"another run has replaced {self.part}")
+            if self.rows or keep_empty:
+                self.part.replace(self._path)
+            else:
+                self.part.unlink()
+                self._path.unlink(missing_ok=True)  # that of an earlier run
+        except OSError as error:
+            raise self._failure(error) from error
         self.close()
-        if self.rows or keep_empty:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink()
-            self._path.unlink(missing_ok=True)  # that of an earlier run
 
     def close(self) -> None:
         """Close the file, complete or not."""
-        try:
-            self._file.close()
-        except OSError as error:
-            raise self._failure(error) from error
-        finally:
+        for file in (self._file, self._raw):
             with contextlib.suppress(OSError):
-                self._raw.close()
+                file.close()
 
     def _failure(self, error: OSError) -> BatchError:
         return BatchError(f"{self._path} can't be written: {error.strerror or error}")
+
+
+def _check_free(part: Path) -> None:
+    """Refuse a provisional file that a running process holds.
+
+    :raises BlockingIOError: another run writes it
+    """
+    try:
+        there = os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # there is none, or something that is not ours
+    try:
+        _lock(there)
+    finally:
+        os.close(there)
+
+
+def _lock(file: int) -> None:
+    """Hold an open file for this process, until it is closed.
+
+    :raises BlockingIOError: another one holds it
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass  # a file system without locks
 
 
 class JournalOutput:
@@ -96,11 +154,11 @@ class JournalOutput:
 
     def __init__(self, path: Path, options: Options) -> None:
         self._path = path
-        self._part = path.with_name(path.name + PART)
+        self._file = Output(path, PRIVATE)  # SQLite writes it by its name
         self._options = options
-        for ending in ("", "-wal", "-shm"):
-            Path(f"{self._part}{ending}").unlink(missing_ok=True)
-        self._journal = SQLiteJournal(self._part, max_bytes=options.journal_max_bytes)
+        for ending in _BESIDE:
+            Path(f"{self._file.part}{ending}").unlink(missing_ok=True)
+        self._journal = SQLiteJournal(self._file.part, max_bytes=options.journal_max_bytes)
         self._journal.open(create=True)
         self._drops: list[Drop] = []
         self._kept: list[Kept] = []
@@ -134,17 +192,22 @@ class JournalOutput:
         self._journal.append(self._drops, self._kept, self._activity)
         self._drops, self._kept, self._activity = [], [], {}
 
-    def finish(self) -> None:
-        """Write what is left and give the file its name."""
+    def complete(self) -> None:
+        """Write what is left, so that only the name is missing."""
         self._flush()
-        self.close()
-        for ending in ("-wal", "-shm"):  # of an earlier file of this name
+        self._journal.close()
+        self._file.complete()
+
+    def finish(self) -> None:
+        """Give the complete file its name."""
+        for ending in _BESIDE:  # of an earlier file of this name
             Path(f"{self._path}{ending}").unlink(missing_ok=True)
-        self._part.replace(self._path)
+        self._file.finish()
 
     def close(self) -> None:
         """Close the file, complete or not."""
         self._journal.close()
+        self._file.close()
 
 
 class ClusterOutput:
@@ -152,11 +215,12 @@ class ClusterOutput:
 
     :param near: with near misses
     :raises ClusterFileError: there is no format for the name of the file
+    :raises BatchError: it can't be written
     """
 
     def __init__(self, path: Path, options: Options, *, near: bool) -> None:
-        encoder(path)
-        self._path = path
+        self._encode = encoder(path)
+        self._file = Output(path)
         self._options = attrs.evolve(options, journal_keep_texts=False)
         self._clusters = Clusters(near=near)
         self._unnamed: list[Drop] = []  # the verdict has the page id of the stored page alone
@@ -173,52 +237,73 @@ class ClusterOutput:
             else:
                 self._clusters.add(entry, entry.match)
 
-    async def finish(self, index: Index) -> None:
-        """Write the file."""
+    async def complete(self, index: Index) -> None:
+        """Write the file, so that only its name is missing."""
         numbers = [entry.number for entry in self._unnamed if entry.number is not None]
         names = await index.addresses(numbers)
         for entry, name in zip(self._unnamed, names, strict=True):
             self._clusters.add(entry, kept_name(name, entry.number))
-        write_clusters(self._clusters.all(), self._path, replace=True)
+        self._file.write_raw(self._encode(list(self._clusters.all())))
+        self._file.complete()
+
+    def finish(self) -> None:
+        """Give the complete file its name."""
+        self._file.finish()
+
+    def close(self) -> None:
+        """Close the file, complete or not."""
+        self._file.close()
 
 
 def _document(signed: Signed) -> Document:
     return Document(signed.key, title=signed.title, text=signed.text or "")
 
 
-def kept_line(row: Row, signed: Signed, options: Options) -> bytes:
-    """A kept row: a line of JSON as it was, or the fields as one."""
-    if isinstance(row.raw, bytes):
-        return row.raw
-    return _line(_plain(row.raw, signed, options))
+class Lines:
+    """Rows as lines of JSON.
 
+    :ivar left_out: fields whose values JSON can't hold, and of how many rows
+    """
 
-def dropped_line(row: Row, signed: Signed, verdict: Verdict, options: Options) -> bytes:
-    """A dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
-    fields = _plain(fields_of(row), signed, options)
-    return _line({**fields, options.mark_field: as_dict(verdict)})
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.left_out: Counter[str] = Counter()
+
+    def kept(self, row: Row, signed: Signed) -> bytes:
+        """A kept row: a line of JSON as it was, or the fields as one."""
+        if isinstance(row.raw, bytes):
+            return row.raw
+        return _line(self._plain(row.raw, signed))
+
+    def dropped(self, row: Row, signed: Signed, verdict: Verdict) -> bytes:
+        """A dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
+        fields = self._plain(fields_of(row), signed)
+        return _line({**fields, self._options.mark_field: as_dict(verdict)})
+
+    def _plain(self, raw: dict[str, Any], signed: Signed) -> dict[str, Any]:
+        """Fields as JSON values; the text of a page takes the place of its bytes."""
+        options = self._options
+        fields, left_out = plain_item(raw)
+        if options.fill_text and signed.text and not fields.get(options.text_field):
+            fields[options.text_field] = signed.text
+        if options.fill_text and signed.title and not fields.get(options.title_field):
+            fields[options.title_field] = signed.title
+        html = raw.get(options.html_field)
+        if isinstance(html, bytes):
+            if not any(map(str.isalnum, str(fields.get(options.text_field) or ""))):
+                # Without the HTML nothing would be left of the page.
+                named = raw.get(options.charset_field)
+                charset = named if isinstance(named, str) else None
+                fields[options.html_field] = decode(html, charset).text
+            left_out = tuple(name for name in left_out if name != options.html_field)
+        self.left_out.update(left_out)
+        return fields
 
 
 def rejected_line(path: Path, row: Row, error: str) -> bytes:
     """A row that could not be read, where it is, and why."""
     raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
     return _line({"file": str(path), "row": row.number, "error": error, "raw": raw[:_RAW]})
-
-
-def _plain(raw: dict[str, Any], signed: Signed, options: Options) -> dict[str, Any]:
-    """Fields as JSON values; the text of a page takes the place of its bytes."""
-    fields, _ = plain_item(raw)
-    html = raw.get(options.html_field)
-    if isinstance(html, bytes) and not signed.text and not fields.get(options.text_field):
-        # No text was found in it: without it nothing would be left of the page.
-        named = raw.get(options.charset_field)
-        charset = named if isinstance(named, str) else None
-        fields[options.html_field] = decode(html, charset).text
-    if options.fill_text and signed.text and not fields.get(options.text_field):
-        fields[options.text_field] = signed.text
-    if options.fill_text and signed.title and not fields.get(options.title_field):
-        fields[options.title_field] = signed.title
-    return fields
 
 
 def _line(fields: dict[str, Any]) -> bytes:

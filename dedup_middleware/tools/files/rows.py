@@ -14,7 +14,7 @@ import io
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -24,7 +24,6 @@ import attrs
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.tools.portable.parquetpages import BYTE_ARRAY, read_groups
 
-FORMATS = ("jsonl", "csv", "parquet", "warc")
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
@@ -71,26 +70,27 @@ def format_of(path: Path, chosen: str | None) -> str:
     return ending
 
 
+def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
+    """Formats of files that are there, as :func:`format_of` says.
+
+    :raises BatchError: an ending is that of no format, or there is no such file
+    """
+    formats = [format_of(path, chosen) for path in paths]
+    for path in paths:
+        if not path.is_file():
+            raise BatchError(f"{path} is no file")
+    return formats
+
+
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
     """All rows of a file.
 
     :raises BatchError: it can't be opened, or is damaged
     """
     try:
-        yield from _reader(file_format)(path)
+        yield from _READERS[file_format](path)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise BatchError(f"{path} can't be read: {error}") from error
-
-
-def _reader(file_format: str) -> Callable[[Path], Iterator[Row]]:
-    if file_format == "jsonl":
-        return read_jsonl
-    if file_format == "csv":
-        return read_csv
-    if file_format == "parquet":
-        return read_parquet
-
-    return read_warc
 
 
 def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
@@ -98,13 +98,21 @@ def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
-    """Lines of JSON; empty ones are no rows."""
+    """Lines of JSON; empty ones are no rows.
+
+    :raises BatchError: it is one list, or a line is too long
+    """
     with path.open("rb") as raw, _opened(raw, path) as lines:
         number = 0
         while line := lines.readline(LONGEST_LINE):
             number += 1
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
+                if line.strip() == b"[" or line.startswith(b"[{"):
+                    raise BatchError(
+                        f"{path} is one list, as Scrapy writes .json: write .jsonl, or convert it, "
+                        "as by jq -c '.[]'"
+                    )
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
             if not line.isspace():
@@ -122,6 +130,11 @@ def read_csv(path: Path) -> Iterator[Row]:
         names = next(rows, None)
         if names is None:
             return
+        if not "".join(names).strip():
+            raise BatchError(
+                f"{path}: the first line is blank: remove it, so that the names of the columns "
+                "come first"
+            )
         if names.count("") > 1:  # as spreadsheets write the columns behind the last one
             names = [name or f"column {place}" for place, name in enumerate(names, 1)]
         _check_names(path, names)
@@ -304,7 +317,8 @@ def read_warc(path: Path) -> Iterator[Row]:
     number = 0
     with path.open("rb") as raw:
         try:
-            for record in archive.ArchiveIterator(raw):
+            # The records of ARC, the format before WARC, with the same heads.
+            for record in archive.ArchiveIterator(raw, arc2warc=True):
                 headers = record.http_headers
                 if record.rec_type != "response" or headers is None:
                     continue
@@ -354,3 +368,7 @@ def _charset(parameters: str) -> str | None:
         if name.strip().lower() == "charset" and value:
             return value.strip().strip("\"'")
     return None
+
+
+_READERS = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet, "warc": read_warc}
+FORMATS = tuple(_READERS)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import signal
 import tempfile
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -30,12 +33,11 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.files.results import (
     ClusterOutput,
     JournalOutput,
+    Lines,
     Output,
-    dropped_line,
-    kept_line,
     rejected_line,
 )
-from dedup_middleware.tools.files.rows import BatchError, Row, format_of, read_rows
+from dedup_middleware.tools.files.rows import BatchError, Row, formats_of, read_rows
 from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
 
 HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
@@ -60,6 +62,7 @@ def batch_options(options: Options) -> Options:
 _ROWS = 256  # in a part that goes to a worker
 _CHARS = 4_000_000  # of lines in a part
 _AHEAD = 3  # parts in memory for each process
+_PATIENCE = 1.0  # seconds after which the processes are looked after
 
 Progress = Callable[[float], None]
 
@@ -85,13 +88,14 @@ class Plan:
 
 @attrs.frozen
 class Report:
-    """What a run did: numbers of rows, and seconds."""
+    """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows."""
 
     read: int
     kept: int
     dropped: int
     rejected: int
     reasons: dict[str, int]
+    left_out: dict[str, int]
     seconds: float
 
 
@@ -105,14 +109,13 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     :raises DedupError: a file can't be read or written
     """
     options = batch_options(options)
-    formats = [format_of(path, plan.file_format) for path in plan.inputs]
-    for path in plan.inputs:
-        if not path.is_file():
-            raise BatchError(f"{path} is no file")
+    formats = formats_of(plan.inputs, plan.file_format)
     started = time.perf_counter()
-    outputs = Outputs(plan, options)
-    try:
-        with _index(plan.kept.parent) as index, _executor(plan.workers) as executor:
+    with contextlib.ExitStack() as closing:
+        outputs = Outputs(plan, options, closing)
+        try:
+            index = closing.enter_context(_index(plan.kept.parent))
+            executor = closing.enter_context(executor_of(plan.workers))
             async with Deduplicator(options, index=index) as dedup:
                 parts = _parts(plan.inputs, formats)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
@@ -120,28 +123,35 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
                         await outputs.take(path, row, one, dedup)
                     progress(done)
                 await outputs.finish(index)
-    except BrokenProcessPool as error:
-        raise BatchError(
-            "a worker process was ended, as by too little memory: use fewer --workers"
-        ) from error
-    finally:
-        outputs.close()
+        except BrokenProcessPool as error:
+            raise BatchError(
+                "a worker process was ended, as by too little memory: use fewer --workers"
+            ) from error
     return outputs.report(time.perf_counter() - started)
 
 
 class Outputs:
-    """Puts each row where it belongs."""
+    """Puts each row where it belongs.
 
-    def __init__(self, plan: Plan, options: Options) -> None:
+    :param closing: closes the files
+    """
+
+    def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
+        opened, closed = closing.enter_context, contextlib.closing
         # First, because it may refuse its file when no other is open.
         self._clusters = (
-            None if plan.clusters is None else ClusterOutput(plan.clusters, options, near=plan.near)
+            None
+            if plan.clusters is None
+            else opened(closed(ClusterOutput(plan.clusters, options, near=plan.near)))
         )
-        self._kept = Output(plan.kept)
-        self._dropped = None if plan.dropped is None else Output(plan.dropped)
-        self._rejected = Output(plan.rejected)
-        self._journal = None if plan.journal is None else JournalOutput(plan.journal, options)
+        self._kept = opened(closed(Output(plan.kept)))
+        self._dropped = None if plan.dropped is None else opened(closed(Output(plan.dropped)))
+        self._rejected = opened(closed(Output(plan.rejected)))
+        self._journal = (
+            None if plan.journal is None else opened(closed(JournalOutput(plan.journal, options)))
+        )
+        self._lines = Lines(options)
         self._drops = 0
         self._reasons: Counter[str] = Counter()
 
@@ -159,36 +169,31 @@ class Outputs:
         if self._clusters is not None:
             self._clusters.decided(signed, verdict, now)
         if not is_dropped(verdict.outcome, self._options):
-            self._kept.write(kept_line(row, signed, self._options))
+            self._kept.write(self._lines.kept(row, signed))
             if self._journal is not None:
                 self._journal.kept(signed, verdict, now)
             return
         self._drops += 1
         if self._dropped is not None:
-            self._dropped.write(dropped_line(row, signed, verdict, self._options))
+            self._dropped.write(self._lines.dropped(row, signed, verdict))
         if self._journal is not None:
             self._journal.dropped(row, signed, verdict, now)
 
     async def finish(self, index: Index) -> None:
-        """Give all files their names.
+        """Complete all files, then give them their names, the kept rows last.
 
         :param index: that of the run
         """
         if self._clusters is not None:
-            await self._clusters.finish(index)
-        if self._journal is not None:
-            self._journal.finish()
+            await self._clusters.complete(index)
+        files = [one for one in (self._journal, self._dropped, self._kept) if one is not None]
+        for one in (self._rejected, *files):
+            one.complete()
+        if self._clusters is not None:
+            self._clusters.finish()
         self._rejected.finish(keep_empty=False)
-        if self._dropped is not None:
-            self._dropped.finish()
-        self._kept.finish()
-
-    def close(self) -> None:
-        """Close all files."""
-        with contextlib.ExitStack() as closing:
-            for one in (self._kept, self._dropped, self._rejected, self._journal):
-                if one is not None:
-                    closing.callback(one.close)
+        for one in files:
+            one.finish()
 
     def report(self, seconds: float) -> Report:
         """What was done."""
@@ -199,6 +204,7 @@ class Outputs:
             self._drops,
             rejected,
             dict(self._reasons.most_common()),
+            dict(self._lines.left_out),
             seconds,
         )
 
@@ -231,7 +237,7 @@ def _length(fields: dict[str, Any]) -> int:
 
 async def _signed(
     parts: Iterator[tuple[Path, list[Row], float]],
-    executor: Executor | None,
+    executor: ProcessPoolExecutor | None,
     plan: Plan,
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
@@ -247,13 +253,14 @@ async def _signed(
         busy = sum(not work.done() for *_, work in waiting)
         has_room = len(waiting) < _AHEAD * (others + 1)
         if part is not None and has_room and executor is not None and busy < _AHEAD * others:
-            work = executor.submit(sign, raw_rows(part[1]))
+            with _ctrl_c_blocked():
+                work = executor.submit(sign, raw_rows(part[1]))
         elif part is not None and has_room and not (waiting and waiting[0][-1].done()):
             work = Future()
             work.set_result(sign(raw_rows(part[1])))
         else:
             path, rows, done, work = waiting.popleft()
-            yield path, rows, unpack(await asyncio.wrap_future(work)), done
+            yield path, rows, unpack(await result_of(work, executor)), done
             continue
         waiting.append((*part, work))
         part = next(parts, None)
@@ -273,7 +280,7 @@ def _index(folder: Path) -> Iterator[MemoryIndex]:
 
 
 @contextlib.contextmanager
-def _executor(workers: int) -> Iterator[Executor | None]:
+def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
     """The processes besides this one; waiting work is cancelled when the run ends early.
 
     :param workers: processes in all
@@ -282,8 +289,63 @@ def _executor(workers: int) -> Iterator[Executor | None]:
         yield None
         return
     # Forking a process that has threads, as numba and the event loop have, may hang it.
-    executor = ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"))
+    executor = ProcessPoolExecutor(
+        workers - 1, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
     try:
         yield executor
     finally:
+        _end_if_broken(executor)
         executor.shutdown(cancel_futures=True)
+
+
+async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) -> Parcel:
+    """What a process has made.
+
+    :raises BrokenProcessPool: it was killed
+    """
+    future = asyncio.wrap_future(work)
+    while not (await asyncio.wait({future}, timeout=_PATIENCE))[0]:
+        if executor is not None:
+            _end_if_broken(executor)
+    return future.result()
+
+
+def _end_if_broken(executor: ProcessPoolExecutor) -> None:
+    """Have an executor notice that a process was killed while it sent a result.
+
+    The executor would wait for the rest of it for ever, because this process could write to the
+    pipe, too.
+    """
+    processes = list((executor._processes or {}).values())
+    if any(not process.is_alive() for process in processes):
+        for process in processes:
+            process.terminate()
+        results: Any = executor._result_queue
+        results._writer.close()
+
+
+@contextlib.contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Processes that are started here never get Ctrl-C, which a terminal sends to all.
+
+    A worker that it ended while it reads would leave the queue locked, and the run hanging.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """In a worker: end when the process that started it is killed; its queue never would."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

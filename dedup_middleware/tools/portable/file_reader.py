@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -241,18 +242,12 @@ def _opened(path: Path) -> Any:
 _FAULTS: Final = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 
 
-class _explained:  # noqa: N801 - used like a function
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
     """Turns what a damaged file makes pyarrow raise into one error."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: object) -> None:
-        pa = arrow()
-        if isinstance(error, DedupError):
-            return
-        if isinstance(error, (pa.ArrowException, OSError, MemoryError, RecursionError, *_FAULTS)):
-            raise _damaged(self._path, f"{type(error).__name__}: {error}") from error
+    try:
+        yield
+    except DedupError:
+        raise
+    except (arrow().ArrowException, OSError, MemoryError, RecursionError, *_FAULTS) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.newfiles import PRIVATE, make
 from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of
 from dedup_middleware.model.buckets import SIMHASH_TABLES
@@ -177,21 +177,31 @@ class PortableWriter:
         pa = arrow()
         self._path = Path(path)
         try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise DedupError(
+                f"{path} can't be written: pyarrow takes names in UTF-8 only"
+            ) from None
+        try:
             self._room = tempfile.TemporaryDirectory(
                 dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
             )
         except OSError as error:
             raise DedupError(f"{self._path} can't be written: {error}") from error
         self._unfinished = self.folder / "pages"
-        make(self._unfinished, PRIVATE).close()  # it holds the index's key
         self._checksum = Checksum()
-        self._writer = pa.parquet.ParquetWriter(
-            self._unfinished,
-            schema().with_metadata(metadata_of(parameters)),
-            compression="zstd",
-            # Hashes are all different; a dictionary of them would only cost time.
-            use_dictionary=["size", "time"],
-        )
+        try:
+            make(self._unfinished, PRIVATE).close()  # it holds the index's key
+            self._writer = pa.parquet.ParquetWriter(
+                self._unfinished,
+                schema().with_metadata(metadata_of(parameters)),
+                compression="zstd",
+                # Hashes are all different; a dictionary of them would only cost time.
+                use_dictionary=["size", "time"],
+            )
+        except OSError as error:
+            self._room.cleanup()
+            raise DedupError(f"{self._path} can't be written: {error}") from error
 
     @property
     def folder(self) -> Path:
@@ -207,8 +217,13 @@ class PortableWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._writer.close()
-        self._room.cleanup()
+        try:
+            self._writer.close()
+        except OSError:  # on a full disk it fails once more
+            if error is None:
+                raise
+        finally:
+            self._room.cleanup()
 
     def write(self, pages: Pages) -> None:
         """Write further pages."""
@@ -220,7 +235,7 @@ class PortableWriter:
     def finish(self) -> Written:
         """Write the end, read the whole file again, and give it its name.
 
-        :raises DedupError: what was read is not what was written
+        :raises IndexRefusedError: what was read is not what was written
         """
         ends: dict[str, Any] = {
             PREFIX + "rows": str(self._checksum.rows),
@@ -230,7 +245,11 @@ class PortableWriter:
         self._writer.close()
         with self._unfinished.open("rb") as file:
             os.fsync(file.fileno())
-        read_portable(self._unfinished).verify()
+        try:
+            read_portable(self._unfinished).verify()
+        except IndexRefusedError as error:
+            message = str(error).replace(str(self._unfinished), str(self._path))
+            raise IndexRefusedError(f"what was written can't be read again: {message}") from error
         size = self._unfinished.stat().st_size
         self._unfinished.replace(self._path)
         return Written(self._checksum.rows, self._checksum.value(), size)

@@ -76,11 +76,11 @@ def read_groups(file: BinaryIO) -> list[Group]:
     :raises ValueError: it is damaged, or its parts do not agree with what its end says of them
     """
     end = _Compact(_end(file)).struct()
-    columns = _columns(end.items(2))
+    columns = _columns(end.value(2, _LIST))
     groups = []
-    for raw in end.items(4):
+    for raw in end.value(4, _LIST):
         group = raw.checked(_STRUCT)
-        rows, parts = group.number(3, _I64), group.items(1)
+        rows, parts = group.number(3, _I64), group.value(1, _LIST)
         if len(parts) != len(columns):
             raise ValueError(f"a group of rows has {len(parts)} columns, the file {len(columns)}")
         chunks = (
@@ -115,7 +115,7 @@ def _columns(elements: list[_Value]) -> list[_Column]:
             raise ValueError("the description of its columns is damaged")
         missing, prefix, repeated = above.pop()
         above.append((missing - 1, prefix, repeated))
-        name = element.text(4) if number else ""
+        name = element.value(4, _TEXT).decode("utf-8", "replace") if number else ""
         path = f"{prefix}.{name}" if prefix else name
         repeated = repeated or (number > 0 and element.number(3, _I32, 0) == _REPEATED)
         children = element.number(5, _I32, 0)
@@ -131,7 +131,7 @@ def _columns(elements: list[_Value]) -> list[_Column]:
 def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
     if 1 in part.fields:
         raise ValueError(f"the column {column.name} is in another file")
-    about = part.part(3)
+    about: _Struct = part.value(3, _STRUCT)
     start, length = about.number(9, _I64), about.number(7, _I64)
     first = about.number(11, _I64, 0)
     if 0 < first < start:
@@ -142,7 +142,7 @@ def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
         kind, unpacked = head.number(1, _I32), head.number(2, _I32)
         if kind not in {_DATA, _DICTIONARY, _DATA_2}:
             raise ValueError(f"a page of the column {column.name} is of kind {kind}")
-        detail = head.part({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind])
+        detail = head.value({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind], _STRUCT)
         count = detail.number(1, _I32)
         if kind == _DICTIONARY:
             # pyarrow allocates as many values as the head says.
@@ -227,20 +227,9 @@ class _Struct:
             raise ValueError(f"a size or number in it is {value:,}")
         return value
 
-    def text(self, field: int) -> str:
-        """A text."""
-        raw: bytes = self.fields.get(field, _MISSING).checked(_TEXT)
-        return raw.decode("utf-8", "replace")
-
-    def items(self, field: int) -> list[_Value]:
-        """A list."""
-        found: list[_Value] = self.fields.get(field, _MISSING).checked(_LIST)
-        return found
-
-    def part(self, field: int) -> _Struct:
-        """A struct in this one."""
-        found: _Struct = self.fields.get(field, _MISSING).checked(_STRUCT)
-        return found
+    def value(self, field: int, kind: int) -> Any:
+        """Bytes, a list or a struct."""
+        return self.fields.get(field, _MISSING).checked(kind)
 
 
 class _Compact:

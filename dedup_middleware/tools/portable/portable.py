@@ -79,10 +79,13 @@ async def export_index(
         nonlocal left_out
         left_out += pages
 
-    with PortableWriter(path, parameters) as writer:
-        async for pages in _stored(index, parameters, writer.folder, progress, skipped):
-            await asyncio.to_thread(writer.write, pages)
-        written = await asyncio.to_thread(writer.finish)
+    try:
+        with PortableWriter(path, parameters) as writer:
+            async for pages in _stored(index, parameters, writer.folder, progress, skipped):
+                await asyncio.to_thread(writer.write, pages)
+            written = await asyncio.to_thread(writer.finish)
+    except OSError as error:  # of pyarrow and of the notes next to the file, as on a full disk
+        raise DedupError(f"{path} can't be written: {error.strerror or error}") from error
     return Exported(
         pages=written.pages, left_out=left_out, bytes=written.bytes, checksum=written.checksum
     )
@@ -244,9 +247,15 @@ async def copy_index(
     parameters = await source.attach()
     record = layout_of(record_parameter(parameters), name)
     await _open(target, _Origin("index copied", name, parameters))
-    with tempfile.TemporaryDirectory() as folder:
-        pages = _stored(source, parameters, Path(folder), progress, lambda _: None)
-        return await _enter(target, pages, record)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            pages = _stored(source, parameters, Path(folder), progress, lambda _: None)
+            return await _enter(target, pages, record)
+    except OSError as error:
+        raise DedupError(
+            f"the temporary folder can't be written to: {error.strerror or error}; name another "
+            "one by TMPDIR"
+        ) from error
 
 
 async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout) -> Imported:

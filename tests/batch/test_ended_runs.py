@@ -1,0 +1,186 @@
+"""Runs of `scrapy dedup files` that are ended, fail at their end, or meet another run."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_middleware.tools.files import results
+from dedup_middleware.tools.files.results import Output
+from dedup_middleware.tools.files.rows import BatchError
+from dedup_middleware.tools.files.run import executor_of, result_of
+from tests.batch.test_batch import batch, lines, rows, write
+
+
+def begun(tmp_path: Path) -> subprocess.Popen[str]:
+    """A run of two processes that has written its first rows."""
+    source = write(tmp_path / "in.jsonl", rows(6000))
+    part = tmp_path / "kept.jsonl.part"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "scrapy", "dedup", "files", str(source), "--workers", "2",
+            "-o", str(tmp_path / "kept.jsonl"),
+        ],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (part.exists() and part.stat().st_size):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+def children(process: int) -> list[int]:
+    """Processes that a process has started."""
+    return [
+        int(one)
+        for task in Path(f"/proc/{process}/task").iterdir()
+        for one in (task / "children").read_text().split()
+    ]
+
+
+def is_out_of_reach(process: int) -> bool:
+    """Whether a process ignores or blocks Ctrl-C."""
+    status = Path(f"/proc/{process}/status").read_text()
+    masks = [
+        int(line.split()[1], 16)
+        for line in status.splitlines()
+        if line[:3] == "Sig" and line[3:6] in {"Blk", "Ign"}
+    ]
+    return any(mask >> (signal.SIGINT - 1) & 1 for mask in masks)
+
+
+def lives(process: int) -> bool:
+    """Whether a process is there and not only waiting for its exit code to be read."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """A terminal sends it to all processes: the run ends with one line, and no worker breaks the
+    queue that another one reads."""
+    process = begun(tmp_path)
+    assert all(map(is_out_of_reach, children(process.pid)))
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (1, "")
+    assert err == "scrapy dedup files: ended by Ctrl-C\n"
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_workers_end_with_the_run(tmp_path: Path) -> None:
+    """Also if it is killed alone, as for want of memory: they would wait for rows for ever."""
+    process = begun(tmp_path)
+    started = children(process.pid)
+    assert started
+    process.kill()
+    process.communicate(timeout=120)  # their output is this one's
+    deadline = time.monotonic() + 120
+    while any(map(lives, started)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def die_midway() -> None:
+    """In a worker: be killed while the result is sent."""
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    os.write(frame.f_locals["result_queue"]._writer.fileno(), struct.pack("!i", 1000))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def test_a_worker_that_is_killed_while_it_sends() -> None:
+    """The run ends, instead of waiting for the rest."""
+    with executor_of(2) as executor:
+        assert executor is not None
+        work: Any = executor.submit(die_midway)
+        with pytest.raises(BrokenProcessPool):
+            await asyncio.wait_for(result_of(work, executor), 120)
+
+
+def test_another_run_writes_the_same_file(tmp_path: Path) -> None:
+    """It is refused: one of the two would give its name to what the other has written so far."""
+    source = write(tmp_path / "in.jsonl", rows(3))
+    first = Output(tmp_path / "kept.jsonl")
+    first.write(b"{}")
+    done = batch(source, "-o", tmp_path / "kept.jsonl")
+    assert (done.code, "another run is writing" in done.err) == (1, True), done.err
+    first.complete()
+    first.finish()
+    assert lines(tmp_path / "kept.jsonl") == [{}]
+
+
+def test_another_run_at_the_same_moment(tmp_path: Path) -> None:
+    """What has replaced the unfinished file does not get the name of the finished one."""
+    first = Output(tmp_path / "kept.jsonl")
+    first.part.unlink()
+    first.part.write_text("half of a r")
+    first.complete()
+    with pytest.raises(BatchError, match="another run has replaced"):
+        first.finish()
+    first.close()
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_no_file_has_its_name_before_all_are_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the end of the kept rows finds no room, the others are not taken for a result."""
+    source = write(tmp_path / "in.jsonl", rows(3))
+    complete = Output.complete
+
+    def full(output: Output) -> None:
+        if output.part.name == "kept.jsonl.part":
+            raise BatchError("no room")
+        complete(output)
+
+    monkeypatch.setattr(Output, "complete", full)
+    done = batch(
+        source, "-o", tmp_path / "kept.jsonl", "--dropped", tmp_path / "dropped.jsonl",
+        "--journal", tmp_path / "journal.db", "--clusters", tmp_path / "clusters.csv",
+    )  # fmt: skip
+    assert (done.code, "no room" in done.err) == (1, True)
+    assert {path.suffix for path in tmp_path.iterdir() if path != source} == {".part"}
+
+
+def test_a_full_disk_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system reports only when it writes is reported, too."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(results.os, "fsync", full)
+    done = batch(write(tmp_path / "in.jsonl", rows(3)), "-o", tmp_path / "kept.jsonl")
+    assert (done.code, "can't be written: No space left" in done.err) == (1, True)
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+@pytest.mark.parametrize("option", ["--clusters", "--journal", "--dropped"])
+def test_files_that_can_not_be_written_are_noticed_at_once(tmp_path: Path, option: str) -> None:
+    """Not when all rows are decided."""
+    source = write(tmp_path / "in.jsonl", [{"no": "page"}] * 3)
+    arguments: list[Any] = [source, "-o", tmp_path / "kept.jsonl", option]
+    done = batch(*arguments, tmp_path / "nowhere" / "file.csv.jsonl")
+    assert (done.code, "can't be written: No such file" in done.err) == (1, True), done.err
+    rejected = tmp_path / "kept.jsonl.rejected.part"
+    assert not rejected.exists() or not rejected.stat().st_size

@@ -1,0 +1,136 @@
+"""Commands and the terminal: Ctrl-C, encodings, and what strangers would have it do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.cmdline import execute
+from scrapy.settings import Settings
+
+from dedup_middleware.tools.portable.file_writer import BucketKeySpool
+from tests.commands.running import Done, crawl, dedup, item, settings_for
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    """An index of two pages, with the drop of a third."""
+    made = settings_for(tmp_path)
+    crawl(made, item("a", 1), item("b", 2), item("c", 1))
+    return made
+
+
+def test_ctrl_c_at_a_question(settings: dict[str, Any]) -> None:
+    """One is enough."""
+    terminal, other = pty.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "scrapy", "dedup", "clear",
+            "-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}",
+        ],
+        stdin=other,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        asked = b""
+        while not asked.endswith(b"[y/N] "):
+            asked += os.read(process.stderr.fileno(), 1000)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(terminal)
+        os.close(other)
+    assert (process.returncode, err.decode()) == (1, "scrapy dedup clear: ended by Ctrl-C\n")
+
+
+@pytest.mark.parametrize("command", ["explain", "history"])
+def test_keys_of_strangers(command: str, settings: dict[str, Any]) -> None:
+    """An escape sequence in a key is not carried out by the terminal."""
+    done = dedup(command, "https://a/\x1b[2J", **settings)
+    assert done.code == 1
+    assert "has no entry of https://a/\N{REPLACEMENT CHARACTER}[2J" in done.err
+
+
+def printed(encoding: str, *arguments: str, **settings: Any) -> Done:
+    """Run a command whose output has an encoding."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding, write_through=True)
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as end:
+        execute(["scrapy", "dedup", *arguments], Settings(settings))
+    text = raw.getvalue().decode(encoding)
+    out.close()
+    return Done(int(end.value.code or 0), text, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_terminals_with_few_characters(encoding: str, settings: dict[str, Any]) -> None:
+    """What their encoding lacks is written as an escape; JSON stays JSON."""
+    done = printed(encoding, "explain", "https://c/1", **settings)
+    assert done.code == 0
+    assert "https://a/1" in done.out
+    assert "\\u6807\\u9898" in done.out
+    state = json.loads(printed(encoding, "explain", "https://c/1", "--json", **settings).out)
+    assert state["clusters"][0]["title"] == "标题1"
+
+
+def test_file_names_that_are_not_utf8(settings: dict[str, Any], tmp_path: Path) -> None:
+    """What was done is reported, and as done."""
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    for arguments in (
+        ["restore", "--all", "-o", f"{name}.jsonl"], ["clusters", "-o", f"{name}.csv"],
+        ["report", "-o", f"{name}.html"],
+    ):  # fmt: skip
+        done = printed("utf-8", *arguments, "--json", **settings)
+        assert done.code == 0
+        assert name + Path(arguments[-1]).suffix in json.loads(done.out).values()
+        Path(arguments[-1]).unlink()
+        assert printed("utf-8", *arguments, **settings).code == 0
+    done = dedup("export", f"{name}.parquet", **settings)
+    assert (done.code, "pyarrow takes names in UTF-8 only" in done.err) == (1, True)
+
+
+def test_a_full_disk(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export names its file, a copy of an index the folder it needs."""
+
+    def full(_: BucketKeySpool) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(BucketKeySpool, "flush", full)
+    file = tmp_path / "pages.parquet"
+    done = dedup("export", str(file), **settings)
+    assert (done.code, f"{file} can't be written: No space" in done.err) == (1, True)
+    assert not [path for path in tmp_path.iterdir() if "pages" in path.name]
+    done = dedup(
+        "import", settings["DEDUP_INDEX_URL"], DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'new.db'}"
+    )
+    assert (done.code, "name another one by TMPDIR" in done.err) == (1, True)
+
+
+def test_what_was_exported_can_not_be_read(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file that was asked for, not the provisional one."""
+    monkeypatch.setattr("dedup_middleware.tools.portable.file_reader._check_sizes", _refused)
+    done = dedup("export", str(tmp_path / "pages.parquet"), **settings)
+    assert done.code == 1
+    assert f"can't be read again: {tmp_path / 'pages.parquet'} is damaged" in done.err
+    assert ".part" not in done.err
+
+
+def _refused(*_: object) -> None:
+    raise ValueError("too large")
