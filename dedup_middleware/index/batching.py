@@ -67,6 +67,17 @@ class Batcher(Generic[_Call, _Result]):
         self._start()
         return future
 
+    async def result(self, call: _Call, undo: Callable[[_Result], None]) -> _Result:
+        """The result of a call; undone also where its caller is cancelled in the turn of the event
+        loop in which it comes."""
+        future = self.submit(call, undo)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                undo(future.result())
+            raise
+
     async def join(self) -> None:
         """Wait until nothing is under way."""
         while self._tasks:

@@ -104,6 +104,24 @@ async def test_join_waits_for_everything() -> None:
     assert [future.result() for future in futures] == [2, 4, 6]
 
 
+async def test_caller_cancelled_as_its_result_comes() -> None:
+    """The result is there, but the caller is cancelled before it can go on: the call is undone."""
+    undone: list[int] = []
+
+    async def run(calls: list[int]) -> Iterator[int]:
+        def results() -> Iterator[int]:
+            yield 2 * calls[0]
+            caller.cancel()  # just behind the result
+
+        return results()
+
+    batcher: Batcher[int, int] = Batcher(run, 4)
+    caller = asyncio.ensure_future(batcher.result(1, undone.append))
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert undone == [2]
+
+
 async def test_batcher_that_is_cancelled() -> None:
     """When the task of a batch is cancelled, so are its callers: none waits for ever."""
     work = Work()

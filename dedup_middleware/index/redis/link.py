@@ -286,11 +286,9 @@ class Link(ABC):
         self._retries = retries
         self._batcher = batcher
 
-    def submit(
-        self, call: Call, undo: Callable[[Result], None] | None = None
-    ) -> asyncio.Future[Result]:
-        """Send a call with the next batch; see :meth:`.Batcher.submit`."""
-        return self._batcher.submit(call, undo)
+    def submit(self, call: Call) -> asyncio.Future[Result]:
+        """Send a call with the next batch."""
+        return self._batcher.submit(call)
 
     @abstractmethod
     async def close(self) -> None:

@@ -184,7 +184,7 @@ class ServerIndex(Index):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
 
         page = Proposed(entry, distance, lease, probes, known)
-        made = await self._proposals.submit(page, undo)
+        made = await self._proposals.result(page, undo)
         if isinstance(made, Claimed):
             self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
         return made

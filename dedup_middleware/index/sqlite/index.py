@@ -93,7 +93,7 @@ class SQLiteIndex(SQLiteFile):
         page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
         step = Step(self._propose, page, rank=1)
-        made: Claimed | Candidates = await self._batcher.submit(step, undo)
+        made: Claimed | Candidates = await self._batcher.result(step, undo)
         while self._scans:
             self._report_scanned(self._scans.popleft())
         return made
