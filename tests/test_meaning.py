@@ -115,6 +115,16 @@ WORDS: Final = [
     ("zh", "船票涨了。", "船票跌了。"),
     ("zh", "柴油库存增加。", "柴油库存减少。"),
     ("zh", "委员会通过了预算。", "委员会否决了预算。"),
+    ("en", "Some sailors took part in the drill.", "All sailors took part in the drill."),
+    ("en", "Some sailors took part in the drill.", "No sailors took part in the drill."),
+    ("en", "The crew may wear a vest.", "The crew must wear a vest."),
+    ("en", "The mayor praised the pilot.", "The mayor criticised the pilot."),
+    ("en", "The yard was unable to pay.", "The yard was able to pay."),
+    ("zh", "部分船员参加演习。", "全部船员参加演习。"),
+    ("zh", "船员可以佩戴救生衣。", "船员必须佩戴救生衣。"),
+    ("zh", "船员可以使用电台。", "船员禁止使用电台。"),
+    ("zh", "当地报告甲型流感病例。", "当地报告乙型流感病例。"),
+    ("zh", "船厂购买旧船。", "船厂出售旧船。"),
 ]  # fmt: skip
 
 NAMES: Final = [
@@ -123,6 +133,8 @@ NAMES: Final = [
     ("en", "The fund bought Microsoft shares.", "The fund bought Netscape shares."),
     ("en", "The fund bought Shell shares.", "The fund bought Ford shares."),
     ("en", "He trained in LA for a month.", "He trained in NY for a month."),
+    ("en", "Donors of type A came to it.", "Donors of type B came to it."),
+    ("en", "They bought the ship «Albatros» there.", "They bought the ship «Pelican» there."),
 ]  # fmt: skip
 
 ALTERNATIVES: Final = [

@@ -9,7 +9,8 @@ an edit of one letter or of one word makes no other name of it: the first letter
 another place. No letter is taken of words with several capitals (NATO), of one letter without a
 full stop, which still are such words when the first letter is missing, and of one that begins a
 sentence, since most are no names. A run of nothing else is passed over, but for one word of two or
-three capitals, which counts with all its letters: US or U.S. is not UK.
+three capitals, which counts with all its letters: US or U.S. is not UK, and for one capital that
+numbers something: type A is not type B.
 
 Capitals say nothing where too many words have them: in headings in title case, in lists, and in
 German, which writes nouns so. If more than `MOST` of the tokens begin with one, the text has no
@@ -57,8 +58,11 @@ _AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
 _OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
 # Besides words: what may stand before a word without beginning a sentence.
 _INSIDE: Final = np.array(sorted(map(ord, ",;&/)")), np.int64)
+#: a word in quotation marks inside a sentence is a name: the company «Vympel»
+_QUOTES: Final = np.array(sorted(map(ord, '"“„«‹「『')), np.int64)
 _HYPHENS: Final = np.array(sorted(map(ord, "-\u2010\u2011")), np.int64)
 _SPACE: Final = ord(" ")
+_I: Final = ord("i")
 _STOP: Final = ord(".")
 _SHORT: Final = 3  # letters of a word that a full stop may shorten
 _GAP: Final = 2  # characters between the words of a name
@@ -160,6 +164,9 @@ def mark(
 @subkernel
 def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
     i = begin - 1
+    quoted = i > 1 and codes[i - 1] == _SPACE and among(np.int64(codes[i]), _QUOTES)
+    if quoted and not flags[i - 2] & SEPARATES:
+        return False
     while i >= 0 and (codes[i] == _SPACE or is_wrap(codes, i)):
         i -= 1
     if i < 0:
@@ -239,8 +246,11 @@ def _first_letter(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
 
 @subkernel
 def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
-    """A hash of the letters of a word of two or three capitals such as US or U.S.; 0 of others."""
+    """A hash of the letters of a word of two or three capitals such as US or U.S., or of one that
+    numbers something, as in type A; 0 of others, and of I."""
     letters, count = np.uint32(0), 0
+    if end == begin + 1:
+        return codes[begin] if codes[begin] != _I else np.uint32(0)
     for i in range(begin, end):
         if codes[i] != _STOP:
             letters = letters * np.uint32(_BASE) + codes[i]

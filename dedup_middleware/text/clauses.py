@@ -10,9 +10,9 @@ are made:
 
 Two clauses with equal words and another turn say different things: guilty and not guilty, before
 the war and after the war, a red coat and a blue one. Negations, and words in their place
-(all, always, 有), are no part of the words. That one of several alternatives (before, after) is
-there is part of the words, and which one only of the turn. So a clause to which "for" is added has
-other words, and is only another clause.
+(all, always, 有; some; must), are no part of the words. That one of several alternatives (before,
+after) is there is part of the words, and which one only of the turn. So a clause to which "for" is
+added has other words, and is only another clause.
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
 
@@ -38,8 +38,10 @@ from dedup_middleware.text.numerals import Codes, among, is_wrap
 from dedup_middleware.text.polarity import (
     ALTERNATIVES,
     MOST,
+    MUST,
     NAME,
     NOT,
+    SOME,
     has_polarity,
     polarity,
     polarity_of,
@@ -60,6 +62,7 @@ _HYPHEN: Final = ord("-")
 def _weights() -> tuple[Hashes, Hashes]:
     words, turns = [0] * MOST, [0] * MOST
     turns[NOT] = 0x9E3779B97F4A7C15
+    turns[SOME], turns[MUST] = mix_int(2 * MOST), mix_int(2 * MOST + 1)
     words[NAME] = mix_int(MOST)
     for value in range(ALTERNATIVES, MOST):
         # Mixed, so that two other words in a clause do not add up to the same.

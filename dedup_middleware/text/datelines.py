@@ -17,6 +17,7 @@ from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
 from dedup_middleware.text.numerals import Codes, among, at, pack
 from dedup_middleware.text.signs import PLAIN
+from dedup_middleware.text.stamplines import is_stamp_line
 
 YEAR: Final = 1  # a number that may be a year
 DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
@@ -57,7 +58,7 @@ def _prefixes(words: str) -> NDArray[np.uint32]:
 _PUBLISHED: Final = _prefixes(
     "published posted updated last_updated last_modified first_published опубликован обновлен "
     "обновлён дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
-    "发布日期 发布于 更新时间 更新于 發布時間"
+    "发布日期 发布于 更新时间 更新于 發布時間 来源 來源 稿源"
 )
 _COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
 _AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
@@ -97,7 +98,8 @@ def _is_copyright(codes: Codes, first: int) -> bool:
 @subkernel
 def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark the years of copyright, and the figures of lines of their own that say when a page was
-    made (`Published: 4 March 2024`) or how many comments and views it has (`25 comments`)."""
+    made (`Published: 4 March 2024`) or how many comments and views it has (`25 comments`), see also
+    `stamplines`."""
     for row in range(rows.shape[0]):
         if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
             kinds[row] = STAMP
@@ -120,7 +122,10 @@ def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
         space = rows[row, 4] + 1 if at(codes, rows[row, 4]) == 32 else rows[row, 4]
         counted = counted and _begins_with(codes, space, _COUNTED)
         dated = year and plain and _begins_with(codes, first, _PUBLISHED)
-        if first < last and (dated or counted):
+        about = first < last and (
+            dated or counted or is_stamp_line(codes, first, last, behind - row, year)
+        )
+        if about:
             for i in range(row, behind):
                 kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
         row = max(behind, row + 1)

@@ -53,7 +53,8 @@ from dedup_middleware.text.signs import render as with_signs
 
 MEASURES: Final = (
     "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
-    "期批轮层楼度辆架艘台部套颗枚张页"
+    "期批轮层楼度辆架艘台部套颗枚张页球"
+    "號歲週時點個項條屆級塊噸畝戶組隊隻場輪層樓輛臺顆張頁"
 )
 PARTS: Final = "上中下前后"
 _UPPER: Final = ord("上")
@@ -77,16 +78,20 @@ _OF: Final = ord("之")
 _PART: Final = ord("分")
 _ORDINAL: Final = ord("第")
 _WEEK: Final = ord("周")
+_WEEK_TRADITIONAL: Final = ord("週")
 _PERIOD: Final = ord("期")
 _STAR: Final = ord("星")
 _PRAY: Final = ord("拜")
 _RITE: Final = ord("礼")
+_RITE_TRADITIONAL: Final = ord("禮")
 _ONE: Final = ord("一")
 _MONTH: Final = ord("月")
 _DAY: Final = ord("日")
 _NUMBER: Final = ord("号")
+_NUMBER_TRADITIONAL: Final = ord("號")
 _TEN: Final = ord("十")
 _CLOCK: Final = ord("钟")
+_CLOCK_TRADITIONAL: Final = ord("鐘")
 _FOUR: Final = ord("四")
 _YEAR: Final = ord("年")
 _PAIR: Final = ord("两")
@@ -160,8 +165,9 @@ def _after_parts(codes: Codes, i: int) -> bool:
 def _is_ordinal(codes: Codes, i: int) -> bool:
     """Whether 第, 周, 星期, 礼拜 or 分之 precedes position i."""
     before, earlier = at(codes, i - 1), at(codes, i - 2)
-    week = (before == _PERIOD and earlier == _STAR) or (before == _PRAY and earlier == _RITE)
-    return before in (_ORDINAL, _WEEK) or week or _after_parts(codes, i)
+    week = before == _PRAY and earlier in (_RITE, _RITE_TRADITIONAL)
+    week = week or (before == _PERIOD and earlier == _STAR)
+    return before in (_ORDINAL, _WEEK, _WEEK_TRADITIONAL) or week or _after_parts(codes, i)
 
 
 @subkernel
@@ -172,10 +178,10 @@ def _single_counts(codes: Codes, i: int) -> bool:
         return False
     counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
     if code == _ONE:
-        counts = after in (_MONTH, _DAY, _NUMBER)
+        counts = after in (_MONTH, _DAY, _NUMBER, _NUMBER_TRADITIONAL)
     elif code == _TEN and after == _PART:
-        counts = at(codes, i + 2) == _CLOCK or at(codes, i + 2) == _OF
-    elif code == _FOUR and after == _WEEK:  # 四周: all around
+        counts = at(codes, i + 2) in (_CLOCK, _CLOCK_TRADITIONAL, _OF)
+    elif code == _FOUR and after in (_WEEK, _WEEK_TRADITIONAL):  # 四周: all around
         counts = False
     return counts or _is_ordinal(codes, i) or _is_bracketed(codes, i)
 

@@ -43,9 +43,21 @@ _NETWORKS: Final = (
     r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
     r"|телеграм|вконтакте|дзен"
 )
+_NETWORK: Final = re.compile(_NETWORKS)
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
+_ON_NETWORKS: Final = rf"(?:our |the )?(?:{_NETWORKS})\b"
+#: what is captured of a line: in an invitation what stands behind the name of the first network
+_BEHIND: Final = "(.*)"
+# Words that stand there; with others a line is news: "Follow us on Facebook as ministers resign".
+_INVITING: Final = frozenset(
+    (
+        "and or und et y e o и our the us page channel account group feed seite kanal canal página "
+        "canale pagina for more latest all news update updates story stories to stay keep up date "
+        "informed connected in touch with here too today now daily breaking at via on"
+    ).split()
+)
 _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
@@ -65,13 +77,19 @@ _FORMS: Final = (
         "credit crédit foto bild фото",
         rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
     ),
-    ("图片 图源 题图 圖片 摄影", r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/].{1,24}"),
+    # Names have no numerals, and behind most verbs stands one of these characters.
+    (
+        "图片 图源 题图 圖片 摄影",
+        r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/]"
+        r"[^\d。，！？；,!?;了被将將在已称稱说說是与與]{1,24}",
+    ),
     ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
     # invitations to follow a network, or to subscribe to a newsletter
     (
         "follow like find join",
-        rf"(?:follow|(?:like|find|join)(?= (?:us|me|our|the|\w+ on|on)\b)) {_WORDS}{{0,80}}"
-        rf"\b(?:{_NETWORKS})\b{_WORDS}{{0,60}}",
+        rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
+        rf"|follow (?:[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
+        rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
     ),
     (
         "sign subscribe get join",
@@ -82,8 +100,10 @@ _FORMS: Final = (
         "folgen abonnieren suivez abonnez síguenos sigue suscríbete seguici iscriviti siga "
         "inscreva assine подпис читайте",
         r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
-        rf"|iscriviti|siga|inscreva|assine|подпиш|подписывай|читайте)\w*\b{_WORDS}{{0,80}}"
-        rf"\b(?:{_NETWORKS}|{_LETTER})\b{_WORDS}{{0,60}}",
+        r"|iscriviti|siga|inscreva|assine|подпиш|подписывай|читайте)\w*\b"
+        rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
+        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
+        rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
     ("扫码 扫描 长按", r".{0,16}(?:关注|二维码).{0,20}"),
     ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
@@ -156,6 +176,18 @@ def _is_names(words: str) -> bool:
     )
 
 
+def _invites(words: str) -> bool:
+    """Whether nothing is said behind the name of a network but other names and where to click.
+
+    >>> _invites(", Twitter and @lake for more."), _invites(" as ministers resign")
+    (True, False)
+    """
+    return all(
+        word in _INVITING or not word or {"@", ".", "/"} & set(word) or _NETWORK.match(word)
+        for word in (part.strip(".,!…:;()&|-") for part in words.lower().split())
+    )
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
@@ -173,9 +205,11 @@ def is_page_line(line: str) -> bool:
         form = _form(begins)
         if lower in _LABELS:
             return True
-        if form is not None and form.fullmatch(lower) is not None:
+        match = form.fullmatch(lower) if form is not None else None
+        if match is not None:
             credit = _CREDIT.match(text.strip(_AROUND))
-            return credit is None or _is_names(credit[1])
+            named = credit is None or _is_names(credit[1])
+            return named and all(map(_invites, filter(None, match.groups())))
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

@@ -6,6 +6,7 @@ They are no stop words in any shipped list, and each has a **polarity**, a small
     NOT           a negation
     SO            in the place of a negation, with the opposite sense: all, always, 有
     NAME          one of many words of which each excludes all others: occupations, goods
+    SOME, MUST    in the place of a negation, each with a sense of its own: some, 部分; must, 必须
     ALTERNATIVES and above
                   one of several words that exclude each other: before and after, red and blue;
                   those of a class follow one another
@@ -30,11 +31,11 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.numerals import look_up, perfect_hash
 
-NOT, SO, NAME, ALTERNATIVES = 1, 2, 3, 4
+NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 256  # no polarity is as large
 _WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
 _KEPT: Final = "kept"
-_SINGLE: Final = {"not": NOT, "so": SO, "name": NAME, _KEPT: 0}
+_SINGLE: Final = {"not": NOT, "so": SO, "name": NAME, "some": SOME, "must": MUST, _KEPT: 0}
 
 
 @attrs.frozen

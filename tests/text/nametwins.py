@@ -201,6 +201,9 @@ def unwrapped(text: str) -> str:
 
 def begins_sentence(text: str, begin: int) -> bool:
     """Twin: whether the text before a word lets it begin a sentence."""
+    quoted = re.search(r"(.) [\"“„«‹「『]$", text[:begin], re.DOTALL)
+    if quoted and not separates(quoted[1]):
+        return False
     left = unwrapped(text)[:begin].rstrip(" ")
     return not left or (separates(left[-1]) and left[-1] not in ",;&/)")
 
@@ -212,8 +215,10 @@ def first_letter(page: Folded, begin: int, end: int) -> int:
 
 
 def short_form(page: Folded, begin: int, end: int) -> int:
-    """Twin: a hash of the letters of a word of two or three capitals; 0 of others."""
+    """Twin: a hash of the letters of a word of up to three capitals; 0 of others."""
     letters = [ord(one) for one in page.text[begin:end] if one != "."]
+    if end == begin + 1:
+        return 0 if letters == [ord("i")] else ord(page.text[begin])
     if not any(page.capitals[begin + 1 : end]) or not 1 < len(letters) <= 3:
         return 0
     return functools.reduce(lambda total, one: (total * 0x01000193 + one) % 2**32, letters, 0)

@@ -13,7 +13,7 @@ from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_cl
 from dedup_middleware.text.clauses import TURNS, WORDS
 from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.polarity import ALTERNATIVES, MOST, NAME, NOT, SO, polarity
+from dedup_middleware.text.polarity import ALTERNATIVES, MOST, MUST, NAME, NOT, SO, SOME, polarity
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped
@@ -178,7 +178,7 @@ def test_the_shipped_list_is_sound() -> None:
     shipped = polarity()
     assert all(normalize(word) == word for word in shipped.words)
     values = set(shipped.words.values())
-    assert values == {NOT, SO, NAME, *range(ALTERNATIVES, max(values) + 1)}
+    assert values == {NOT, SO, NAME, SOME, MUST, *range(ALTERNATIVES, max(values) + 1)}
     assert max(values) < MOST
     assert min(b - a for a, b in pairwise(shipped.classes)) >= 2
     assert len({int(WORDS[first]) for first in shipped.classes}) == len(shipped.classes)

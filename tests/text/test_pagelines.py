@@ -71,6 +71,13 @@ Suivez-nous sur Facebook
 Подписывайтесь на наш телеграм-канал
 Читайте нас в Телеграм
 Photo: Ann Shepherd/picture alliance
+Follow Ann Shepherd on Twitter @annshepherd
+Follow us on Facebook, Twitter and Instagram for the latest news
+Like our Facebook page
+Follow the Lakeside Herald on Twitter.
+Suivez-nous sur Facebook et Instagram
+Síguenos en Twitter
+摄影：本报记者 李文博
 Foto: dpa
 """.strip().split("\n")
 OF_THE_SUBJECT = """
@@ -112,6 +119,13 @@ Siemens verklagt Facebook
 Подросток утонул в канале
 Подписан указ о блокировке телеграм
 Like Twitter, Facebook will now charge 8 dollars.
+Join the Facebook boycott
+Follow the money: how Twitter paid the lobby
+Follow the inquiry on Facebook as ministers resign
+Suivez le procès Facebook à Paris
+Folgen Sie dem Streit: Twitter muss zahlen
+图片来源：警方将车辆拖走，两人受伤
+摄影：大桥已坍塌
 Photo: bodies of three councillors
 Video: explosion destroys the old quay
 """.strip().split("\n")
