@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -266,3 +267,20 @@ async def test_probes_find_what_bands_and_blocks_miss() -> None:
             number += verdict.is_duplicate
         found.append(number)
     assert found[0] < found[1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("key", None, "a str"),
+        ("title", b"A title", "a str"),
+        ("text", 5, "a str or None"),
+        ("html", bytearray(b"<p>"), "a str, bytes or None"),
+        ("charset", 1252, "a str or None"),
+        ("description", ["one"], "a str"),
+    ],
+)
+def test_fields_of_other_types_are_refused(field: str, value: Any, wanted: str) -> None:
+    """A document names the field, and what to give; nothing fails later, from inside."""
+    with pytest.raises(TypeError, match=rf"Document\({field}=...\) is of type \w+: give {wanted}$"):
+        Document(**{"key": "https://one.example/1", field: value})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -22,6 +23,16 @@ UNCHECKED = "unchecked"
 PENDING_TIMEOUT = "pending-timeout"
 
 
+_KINDS: Final = (
+    ("key", (str,), "a str"),
+    ("title", (str,), "a str"),
+    ("text", (str, NoneType), "a str or None"),
+    ("html", (str, bytes, NoneType), "a str, bytes or None"),
+    ("charset", (str, NoneType), "a str or None"),
+    ("description", (str,), "a str"),
+)
+
+
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Document:
     """A page as it comes in: its name, and its text or its HTML.
@@ -31,6 +42,8 @@ class Document:
     :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
     :param charset: charset of the Content-Type header, if known
     :param description: the page's own summary (meta description); taken from ``html`` when empty
+
+    :raises TypeError: a field is of another type; the message names it
     """
 
     key: str
@@ -39,6 +52,13 @@ class Document:
     html: bytes | str | None = attrs.field(default=None, repr=False)
     charset: str | None = None
     description: str = attrs.field(default="", repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        for name, kinds, wanted in _KINDS:
+            value = self.__dict__[name]
+            if not isinstance(value, kinds):
+                kind = type(value).__name__
+                raise TypeError(f"Document({name}=...) is of type {kind}: give {wanted}")
 
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
