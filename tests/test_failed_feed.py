@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from scrapy import Field, Item
+from scrapy import Field, Item, signals
+from scrapy.crawler import Crawler
 from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 
@@ -93,6 +94,31 @@ async def test_an_item_that_no_feed_has_makes_nothing_a_duplicate(
     assert reason in told[0]
 
 
+class ToldOfItems:
+    """An extension that could store each item, as that of Scrapy Cloud does."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ToldOfItems:
+        """Called by Scrapy."""
+        told = cls()
+        crawler.signals.connect(told.item_scraped, signals.item_scraped)
+        return told
+
+    def item_scraped(self, item: Any) -> None:
+        """Called by Scrapy."""
+
+
+async def test_what_an_extension_may_have_stored_is_committed(tmp_path: Path) -> None:
+    """A class that feeds leave out, where an extension is told of each item."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield Teaser(url="https://a.example/0", text=article(0))
+
+    feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
+    crawled = await crawl(source, {}, FEEDS=feeds, EXTENSIONS={ToldOfItems: 500})
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("feed", "pipelines", "committed"),
     [
@@ -131,18 +157,22 @@ async def test_a_page_is_in_the_file_before_a_copy_is_dropped(tmp_path: Path) ->
     assert "a.example" in seen[0]
 
 
+@pytest.mark.parametrize("batch", [0, 1, 2])
 async def test_a_full_disk_makes_nothing_a_duplicate(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, batch: int
 ) -> None:
-    """What could not be written is not entered, although the exporter has taken it."""
+    """What could not be written is not entered, although the exporter has taken it; an item that
+    fills a batch is in a file that it has replaced by then."""
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:
         yield {"url": "https://a.example/0", "text": article(0)}
         await crawled.until(1)
         yield {"url": "https://b.example/0", "text": article(0)}
 
-    (tmp_path / "out.jsonl").symlink_to("/dev/full")
-    feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}
+    for number in range(1, 4):
+        (tmp_path / f"{number}.jsonl").symlink_to("/dev/full")
+    out = f"{tmp_path}/%(batch_id)d.jsonl" if batch else f"{tmp_path}/1.jsonl"
+    feeds = {out: {"format": "jsonlines", "batch_item_count": batch}}
     crawled = await crawl(source, {}, FEEDS=feeds)
     assert crawled.duplicates == []
     assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (2, 0)
@@ -183,12 +213,18 @@ async def three_pages(_crawled: Crawled) -> AsyncIterator[Any]:
         yield {"url": f"https://a.example/{seed}", "text": article(seed)}
 
 
+@pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("fails", ["at storing", "at its end"])
 async def test_pages_that_nothing_has_are_forgotten(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str, batch: int
 ) -> None:
     """Where no feed could be stored and nothing else could store them, the next crawl does."""
-    crawled = await crawl(three_pages, {}, **failing(tmp_path, fails))
+    settings = failing(tmp_path, fails)
+    if batch:
+        (feed,) = settings["FEEDS"].values()
+        out = "lost:out%(batch_id)d" if fails == "at storing" else f"{tmp_path}/%(batch_id)d.jsonl"
+        settings["FEEDS"] = {out: {**feed, "batch_item_count": batch}}
+    crawled = await crawl(three_pages, {}, **settings)
     assert crawled.stat("committed") == 3
     assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
     again = await crawl(three_pages, {}, **failing(tmp_path, ""))

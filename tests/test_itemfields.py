@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Document, Verdict
-from dedup_middleware.plugin.items import fill, is_skipped, mark
+from dedup_middleware.plugin.items import fill, mark
 from dedup_middleware.plugin.pagefields import document_of, read_fields
 
 OPTIONS = Options().field_names
@@ -157,13 +157,6 @@ def test_item_without_a_field_for_the_verdict() -> None:
         url = scrapy.Field()
 
     assert not mark(ItemAdapter(Bare(url="u")), Verdict("u", "new", "x"), OPTIONS)
-
-
-def test_opting_out() -> None:
-    """An item is let through unseen when it says so."""
-    assert is_skipped(ItemAdapter({"dedup_skip": True}), OPTIONS)
-    assert not is_skipped(ItemAdapter({"dedup_skip": False}), OPTIONS)
-    assert not is_skipped(ItemAdapter(DataclassItem()), OPTIONS)
 
 
 def test_description_beside_a_text() -> None:

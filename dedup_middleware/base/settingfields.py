@@ -56,7 +56,8 @@ def fail(
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
-    if attribute.repr is not repr and not isinstance(value, str):
+    is_shown = attribute.repr is True or attribute.repr is repr
+    if not is_shown and not isinstance(value, str):
         value = type(value)
     return OptionsError(name, value, fix)
 

@@ -16,6 +16,8 @@ from dedup_middleware.base.errors import DedupError
 from dedup_middleware.index.opening import open_existing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -36,7 +38,7 @@ _BATCH = 10_000  # pages that are forgotten at once
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
-    :param has_storage: whether a pipeline behind the plugin may store what no feed takes
+    :param has_storage: whether something else may store what no feed takes
     """
 
     def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
@@ -46,8 +48,10 @@ class Feeds:
         self._has_storage = has_storage
         self._exporter = _exporter_of(crawler)
         self._progress: list[tuple[int, int]] = []
+        self._slots: list[FeedSlot] = []
         self._unsaved: set[FeedSlot] = set()
         self._since = time.time() - _CLOCKS
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
             self._options = options
@@ -64,9 +68,11 @@ class Feeds:
         slots = self._exporter.slots
         before = self._progress or [(1, 0)] * len(slots)
         self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
+        # An item that fills a batch is in a slot that the exporter has replaced by now.
+        touched, self._slots = {*self._slots, *slots}, list(slots)
         if self._progress != before:
-            self._unsaved.update(slots)
-            return _flush(slots)
+            self._unsaved.update(touched)
+            return _flush(touched)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
         except Exception:  # the exporter has failed with it, too
@@ -74,6 +80,10 @@ class Feeds:
         if is_wanted:
             return FAILED
         return None if self._has_storage else LEFT_OUT
+
+    def _spider_opened(self) -> None:
+        if self._exporter is not None:
+            self._slots = list(self._exporter.slots)
 
     def _slot_closed(self, slot: FeedSlot) -> None:
         self._unsaved.discard(slot)
@@ -107,7 +117,9 @@ class Feeds:
                     "stores them",
                     forgotten,
                 )
-                return
+                committed -= forgotten  # others were entered after an outage
+                if committed <= 0:
+                    return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()
         logger.error(
             "A feed could not be stored (see the error above), but the index calls %d pages of "
@@ -134,16 +146,17 @@ class Feeds:
             await index.close()
 
 
-def _flush(slots: list[FeedSlot]) -> str | None:
+def _flush(slots: Iterable[FeedSlot]) -> str | None:
     """Write what the files here still hold in memory; why not, if that fails.
 
     The page is called stored then, and the process may be killed.
     """
     try:
         for slot in slots:
-            if slot.file is not None and isinstance(slot.storage, FileFeedStorage):
-                slot.file.flush()
-    except (OSError, ValueError) as error:  # the second: it is closed
+            file = slot.file if isinstance(slot.storage, FileFeedStorage) else None
+            if file is not None and not file.closed:  # as that of a full batch may be
+                file.flush()
+    except (OSError, ValueError) as error:  # the second: it is closed meanwhile
         return f"the file of a feed can't be written ({error})"
     return None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from itemadapter import ItemAdapter
+from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
@@ -60,7 +61,7 @@ _NOT_IN_FEED = (
     "in dedup/claim/no-feed"
 )
 _CLOSED = (
-    "An item that was sent when the pipelines had been closed passes without a check, and is not "
+    "An item that was sent when the index had been closed passes without a check, and is not "
     "entered into the index. Further such items are counted in dedup/skipped/closed"
 )
 _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
@@ -179,7 +180,7 @@ class DedupPipeline:
         from dedup_middleware.plugin.notices import FieldCheck
 
         self._field_check = FieldCheck(self.crawler.settings)
-        self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_later_pipeline())
+        self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_other_storage())
         recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)
         self._action.recorder = recorder
         if self.crawler.stats is not None:
@@ -217,8 +218,19 @@ class DedupPipeline:
         fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
         return OptionsError("ITEM_PIPELINES", names, fix)
 
-    def _has_later_pipeline(self) -> bool:
-        """Whether a pipeline comes after this one, or may, that could store items."""
+    def _has_other_storage(self) -> bool:
+        """Whether something besides the feeds may store items: a pipeline behind this one, a
+        subclass of it, or an extension that is told of each item, as on Scrapy Cloud."""
+        if type(self).process_item is not DedupPipeline.process_item:
+            return True
+        told = dispatcher.liveReceivers(
+            dispatcher.getAllReceivers(self.crawler.signals.sender, signals.item_scraped)
+        )
+        extensions = getattr(self.crawler.extensions, "middlewares", ())
+        for handler in told:
+            owner = getattr(handler, "__self__", None)
+            if owner in extensions and not type(owner).__module__.startswith("scrapy."):
+                return True
         try:
             pipelines = self.crawler.engine.scraper.itemproc.middlewares
             later = pipelines[pipelines.index(self) + 1 :]

@@ -345,11 +345,13 @@ def test_pages_without_text_and_revisits(tmp_path: Path) -> None:
     assert (keep.json["kept"], drop.json["kept"]) == (3, 1)
 
 
-def test_journal_of_a_run(tmp_path: Path) -> None:
-    """Drops with their items, texts of kept pages, and counts, as a crawl writes them."""
+@pytest.mark.parametrize("name", ["j.db", "j.gz"])
+def test_journal_of_a_run(tmp_path: Path, name: str) -> None:
+    """Drops with their items, texts of kept pages, and counts, as a crawl writes them; it is not
+    packed, whatever its name is."""
     source = write(tmp_path / "in.jsonl", rows(9))
-    assert batch(source, "-o", tmp_path / "k.jsonl", "--journal", tmp_path / "j.db").code == 0
-    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+    assert batch(source, "-o", tmp_path / "k.jsonl", "--journal", tmp_path / name).code == 0
+    with open_journal(Options(journal=str(tmp_path / name))) as journal:
         drops = list(journal.drops(bodies=True))
         assert [drop.key for drop in drops] == [rows(9)[n]["url"] for n in (2, 5, 8)]
         assert drops[0].body is not None
@@ -462,13 +464,21 @@ def test_csv_with_a_blank_first_line(tmp_path: Path, first: str) -> None:
     assert (done.code, "the first line is blank: remove it" in done.err) == (1, True)
 
 
-@pytest.mark.parametrize("text", ["[\n%s\n]\n", "[%s]"])
+@pytest.mark.parametrize("text", ["[\n%s\n]\n", "[%s]", "\n[ %s\n]"])
 def test_json_in_one_list(tmp_path: Path, text: str) -> None:
     """As Scrapy writes .json: of its lines only the last one would be a row."""
     items = (json.dumps({"url": f"https://a/{n}", "text": english(n)}) for n in range(3))
     (tmp_path / "in.json").write_text(text % ",\n".join(items))
     done = batch(tmp_path / "in.json", "-o", tmp_path / "k.jsonl")
     assert (done.code, "is one list, as Scrapy writes .json" in done.err) == (1, True)
+
+
+def test_a_line_that_is_a_list_is_rejected(tmp_path: Path) -> None:
+    """It costs its row alone."""
+    row = {"url": "https://a/1", "text": english(1)}
+    (tmp_path / "in.jsonl").write_text(f"{json.dumps([row])}\n{json.dumps(row)}\n")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "1 kept" in done.out) == (0, True)
 
 
 def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:

@@ -46,10 +46,11 @@ class Output:
     """A file under a provisional name, which no other run writes to, until the run is complete.
 
     :param mode: of the file, less what the umask takes away
+    :param packs: whether a name that ends with ``.gz`` says that the file is packed
     :raises BatchError: it can't be written, or another run writes it
     """
 
-    def __init__(self, path: Path, mode: int = SHARED) -> None:
+    def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
         self._path = path
         self.part = path.with_name(path.name + PART)
         self.rows = 0
@@ -63,7 +64,7 @@ class Output:
             ) from None
         except OSError as error:
             raise self._failure(error) from error
-        packed = path.name.lower().endswith(".gz")
+        packed = packs and path.name.lower().endswith(".gz")
         # No time and no name in its head: equal runs give equal files.
         self._raw: BinaryIO = raw
         self._file: BinaryIO = (
@@ -154,7 +155,7 @@ class JournalOutput:
 
     def __init__(self, path: Path, options: Options) -> None:
         self._path = path
-        self._file = Output(path, PRIVATE)  # SQLite writes it by its name
+        self._file = Output(path, PRIVATE, packs=False)  # SQLite writes it by its name
         self._options = options
         for ending in _BESIDE:
             Path(f"{self._file.part}{ending}").unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections import Counter
@@ -97,18 +98,24 @@ def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
     return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
 
 
+#: how a list begins that goes on in the next line; a list in one line is a row that is rejected
+_LIST = re.compile(rb"\s*\[\s*(\{.*,\s*)?$", re.DOTALL)
+
+
 def read_jsonl(path: Path) -> Iterator[Row]:
     """Lines of JSON; empty ones are no rows.
 
     :raises BatchError: it is one list, or a line is too long
     """
     with path.open("rb") as raw, _opened(raw, path) as lines:
-        number = 0
+        number, is_first = 0, True
         while line := lines.readline(LONGEST_LINE):
             number += 1
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
-                if line.strip() == b"[" or line.startswith(b"[{"):
+            if is_first and not line.isspace():
+                is_first = False
+                if _LIST.match(line):
                     raise BatchError(
                         f"{path} is one list, as Scrapy writes .json: write .jsonl, or convert it, "
                         "as by jq -c '.[]'"
