@@ -269,6 +269,12 @@ async def test_probes_find_what_bands_and_blocks_miss() -> None:
     assert found[0] < found[1]
 
 
+def test_no_title_is_an_empty_one() -> None:
+    """Callers that have no title or description need not leave the field out."""
+    document = Document("https://one.example/1", text="a", title=None, description=None)
+    assert (document.title, document.description) == ("", "")
+
+
 @pytest.mark.parametrize(
     ("field", "value", "wanted"),
     [

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 REFRESH_LEASE = 10.0  # seconds
 _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
-_ASKED = 10_000  # pages whose addresses are asked for at once
+_ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
 Parameters = Mapping[str, str]
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
-from itemadapter import ItemAdapter
 
 from dedup_middleware.model.documents import NEW
 
@@ -33,6 +32,8 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     >>> plain_item({"url": "https://a/1", "price": decimal.Decimal("1.50"), "html": b"<p>"})
     ({'url': 'https://a/1', 'price': '1.50'}, ('html',))
     """
+    from itemadapter import ItemAdapter  # it imports Scrapy, and workers of Spark this module
+
     fields: dict[str, Any] = {}
     left_out = []
     for name, value in ItemAdapter(item).items():
@@ -49,6 +50,8 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
 
 
 def _plain(value: Any) -> Any:
+    from itemadapter import ItemAdapter
+
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (decimal.Decimal, uuid.UUID)):

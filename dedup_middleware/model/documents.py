@@ -33,6 +33,10 @@ _KINDS: Final = (
 )
 
 
+def _or_empty(value: str | None) -> str:
+    return "" if value is None else value
+
+
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Document:
     """A page as it comes in: its name, and its text or its HTML.
@@ -43,15 +47,17 @@ class Document:
     :param charset: charset of the Content-Type header, if known
     :param description: the page's own summary (meta description); taken from ``html`` when empty
 
+    ``title`` and ``description`` may be None, which is empty.
+
     :raises TypeError: a field is of another type; the message names it
     """
 
     key: str
-    title: str = attrs.field(default="", repr=False)
+    title: str = attrs.field(default="", converter=_or_empty, repr=False)
     text: str | None = attrs.field(default=None, repr=False)
     html: bytes | str | None = attrs.field(default=None, repr=False)
     charset: str | None = None
-    description: str = attrs.field(default="", repr=False)
+    description: str = attrs.field(default="", converter=_or_empty, repr=False)
 
     def __attrs_post_init__(self) -> None:
         for name, kinds, wanted in _KINDS:

@@ -348,3 +348,15 @@ def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
         start, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
         "--memory", "1500m", "--webui-port", "0", "--work-dir", str(folder), master,
     )  # fmt: skip
+
+
+def test_workers_import_no_scrapy() -> None:
+    """Scrapy and Twisted take a second and 47 MB of each worker."""
+    script = (
+        "import sys, dedup_middleware.spark.signing, dedup_middleware.spark.verdicts\n"
+        "print(sorted({'scrapy', 'twisted', 'itemadapter'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.strip() == "[]"

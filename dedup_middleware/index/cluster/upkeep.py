@@ -273,10 +273,13 @@ async def remove_expired(index: ClusterHomes, oldest: int) -> None:
         return
 
 
-async def _drop_chunks(shard: Shard, chunks: Iterable[int]) -> None:
+async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
     """Remove chunks of rows with their texts."""
-    keys = [shard.prefix + key for key in chunk_keys(chunks)]
-    await drop(shard, rows=keys[::2], large=keys[1::2])
+    await drop(
+        shard,
+        rows=(shard.prefix + chunk_keys([chunk])[0] for chunk in chunks),
+        large=(shard.prefix + chunk_keys([chunk])[1] for chunk in chunks),
+    )
 
 
 async def estimate_bytes(

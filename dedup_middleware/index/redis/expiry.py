@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import attrs
@@ -164,10 +165,14 @@ async def remove_expired(server: Server, oldest: int) -> None:
         if not dead:
             return
         await server.run("lapse")
-        names = bucket_names(server, windowed=True)
-        old = {name: held async for name, held in names if held.generation < oldest}
-        await drop(server, large=[name for name, held in old.items() if held.field])
-        await drop(server, hashes=[name for name, held in old.items() if not held.field])
+        async for names in scan(server):
+            held = {name: held_by(name, server.prefix, windowed=True) for name in names}
+            old = {name: one for name, one in held.items() if one and one.generation < oldest}
+            await drop(
+                server,
+                large=[name for name, one in old.items() if one.field],
+                hashes=[name for name, one in old.items() if not one.field],
+            )
         living = [first for generation, first in firsts.items() if generation >= oldest]
         end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
@@ -181,46 +186,52 @@ async def remove_expired(server: Server, oldest: int) -> None:
         return
 
 
-def chunk_names(server: Server, kind: bytes, chunks: Iterable[int]) -> list[bytes]:
+def chunk_names(server: Server, kind: bytes, chunks: Iterable[int]) -> Iterator[bytes]:
     """Names of some chunks, of rows (``s``) or of text (``a``)."""
-    return [server.prefix + kind + chunk.to_bytes(4, "little") for chunk in chunks]
+    for chunk in chunks:
+        yield server.prefix + kind + chunk.to_bytes(4, "little")
 
 
 async def drop(
     server: Server,
     *,
-    rows: Sequence[bytes] = (),
-    large: Sequence[bytes] = (),
-    hashes: Sequence[bytes] = (),
+    rows: Iterable[bytes] = (),
+    large: Iterable[bytes] = (),
+    hashes: Iterable[bytes] = (),
     generations: Sequence[int] = (),
 ) -> None:
-    """Remove keys that belong to pages that are gone, then generations; some in each call.
+    """Remove keys that belong to pages that are gone, or generations; some in each call.
 
     :param rows: chunks of rows
     :param large: texts, and buckets that are keys of their own
     :param hashes: of buckets
     """
-    for start in range(0, max(len(rows), len(large), len(hashes), 1), _DROPPED):
-        part = slice(start, start + _DROPPED)
-        keys = [server.prefix + b"generations", *rows[part], *large[part], *hashes[part]]
-        counts = len(rows[part]), len(large[part])
+    # There may be millions of them, and damaged counters name more: none is made before its turn.
+    kinds = iter(rows), iter(large), iter(hashes)
+    parts = [[*islice(one, _DROPPED)] for one in kinds]
+    while any(parts) or generations:
+        keys = [server.prefix + b"generations", *parts[0], *parts[1], *parts[2]]
+        counts = len(parts[0]), len(parts[1])
         await server.run("drop", *counts, *generations, more_keys=keys)
+        parts, generations = [[*islice(one, _DROPPED)] for one in kinds], ()
 
 
 _SAMPLE = 20  # buckets of a hash
 
 
-async def estimate_bytes(server: Server, pages: int, *, windowed: bool) -> int:
+async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: bool) -> int:
     """Bytes of memory, keys included.
 
     Chunks have a known size; of each hash some buckets are looked at, in the order of the server's
     hash table, which is as good as random. Where the server forbids SCAN or MEMORY USAGE, it is
-    less than that.
+    an estimate of the chunks alone.
 
     :param pages: pages that have a page record
+    :param text: bytes of text that were ever written
     """
     rows, size = server.layout.rows, server.layout.row.itemsize
-    total = -(-(pages + 1) // rows) * (rows * size) if pages else 0
+    records = -(-(pages + 1) // rows) * (rows * size) if pages else 0
+    total = records
     try:
         start, hashes = len(server.prefix), set()
         async for names in scan(server):
@@ -230,10 +241,9 @@ async def estimate_bytes(server: Server, pages: int, *, windowed: bool) -> int:
                 held = held_by(name, server.prefix, windowed=windowed)
                 if held is not None and not held.field:
                     hashes.add(name)
-        total += sum([await _bucket_bytes(server, name) for name in hashes])
+        return total + sum([await _bucket_bytes(server, name) for name in hashes])
     except IndexUnavailableError:
-        pass
-    return total
+        return max(total, records + -(-text // TEXT_CHUNK) * TEXT_CHUNK)
 
 
 async def _bucket_bytes(server: Server, name: bytes) -> int:

@@ -135,7 +135,7 @@ class RedisIndex(RedisNamespace):
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
         known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
-        return chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})
+        return [*chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
 
     async def load(self, pages: Pages) -> int:
         """Enter pages that are stored already; see :meth:`.Index.load`."""
@@ -262,14 +262,16 @@ class RedisIndex(RedisNamespace):
         live, committed, raw = await asyncio.gather(
             self._link.submit(self._script("lapse", ("leases",))), self.count(), counters(self)
         )
-        issued, _, buckets, overflow, gone = raw
+        issued, text, buckets, overflow, gone = raw
         pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(self, issued - gone, windowed=bool(self._window.seconds)),
+            bytes=await estimate_bytes(
+                self, issued - gone, text, windowed=bool(self._window.seconds)
+            ),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),

@@ -367,5 +367,5 @@ async def forget_stamps(server: Server, since: float, until: float) -> int:
 async def _forget(
     server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
 ) -> int:
-    names = chunk_names(server, b"s", chunks)
+    names = [*chunk_names(server, b"s", chunks)]
     return int(await server.run("forget", since, until, *marks, more_keys=names))

@@ -21,7 +21,14 @@ local schema = redis.call('GET', KEYS[2])
 if schema ~= SCHEMA then
   return { schema, {}, now(), '' }
 end
-if not counters or #counters < COUNTERS_SIZE or struct.unpack('<I6', counters) > LAST_PAGE_ID then
+local ids, text = 0, 0
+if counters and #counters >= COUNTERS_SIZE then
+  ids, text = struct.unpack('<I6I6', counters)
+else
+  ids = LAST_PAGE_ID + 1
+end
+-- The text of the last page may go beyond what a row can name.
+if ids > LAST_PAGE_ID or text > 2 * LAST_PAGE_ID then
   return redis.error_reply('DAMAGED its counters are gone')
 end
 if #counters < COUNTERS_SIZE + 8 then -- of an index set up before there were epochs
