@@ -41,18 +41,21 @@ def test_ctrl_c_at_a_question(settings: dict[str, Any]) -> None:
         stdin=other,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        # A run of the tests in the background ignores the signal, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
     assert process.stderr is not None
-    try:
-        asked = b""
-        while not asked.endswith(b"[y/N] "):
-            asked += os.read(process.stderr.fileno(), 1000)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        os.close(terminal)
-        os.close(other)
+    with process:
+        try:
+            asked = b""
+            while not asked.endswith(b"[y/N] "):
+                asked += os.read(process.stderr.fileno(), 1000)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(terminal)
+            os.close(other)
     assert (process.returncode, err.decode()) == (1, "scrapy dedup clear: ended by Ctrl-C\n")
 
 
