@@ -425,3 +425,16 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
     assert await states(index, outcome.page_id) == [State.RELEASED]
     assert not await index.commit(outcome)
     await harness.close()
+
+
+@pytest.mark.parametrize("evidence", ["filter", "sketch"])
+async def test_ids_beyond_all_chunks_are_those_of_no_page(
+    redis_server: RedisServer, evidence: str
+) -> None:
+    """A damaged record may name one: a chunk has 4 bytes for its number, a page id has 5."""
+    index = await opened(redis_server.url, namespace="beyond", evidence=evidence)
+    try:
+        assert await states(index, (1 << 40) - 1, 1 << 63) == [State.FREE, State.FREE]
+        assert await index.addresses([(1 << 40) - 1]) == [None]
+    finally:
+        await index.close()

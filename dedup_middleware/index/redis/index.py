@@ -118,7 +118,9 @@ class RedisIndex(RedisNamespace):
     async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`."""
         size = _LOOKED if texts else _FETCH
-        wanted: list[int] = page_ids.tolist()
+        # A damaged record may name a page beyond all chunks.
+        most = min(PAGE_ID_MASK, (self.layout.rows << 32) - 1)
+        wanted = [page_id if page_id <= most else 0 for page_id in page_ids.tolist()]
         calls = []
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
