@@ -59,6 +59,31 @@ def test_ctrl_c_at_a_question(settings: dict[str, Any]) -> None:
     assert (process.returncode, err.decode()) == (1, "scrapy dedup clear: ended by Ctrl-C\n")
 
 
+def test_ctrl_c_in_a_finalizer() -> None:
+    """Python takes no notice of an exception there; the command is ended where it next awaits."""
+    script = (
+        "import asyncio, signal\n"
+        "from dedup_middleware.tools.commands.dedup import _ended_by_ctrl_c\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finalizer:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "async def main(tasks):\n"
+        "    tasks.append(asyncio.current_task())\n"
+        "    Finalizer()\n"
+        "    await asyncio.sleep(100)\n"
+        "try:\n"
+        "    with _ended_by_ctrl_c() as tasks:\n"
+        "        asyncio.run(main(tasks))\n"
+        "except asyncio.CancelledError:\n"
+        "    print('ended')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+
+
 @pytest.mark.parametrize("command", ["explain", "history"])
 def test_keys_of_strangers(command: str, settings: dict[str, Any]) -> None:
     """An escape sequence in a key is not carried out by the terminal."""

@@ -107,21 +107,27 @@ class Command(ScrapyCommand):
             # What its encoding lacks is written as an escape: no command may end for that.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            with _compiling_logged(name), _ended_by_ctrl_c():
-                self.exitcode = asyncio.run(self._run(command, arguments))
+            with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
+                self.exitcode = asyncio.run(self._run(command, arguments, tasks))
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (DedupError, OSError) as error:
             self.exitcode = FAILED
             print(f"scrapy dedup {name}: {shown(error)}", file=sys.stderr)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             self.exitcode = FAILED
             print(f"scrapy dedup {name}: ended by Ctrl-C", file=sys.stderr)
 
-    async def _run(self, command: Subcommand, arguments: argparse.Namespace) -> int:
+    async def _run(
+        self,
+        command: Subcommand,
+        arguments: argparse.Namespace,
+        tasks: list[asyncio.Task[Any] | None],
+    ) -> int:
         from rich.console import Console
 
+        tasks.append(asyncio.current_task())
         settings = self.settings or Settings()
         context = Context(settings, options_from_settings(settings), arguments.json, Console())
         return await command.run(context, arguments)
@@ -134,21 +140,28 @@ class Command(ScrapyCommand):
 
 
 @contextmanager
-def _ended_by_ctrl_c() -> Iterator[None]:
+def _ended_by_ctrl_c() -> Iterator[list[asyncio.Task[Any] | None]]:
     """Ctrl-C ends a command where it is; by asyncio's handler it would end where it next awaits,
     and never at a question or while a journal is read.
+
+    :returns: a list for the task of the command. It is cancelled, too: Python takes no notice of an
+        exception in a finalizer, where the signal may come.
     """
+    tasks: list[asyncio.Task[Any] | None] = []
 
     def end(*_: object) -> None:
+        for task in tasks:
+            if task is not None and not task.get_loop().is_closed():
+                task.get_loop().call_soon_threadsafe(task.cancel)
         raise KeyboardInterrupt
 
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_default or threading.current_thread() is not threading.main_thread():
-        yield  # ignored, as by nohup, or of a program that calls this
+        yield tasks  # ignored, as by nohup, or of a program that calls this
         return
     before = signal.signal(signal.SIGINT, end)
     try:
-        yield
+        yield tasks
     finally:
         signal.signal(signal.SIGINT, before)
 
