@@ -94,28 +94,28 @@ async def test_an_item_that_no_feed_has_makes_nothing_a_duplicate(
     assert reason in told[0]
 
 
-class ToldOfItems:
+class ItemsExtension:
     """An extension that could store each item, as that of Scrapy Cloud does."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> ToldOfItems:
+    def from_crawler(cls, crawler: Crawler) -> ItemsExtension:
         """Called by Scrapy."""
-        told = cls()
-        crawler.signals.connect(told.item_scraped, signals.item_scraped)
-        return told
+        made = cls()
+        crawler.signals.connect(made.item_scraped, signals.item_scraped)
+        return made
 
     def item_scraped(self, item: Any) -> None:
         """Called by Scrapy."""
 
 
 async def test_what_an_extension_may_have_stored_is_committed(tmp_path: Path) -> None:
-    """A class that feeds leave out, where an extension is told of each item."""
+    """A class that feeds leave out, where an extension gets each item."""
 
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
         yield Teaser(url="https://a.example/0", text=article(0))
 
     feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
-    crawled = await crawl(source, {}, FEEDS=feeds, EXTENSIONS={ToldOfItems: 500})
+    crawled = await crawl(source, {}, FEEDS=feeds, EXTENSIONS={ItemsExtension: 500})
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 0)
 
 

@@ -304,7 +304,7 @@ def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
 
 
 async def test_former_index_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    """A slip in its address is told at the start."""
+    """A slip in its address is an error at the start."""
     dedup = Deduplicator(Options(former_index_url=f"sqlite:{tmp_path / 'none.db'}"))
     with pytest.raises(IndexRefusedError, match=r"DEDUP_FORMER_INDEX_URL.*no index") as caught:
         await dedup.open()

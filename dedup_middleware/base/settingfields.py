@@ -261,7 +261,7 @@ def _to_float(value: Any) -> float:
 
 
 def _to_text(value: Any) -> str:
-    # Of these `str` makes texts that nobody has meant.
+    # `str` would make a text of each of these, but not the one that was meant.
     if isinstance(value, (bytes, list, tuple, set, dict)):
         raise TypeError(value)
     return str(value)

@@ -220,14 +220,14 @@ class DedupPipeline:
 
     def _has_other_storage(self) -> bool:
         """Whether something besides the feeds may store items: a pipeline behind this one, a
-        subclass of it, or an extension that is told of each item, as on Scrapy Cloud."""
+        subclass of it, or an extension that gets each item, as on Scrapy Cloud."""
         if type(self).process_item is not DedupPipeline.process_item:
             return True
-        told = dispatcher.liveReceivers(
+        handlers = dispatcher.liveReceivers(
             dispatcher.getAllReceivers(self.crawler.signals.sender, signals.item_scraped)
         )
         extensions = getattr(self.crawler.extensions, "middlewares", ())
-        for handler in told:
+        for handler in handlers:
             owner = getattr(handler, "__self__", None)
             if owner in extensions and not type(owner).__module__.startswith("scrapy."):
                 return True

@@ -77,8 +77,8 @@ class Stages:
                     return
             except ValueError:
                 raise SparkError(
-                    f"output={self.folder!r} can't be used: its {_STATE} is damaged, so nobody "
-                    "knows whose result it holds; name another folder, or remove it"
+                    f"output={self.folder!r} can't be used: its {_STATE} is damaged, so it "
+                    "is not known whose result it holds; name another folder, or remove it"
                 ) from None
             raise SparkError(
                 f"output={self.folder!r} can't be used: it holds the result of another input or "

@@ -1,4 +1,4 @@
-"""Lines of figures that say when a page was made, how often it was read, or whom to call.
+"""Lines of figures that say when a page was made, how often it was read, or a telephone number.
 
 `5 min read`, `24 likes 13 shares`, `Tuesday, 3 November 2031`, `字数：320`, `Tel. 030 5550134`:
 each site writes such lines around an article. A line is one if all of its words are in a list and

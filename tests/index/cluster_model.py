@@ -138,7 +138,7 @@ PROTOCOL = Rules()
 
 @attrs.frozen
 class Crawl:
-    """Pages, the buckets of each, and who is like whom.
+    """Pages, the buckets of each, and which of them are alike.
 
     :param places: of each page its buckets
     :param groups: of each page its group; pages of one group are like

@@ -32,7 +32,7 @@ def move(page: Chrome, threshold: float) -> str:
 
 
 def test_overview_counts_and_names_sites(page: Chrome) -> None:
-    """Seen, stored and dropped are the sums of the hours; the matrix says who copies whom."""
+    """Seen, stored and dropped are the sums of the hours; the matrix shows copies by host."""
     assert texts(page, "dl.figures dd")[:4] == ["9", "3", "6", "66.7%"]
     head = texts(page, "table.matrix thead th")
     assert {"copy.example", "first.example", "second.example"} <= set(head)

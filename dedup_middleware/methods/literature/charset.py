@@ -9,6 +9,7 @@ and the nine most frequent others. White space is not counted (ours too: it is l
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -124,9 +125,9 @@ class _ByVector(SignatureMethod):
         """False: frequencies have no keys, so the common candidates are compared."""
         return False
 
+    @abstractmethod
     def vector(self, text: str) -> NDArray[np.int64]:
         """Frequencies in a text, int64[3764]."""
-        raise NotImplementedError
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page of white space."""

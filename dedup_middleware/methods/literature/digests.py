@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
@@ -55,22 +56,27 @@ class DigestMethod(SignatureMethod):
     threshold: float = attrs.field(default=1.0, validator=share_check)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
-    def hashed(self, page: MethodInput) -> str:
-        """What the MD5 is of; "" for a page that has nothing to compare."""
-        raise NotImplementedError
-
-    def sign(self, page: MethodInput) -> Signature | None:
-        """One key in group 0; payload: the MD5."""
-        text = self.hashed(page)
-        return digest_signature(md5(text), self.hash_key) if text else None
-
     def compare(self, a: Signature, b: Signature) -> float:
         """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
         return float(a.payload[:DIGEST_BYTES] == b.payload[:DIGEST_BYTES])
 
 
 @attrs.frozen(kw_only=True)
-class Md5(DigestMethod):
+class TextDigestMethod(DigestMethod):
+    """A method whose signature is the MD5 of a text that it makes of a page."""
+
+    @abstractmethod
+    def hashed(self, page: MethodInput) -> str:
+        """What the MD5 is of; "" for a page that has nothing to compare."""
+
+    def sign(self, page: MethodInput) -> Signature | None:
+        """One key in group 0; payload: the MD5."""
+        text = self.hashed(page)
+        return digest_signature(md5(text), self.hash_key) if text else None
+
+
+@attrs.frozen(kw_only=True)
+class Md5(TextDigestMethod):
     """MD5 of the body, letter for letter."""
 
     name: ClassVar[str] = "md5"
@@ -110,7 +116,7 @@ def text_profile(tokens: Iterable[str], rate: float = 0.01) -> list[tuple[str, i
 
 
 @attrs.frozen(kw_only=True)
-class TextProfile(DigestMethod):
+class TextProfile(TextDigestMethod):
     """MD5 of the profile, a line ``word count`` each.
 
     :param rate: quantum as a share of the largest count
@@ -239,7 +245,7 @@ def feature_list(tokens: Sequence[str]) -> list[str]:
 
 
 @attrs.frozen(kw_only=True)
-class FeatureList(DigestMethod):
+class FeatureList(TextDigestMethod):
     """MD5 of the feature list, a word a line."""
 
     name: ClassVar[str] = "feature-list"

@@ -6,6 +6,7 @@ The tree of a body's structure, feature strings, and segments of a page.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -144,9 +145,9 @@ class HashSetMethod(SignatureMethod):
     threshold: float = attrs.field(default=0.5, validator=share_check)
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
+    @abstractmethod
     def hashes(self, text: str) -> list[int]:
         """The set of a body, keyed; empty for one that has nothing to compare."""
-        raise NotImplementedError
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for one without members."""
