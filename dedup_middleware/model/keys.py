@@ -24,7 +24,9 @@ def short_hash(text: str, hash_key: int) -> int:
 
 _CONTENT_KEY = "text:"
 _CONTENT_HASH = re.compile("[0-9a-f]{32}")
-_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?([^/?#:]+)", re.I)
+_HOST = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?(\[[^/?#\]]*\]|[^/?#:]+)", re.I
+)
 _NO_LETTERS = re.compile(r"[\W_]+")
 _TITLE_CHARS = 500
 
@@ -34,6 +36,8 @@ def host_of(key: str) -> str:
 
     >>> host_of("https://www.One.example:8080/a/1"), host_of("isbn 1")
     ('one.example', '')
+    >>> host_of("http://[2001:db8::1]:8080/a")
+    '[2001:db8::1]'
     """
     found = _HOST.match(key)
     return found[1].lower() if found else ""

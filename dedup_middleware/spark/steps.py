@@ -36,7 +36,7 @@ from dedup_middleware.spark.verdicts import (
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # judged pages in one partition
-_HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?([^/?#:\]]+)"
+_HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?((?<=\[)[^/?#\]]+|[^/?#:\[\]]+)"
 _NUMBERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),

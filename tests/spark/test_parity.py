@@ -20,6 +20,7 @@ from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.columns import to_places
 from dedup_middleware.spark.job import Source, start
 from dedup_middleware.spark.signing import BASE
+from dedup_middleware.spark.steps import _host
 from tests.golden import FILE, KEY, documents, stored, vectors
 from tests.spark.streams import Row, Seen, crawled, stream
 
@@ -155,6 +156,17 @@ async def test_clusters_are_those_of_the_crawl(
             host_of(page["stored"]),
             host_of(page["key"]),
         )
+
+
+def test_hosts_of_addresses_are_those_of_the_journal(spark: SparkSession) -> None:
+    """Spark reads hosts by an expression of its own, which has to find the same ones."""
+    keys = [
+        "https://www.News.example:8080/a?b#c", "http://u:p@news.example/", "isbn 1",
+        "http://[2001:DB8::1]:8080/a", "http://u@[::1]/", "text:00ff", "",
+    ]  # fmt: skip
+    rows = spark.createDataFrame([(key,) for key in keys], "key string")
+    hosts = [row[0] for row in rows.select(_host("key")).collect()]
+    assert hosts == [host_of(key) for key in keys]
 
 
 @pytest.mark.parametrize("method", ["content", "simhash", "weighted-simhash", "minhash"])
