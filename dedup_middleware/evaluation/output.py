@@ -14,7 +14,6 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
-from dedup_middleware.evaluation.candidates import CandidateRow
 from dedup_middleware.evaluation.scores import Interval
 
 if TYPE_CHECKING:
@@ -221,22 +220,4 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
     axes.grid(alpha=0.3)
     # Outside the axes: the curves leave no corner free.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
-    return figure
-
-
-def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
-    """Recall of the tables against the Jaccard index."""
-    figure = new_figure(7, 5)
-    axes = figure.subplots()
-    jaccard = [row.jaccard for row in rows]
-    axes.plot(jaccard, [row.found.value for row in rows], marker="o", label="all tables")
-    axes.fill_between(
-        jaccard, [row.found.low for row in rows], [row.found.high for row in rows], alpha=0.2
-    )
-    axes.plot(jaccard, [row.by_bands for row in rows], marker=".", label="MinHash bands")
-    axes.plot(jaccard, [row.formula for row in rows], "--", label="MinHash bands, formula")
-    axes.plot(jaccard, [row.by_simhash for row in rows], marker=".", label="SimHash tables")
-    axes.set(xlabel="Jaccard index", ylabel="found", ylim=(0, 1.02))
-    axes.grid(alpha=0.3)
-    axes.legend()
     return figure

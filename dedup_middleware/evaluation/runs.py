@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.evaluation import candidates as candidate_recall
 from dedup_middleware.evaluation import output, pairs, stream
 from dedup_middleware.evaluation.comparers import (
     METHOD_NAMES,
@@ -24,7 +22,6 @@ from dedup_middleware.evaluation.comparers import (
     methods_available,
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
-from dedup_middleware.methods.literature.registry import LITERATURE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -225,24 +222,3 @@ def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
     del record["seconds"], record["lost"]
     pages_a_second = result.documents / max(result.seconds, 1e-9)
     return {**record, "cost": result.cost, "pages_a_second": pages_a_second}
-
-
-def run_candidates(run: Run) -> None:
-    """Recall of the tables."""
-    arguments = run.arguments
-    if run.options.method in LITERATURE:
-        fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
-        raise OptionsError("DEDUP_METHOD", run.options.method, fix)
-    steps = arguments.count * len(candidate_recall.JACCARDS)
-    with run.progress() as bar, counted(bar, "pairs", steps) as advance:
-        rows = candidate_recall.measure(
-            run.options,
-            pairs=arguments.count,
-            size=arguments.shingles,
-            seed=arguments.seed,
-            progress=advance,
-        )
-    tables = f"{run.options.band_count} bands of {run.options.rows} rows"
-    records = [attrs.asdict(row, recurse=False) for row in rows]
-    run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
-    run.plot("candidates", output.candidate_recall, rows)
