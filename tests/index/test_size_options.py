@@ -10,7 +10,6 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index import maintenance
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD
 from dedup_middleware.model.documents import Document
@@ -48,7 +47,7 @@ async def test_copies_are_found_in_small_indexes(
     assert copy.match.jaccard == 1.0
     async with open_index(chosen) as index:
         record = (await index.attach())[RECORD].split()
-        (number,) = (await maintenance.sample(index, 9)).page_ids.tolist()
+        (number,) = await index.page_ids()
         content = (await index.fetch(np.array([number], np.uint64))).content[0]
     assert ("text" in record) == (keep or method == "content")  # evidence is kept with addresses
     assert not content["sketch"].any()

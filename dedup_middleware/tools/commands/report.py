@@ -39,7 +39,6 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
         parser.add_argument(
             "--decisions", type=int, default=200_000, metavar="N", help="newest decisions shown"
@@ -55,7 +54,6 @@ class Command(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         from dedup_middleware.tools.report.contents import Limits
         from dedup_middleware.tools.report.htmlreport import contents_of
         from dedup_middleware.tools.report.page import write
