@@ -23,7 +23,7 @@ from dedup_middleware.tools.commands.context import CommandError
 from dedup_middleware.tools.commands.restore import write_new
 from dedup_middleware.tools.files.results import JournalOutput, Output
 from dedup_middleware.tools.portable.portable import export_index
-from dedup_middleware.tools.report import page
+from dedup_middleware.tools.report import htmlreport
 from tests.index.bulk import a_page, loaded
 
 STRANGER = 65533
@@ -45,7 +45,7 @@ def mode(path: Path) -> int:
 
 def write_report(path: Path) -> None:
     """A report."""
-    page.write({"details": {}}, path)
+    htmlreport.write({"details": {}}, path)
 
 
 def write_restored(path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from dedup_middleware import Journal, Options
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.htmlreport import Report
-from dedup_middleware.tools.report.page import ReportError
+from dedup_middleware.tools.report.htmlreport import Report, ReportError
 from tests.report.samples import DROPS
 
 

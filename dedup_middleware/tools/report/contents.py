@@ -76,18 +76,6 @@ NEAR = 2_000  # pages next to the threshold whose texts go in before all others
 _DIGITS = 4
 
 
-@attrs.frozen
-class Limits:
-    """How much goes into one file.
-
-    :param decisions: newest decisions that are shown
-    :param text_bytes: UTF-8 bytes of all texts together, before compression
-    """
-
-    decisions: int = 200_000
-    text_bytes: int = 24_000_000
-
-
 def collect(
     journal: JournalStore,
     *,
@@ -95,9 +83,10 @@ def collect(
     threshold: float,
     about: dict[str, str],
     now: float,
-    limits: Limits = Limits(),
+    decisions: int = 200_000,
+    text_bytes: int = 24_000_000,
     line: Line = lambda drop: drop.similarity,
-    other: Other | None = None,
+    other: JournalStore | None = None,
     given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
@@ -109,6 +98,8 @@ def collect(
     :param threshold: similarity from which on a page was dropped
     :param about: names and values of the settings that are shown
     :param now: seconds since 1970 at which the report was made
+    :param decisions: newest decisions that are shown
+    :param text_bytes: UTF-8 bytes of all texts together, before compression
     :param line: the largest threshold at which a page would be dropped, if no other rule decides
     :param other: a journal to compare with
     :param given: settings that a command needs to reach the same journal
@@ -119,7 +110,7 @@ def collect(
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
-    for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=limits.decisions)), 1):
+    for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=decisions)), 1):
         # A new version of a page was never near the threshold.
         if drop.outcome != NEW or is_near_miss(drop):
             drops.append(drop)
@@ -130,7 +121,7 @@ def collect(
     report(read)
     names, tables = Lists(), Names()
     stored, match = _stored(journal, drops)
-    texts = _Texts(limits.text_bytes)
+    texts = _Texts(text_bytes)
     chosen = dict(_texts_of(journal, drops, threshold, texts))
     titles, stored_texts = [""] * len(stored), [-1] * len(stored)
     for i, pair in chosen.items():
@@ -143,7 +134,7 @@ def collect(
         "made": math.ceil(now),
         "threshold": threshold,
         "total": journal.size().drops,
-        "query": _chosen(query, cut=read >= limits.decisions),
+        "query": _chosen(query, cut=read >= decisions),
         "given": dict(given or {}),
         "pages": {
             **names.columns(drops),
@@ -170,7 +161,7 @@ def collect(
         },
     }
     if other is not None:
-        made["other"] = other_journal(other, query, drops, limits.decisions, names)
+        made["other"] = other_journal(other, query, drops, decisions, names)
     return {
         **made,
         "tables": tables.all(),
@@ -383,16 +374,8 @@ def changed_pages(
     }
 
 
-@attrs.frozen
-class Other:
-    """A journal to compare with, and its name without a password."""
-
-    journal: JournalStore
-    name: str
-
-
 def other_journal(
-    other: Other, query: Query, drops: Sequence[Drop], limit: int, names: Lists
+    other: JournalStore, query: Query, drops: Sequence[Drop], limit: int, names: Lists
 ) -> dict[str, Any]:
     """The newest decision of the other journal on each page that it has.
 
@@ -403,16 +386,16 @@ def other_journal(
     :raises JournalError: the journal can't be read
     """
     newest: dict[str, Drop] = {}
-    for drop in other.journal.drops(attrs.evolve(query, limit=limit)):
+    for drop in other.drops(attrs.evolve(query, limit=limit)):
         if not is_change(drop):
             newest[drop.key] = drop
     places = {drop.key: place for place, drop in enumerate(drops)}
     found = list(newest.values())
     matches = Names()
     return {
-        "name": other.name,
-        "total": other.journal.size().drops,
-        "activity": activity_of(other.journal, query, names),
+        "name": other.where,
+        "total": other.size().drops,
+        "activity": activity_of(other, query, names),
         "pages": {
             **names.columns(found),
             **names.decisions(found),
