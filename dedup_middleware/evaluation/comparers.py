@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -59,14 +59,6 @@ class Comparer(ABC):
     @abstractmethod
     def score(self, new: Any, stored: Any) -> float:
         """The largest threshold at which the new document is a duplicate; 0: at none."""
-
-    def gather(self, stored: Sequence[Any]) -> Any:
-        """What ``sign`` gave of many documents, in the form that ``duplicates`` reads."""
-        return tuple(stored)
-
-    def duplicates(self, new: Any, gathered: Any) -> NDArray[np.bool_]:
-        """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
-        return np.array([self.compare(new, one).duplicate for one in gathered], np.bool_)
 
 
 @attrs.frozen(eq=False)
@@ -163,7 +155,7 @@ class SignatureComparer(SymmetricComparer):
         self.name = name_of(options)
         self.threshold = method.threshold
         self.options = options
-        self._method = method
+        self.method = method
         self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
@@ -172,19 +164,7 @@ class SignatureComparer(SymmetricComparer):
 
     def similarity(self, a: Signature | None, b: Signature | None) -> float:
         """Similarity from 0 to 1; 0 if there is nothing to compare."""
-        return 0.0 if a is None or b is None else self._method.compare(a, b)
-
-    def gather(self, stored: Sequence[Signature | None]) -> tuple[int, Any]:
-        """Number of signatures, and these in the form that the method compares many by."""
-        payloads = [b"" if one is None else one.payload for one in stored]
-        return len(stored), self._method.gather(payloads)
-
-    def duplicates(self, new: Signature | None, gathered: tuple[int, Any]) -> NDArray[np.bool_]:
-        """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
-        count, signatures = gathered
-        if new is None:
-            return np.zeros(count, np.bool_)
-        return self._method.similarities(new, signatures) >= self.threshold
+        return 0.0 if a is None or b is None else self.method.compare(a, b)
 
 
 class JaccardComparer(SymmetricComparer):

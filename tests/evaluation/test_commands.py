@@ -75,12 +75,12 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     """Every method in every order, and those of a crawl once more by several processes."""
     out = tmp_path / "out"
     arguments = ["stream", str(pages), "--out", str(out), "--workers", "2", "--planted", "0.5"]
-    assert main([*arguments, "--methods", "content", "jaccard", "idf"]) == 0
+    assert main([*arguments, "--methods", "content", "idf"]) == 0
     table = rows(out, "stream")
     assert [(r["method"], r["order"], r["workers"]) for r in table] == [
         (method, order, "1")
         for order in ("arrival", "reversed", "shuffled")
-        for method in ("content", "jaccard", "idf")
+        for method in ("content", "idf")
     ] + [("content", "arrival", "2"), ("idf", "arrival", "2")]
     assert len({row["documents"] for row in table}) == 1
     assert all(int(r["right"]) + int(r["losses"]) == int(r["dropped"]) for r in table)
@@ -133,6 +133,12 @@ def test_unknown_method_is_named(pages: Path, capsys: pytest.CaptureFixture[str]
     """The message lists the methods."""
     assert main(["stream", str(pages), "--methods", "sha1"]) == 1
     assert "method='sha1' can't be used: use one of content" in capsys.readouterr().err
+
+
+def test_method_of_no_crawl_is_refused(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stream goes through the deduplicator, which has no exact Jaccard index."""
+    assert main(["stream", str(pages), "--methods", "jaccard"]) == 1
+    assert "--methods='jaccard' can't be used: no crawl decides by it" in capsys.readouterr().err
 
 
 def test_two_documents_with_one_key_are_refused(

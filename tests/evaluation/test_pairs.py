@@ -95,18 +95,6 @@ def test_empty_pages_equal_nothing(comparers: dict[str, Comparer], name: str) ->
     assert not comparer.compare(full, empty).duplicate
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_many_at_once_are_judged_like_one_by_one(comparers: dict[str, Comparer], name: str) -> None:
-    """Over copies, another page and a page without text, a batch has the verdicts of the pairs."""
-    comparer = comparers[name]
-    texts = [page(3), edit(page(3), "words-changed", 0.02, 1), page(2000), " \n"]
-    signed = [comparer.sign(Document(key="d", text=text)) for text in texts]
-    gathered = comparer.gather(signed)
-    for new in signed:
-        expected = [comparer.compare(new, stored).duplicate for stored in signed]
-        assert comparer.duplicates(new, gathered).tolist() == expected
-
-
 def test_score_of_content_is_the_largest_threshold_that_drops() -> None:
     """At its score the default rule drops, a hundredth above it does not."""
     original = Document(key="o", text=page(3))
