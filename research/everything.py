@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.evaluation.corpus import read_lines
-from dedup_middleware.evaluation.output import OutputError
 from research import madeup
 
 REPORT: Final = "report.md"
@@ -131,11 +131,11 @@ def _common(arguments: argparse.Namespace) -> list[str]:
 def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
     """The command lines of all experiments, on the data given or made up meanwhile.
 
-    :raises OutputError: no folder
+    :raises DedupError: no folder
     :raises InputError: a file can't be read
     """
     if arguments.out is None:
-        raise OutputError("--out is missing: name the folder for tables, plots and report")
+        raise DedupError("--out is missing: name the folder for tables, plots and report")
     sizes = QUICK_SIZES if arguments.quick else FULL_SIZES
     for path in (arguments.pairs, *(arguments.documents or ())):
         if path is not None:
@@ -176,11 +176,11 @@ def compose(folder: Path) -> str:
 def write_report(folder: Path) -> Path:
     """Write the report next to the tables.
 
-    :raises OutputError: it can't be written
+    :raises DedupError: it can't be written
     """
     path = folder / REPORT
     try:
         path.write_text(compose(folder), encoding="utf-8")
     except OSError as error:
-        raise OutputError(f"{path} can't be written: {error.strerror or error}") from None
+        raise DedupError(f"{path} can't be written: {error.strerror or error}") from None
     return path

@@ -27,19 +27,15 @@ Cell = str | int | float | bool | None
 Record = Mapping[str, Any]
 
 
-class OutputError(DedupError):
-    """Results can't be written; the message names the folder and why."""
-
-
 def prepare(folder: Path) -> Path:
     """Make the folder of the results if need be.
 
-    :raises OutputError: it can't be made
+    :raises DedupError: it can't be made
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"--out {folder} can't be made: {error.strerror or error}") from None
+        raise DedupError(f"--out {folder} can't be made: {error.strerror or error}") from None
     return folder
 
 
@@ -74,7 +70,7 @@ def write(
 
     :param shown: rows of the Markdown table, if it is a shorter one for people
 
-    :raises OutputError: it can't be written
+    :raises DedupError: it can't be written
     """
     rows = [flat(record) for record in records]
     columns = columns_of(rows)
@@ -93,8 +89,8 @@ def write(
     return paths
 
 
-def _unwritable(folder: Path, error: OSError) -> OutputError:
-    return OutputError(f"{folder} can't be written to: {error.strerror or error}")
+def _unwritable(folder: Path, error: OSError) -> DedupError:
+    return DedupError(f"{folder} can't be written to: {error.strerror or error}")
 
 
 def columns_of(records: Sequence[Record]) -> list[str]:
@@ -153,19 +149,15 @@ def _shown(value: Any) -> str:
 _MARKERS: Final = "osD^vPX*"
 
 
-class PlotError(DedupError):
-    """Plots can't be drawn; the message names what to install."""
-
-
 def require_matplotlib() -> None:
     """Check that plots can be drawn, before a long measurement.
 
-    :raises PlotError: matplotlib is not installed
+    :raises DedupError: matplotlib is not installed
     """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise PlotError(
+        raise DedupError(
             "plots need matplotlib: pip install 'dedup-middleware[evaluate]', or use --no-plots"
         ) from None
 
@@ -180,7 +172,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG.
 
-    :raises OutputError: it can't be written
+    :raises DedupError: it can't be written
     """
     import matplotlib as mpl
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.htmlreport import ReportError, render, write
+from dedup_middleware.tools.report.htmlreport import render, write
 from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 
@@ -113,5 +114,5 @@ def test_report_replaces_a_file_whole(journal: SQLiteJournal, tmp_path: Path) ->
 
 def test_a_folder_that_is_not_there_is_named(journal: SQLiteJournal, tmp_path: Path) -> None:
     """The error names the file and the way out."""
-    with pytest.raises(ReportError, match=r"nowhere/report\.html can't be written.*-o"):
+    with pytest.raises(DedupError, match=r"nowhere/report\.html can't be written.*-o"):
         write(contents(journal), tmp_path / "nowhere" / "report.html")

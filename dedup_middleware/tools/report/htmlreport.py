@@ -35,10 +35,6 @@ SCRIPTS = ("words", "reasons", "memory", "dom", "route", "data", "filters", "dif
 _HEAD = b"<!doctype html>"
 
 
-class ReportError(DedupError):
-    """The report can't be written; the message names the file and the reason."""
-
-
 def render(contents: dict[str, Any]) -> str:
     """The report as HTML.
 
@@ -68,7 +64,7 @@ def render(contents: dict[str, Any]) -> str:
 def check_replaceable(path: Path) -> None:
     """Refuse to write over something else than a report, such as a feed or the journal.
 
-    :raises ReportError: names the file
+    :raises DedupError: names the file
     :raises OSError: it can't be read
     """
     if not path.exists():
@@ -78,14 +74,14 @@ def check_replaceable(path: Path) -> None:
             head = file.read(len(_HEAD))
         if not head or head.lower() == _HEAD:
             return
-    raise ReportError(f"{path} exists and is no report: name another file by -o")
+    raise DedupError(f"{path} exists and is no report: name another file by -o")
 
 
 def write(contents: dict[str, Any], path: Path) -> int:
     """Write the report; an earlier one of that name is replaced whole or not at all.
 
     :returns: its bytes
-    :raises ReportError: the file can't be written, or is no report
+    :raises DedupError: the file can't be written, or is no report
     """
     page = render(contents).encode()
     try:
@@ -93,7 +89,7 @@ def write(contents: dict[str, Any], path: Path) -> int:
         write_whole(path, page)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ReportError(f"{path} can't be written: {reason}; name another file by -o") from None
+        raise DedupError(f"{path} can't be written: {reason}; name another file by -o") from None
     return len(page)
 
 
@@ -162,7 +158,7 @@ class Report:
         """Write the report; a file of that name is replaced whole or not at all.
 
         :returns: its bytes
-        :raises ReportError: the file can't be written
+        :raises DedupError: the file can't be written
         """
         return write(self.contents, Path(path))
 
