@@ -328,21 +328,10 @@ def _add(db: sqlite3.Connection, table: str, amount: int) -> None:
 def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
     """A query as SQL."""
     parts = ["1"]
-    values: list[object] = [*sorted(query.numbers)]
-    if query.numbers:
-        parts.append(f"number IN ({', '.join('?' * len(query.numbers))})")
-    for column, wanted in (
-        ("key", query.keys),
-        ("match", query.matches),
-        ("host", query.hosts),
-        ("reason", query.reasons),
-        ("outcome", query.outcomes),
-        ("spider", query.spiders),
-        ("crawl", query.crawls),
-    ):
-        if wanted:
-            parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")
-            values += sorted(map(_text, wanted))
+    values: list[object] = []
+    for column, wanted in query.parts():
+        parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+        values += sorted(_text(one) if isinstance(one, str) else one for one in wanted)
     for operator, moment in ((">=", query.since), ("<", query.until)):
         if moment is not None:
             parts.append(f"time {operator} ?")

@@ -23,7 +23,12 @@ from dedup_middleware.index.record_layout import RecordLayout, layout_of, record
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.records import PageRecords, State, chosen
 from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, PortableWriter
+from dedup_middleware.tools.portable.file_writer import (
+    RANGE,
+    BucketKeySpool,
+    Exported,
+    PortableWriter,
+)
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -32,19 +37,6 @@ Progress = Callable[[int, int], None]  # pages done, pages in all
 _OF_THE_INDEX = ("window", "parts")
 _LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
 _PART = 10_000  # pages whose texts are fetched at once
-
-
-@attrs.frozen(kw_only=True)
-class Exported:
-    """What was exported: pages, the file's bytes and checksum.
-
-    ``left_out``: committed pages of which no bucket holds a record, because they have just expired.
-    """
-
-    pages: int
-    left_out: int
-    bytes: int
-    checksum: str
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +78,7 @@ async def export_index(
             written = await asyncio.to_thread(writer.finish)
     except OSError as error:  # of pyarrow and of the notes next to the file, as on a full disk
         raise DedupError(f"{path} can't be written: {error.strerror or error}") from error
-    return Exported(
-        pages=written.pages, left_out=left_out, bytes=written.bytes, checksum=written.checksum
-    )
+    return attrs.evolve(written, left_out=left_out)
 
 
 async def _stored(
