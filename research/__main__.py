@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dedup_middleware.evaluation import __main__ as evaluation
-from dedup_middleware.evaluation.commandline import (
+from dedup_middleware.evaluation.__main__ import (
     Experiment,
     common_arguments,
     document_arguments,
