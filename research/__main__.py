@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dedup_middleware.evaluation import __main__ as evaluation
-from dedup_middleware.evaluation.commandline import (
+from dedup_middleware.evaluation.__main__ import (
     Experiment,
-    add_all,
     common_arguments,
     document_arguments,
     exit_code,
     measure,
-    measure_all,
     positive,
     share,
 )
@@ -67,10 +65,17 @@ def parser() -> argparse.ArgumentParser:
         "--intensity", type=share, default=0.02, help="share of a page that is edited"
     )
 
+    tables = commands.add_parser("candidates", parents=[common], help="recall of the tables")
+    tables.add_argument("--count", type=positive, default=1000, help="pairs for each Jaccard index")
+    tables.add_argument("--shingles", type=positive, default=300, help="of a page")
+
     every = commands.add_parser(
         "all", parents=[common], help="these and those of the evaluation, and a report"
     )
-    add_all(every, "made up")
+    every.add_argument("--pairs", type=Path, metavar="FILE", help="default: made up")
+    every.add_argument("--documents", nargs="+", type=Path, metavar="FILE", help="default: made up")
+    every.add_argument("--limit", type=positive, help="documents of the stream at most")
+    every.add_argument("--quick", action="store_true", help="small experiments")
     return top
 
 
@@ -86,19 +91,8 @@ def experiments() -> Mapping[str, Experiment]:
         "collisions": runs.run_collisions,
         "expansion": runs.run_expansion,
         "tables": runs.run_tables,
+        "candidates": runs.run_candidates,
     }
-
-
-def run(line: Sequence[str]) -> None:
-    """Run the experiment of a command line, of this package or of the evaluation.
-
-    :raises DedupError: something given can't be used
-    """
-    own = experiments()
-    if line[0] in own:
-        measure(parser().parse_args(line), own)
-    else:
-        evaluation.run(line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,12 +109,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all(parsed: argparse.Namespace) -> None:
-    from dedup_middleware.evaluation.commandline import write_report
     from research import everything
 
+    own = experiments()
     with everything.plan(parsed) as lines:
-        measure_all(lines, run)
-    print(f"report: {write_report(parsed.out, everything.SECTIONS)}")
+        for i, line in enumerate(lines, 1):
+            print(f"{i} of {len(lines)}: {line[0]}", flush=True)
+            if line[0] in own:
+                measure(parser().parse_args(line), own)
+            else:
+                measure(evaluation.parser().parse_args(line), evaluation.experiments())
+    print(f"report: {everything.write_report(parsed.out)}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from dedup_middleware.evaluation.output import new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from research.candidates import CandidateRow
     from research.surface import SurfaceCell
 
 LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; labels of those between would overlap
@@ -66,4 +67,22 @@ def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
                         x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
                     )
     figure.colorbar(image, ax=list(panels), label="share called near-duplicates of their original")
+    return figure
+
+
+def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
+    """Recall of the tables against the Jaccard index."""
+    figure = new_figure(7, 5)
+    axes = figure.subplots()
+    jaccard = [row.jaccard for row in rows]
+    axes.plot(jaccard, [row.found.value for row in rows], marker="o", label="all tables")
+    axes.fill_between(
+        jaccard, [row.found.low for row in rows], [row.found.high for row in rows], alpha=0.2
+    )
+    axes.plot(jaccard, [row.by_bands for row in rows], marker=".", label="MinHash bands")
+    axes.plot(jaccard, [row.formula for row in rows], "--", label="MinHash bands, formula")
+    axes.plot(jaccard, [row.by_simhash for row in rows], marker=".", label="SimHash tables")
+    axes.set(xlabel="Jaccard index", ylabel="found", ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend()
     return figure

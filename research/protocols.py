@@ -26,8 +26,9 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.comparers import METHOD_NAMES, Comparer
 from dedup_middleware.evaluation.corpus import InputError, SourceDocument
 from dedup_middleware.evaluation.edits import edit, split_sentences
-from dedup_middleware.evaluation.stream import Arrival, Truth, decide, load, timed
+from dedup_middleware.evaluation.stream import Arrival, Truth, timed
 from dedup_middleware.model.documents import Document
+from research.comparing import decide, duplicates, gather, load
 
 _FIRST: Final = ("first-sentences", 0.05)
 #: the paper's edits: kind and intensity, in turn; it changed first sentences often, which is here
@@ -221,17 +222,17 @@ def li(
         if progress is not None:
             progress(name)
         first = comparer.sign(pages.samples[0])
-        comparer.duplicates(first, comparer.gather([first]))
+        duplicates(comparer, first, gather(comparer, [first]))
         started = time.process_time()
-        samples = comparer.gather([comparer.sign(page) for page in pages.samples])
+        samples = gather(comparer, [comparer.sign(page) for page in pages.samples])
         # All with all, as in the paper, and pair by pair: what others of all samples hold as well
         # has no influence here.
         found = [
-            bool(comparer.duplicates(comparer.sign(page), samples)[i])
+            bool(duplicates(comparer, comparer.sign(page), samples)[i])
             for i, page in enumerate(pages.copies)
         ]
         flagged = sum(
-            bool(comparer.duplicates(comparer.sign(page), samples).any()) for page in pages.others
+            bool(duplicates(comparer, comparer.sign(page), samples).any()) for page in pages.others
         )
         half = len(found) // 2
         rows.append(

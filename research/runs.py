@@ -13,7 +13,8 @@ from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import KINDS
 from dedup_middleware.evaluation.runs import Run, counted
-from research import expansion, plots, protocols, stringhashes, surface, tables
+from dedup_middleware.methods.literature.registry import LITERATURE
+from research import candidates, expansion, plots, protocols, stringhashes, surface, tables
 
 
 @contextmanager
@@ -170,3 +171,24 @@ def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any
         )
         row[f"{cell.intensity:g}"] = cell.recall
     return list(table.values())
+
+
+def run_candidates(run: Run) -> None:
+    """Recall of the tables."""
+    arguments = run.arguments
+    if run.options.method in LITERATURE:
+        fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
+        raise OptionsError("DEDUP_METHOD", run.options.method, fix)
+    steps = arguments.count * len(candidates.JACCARDS)
+    with run.progress() as bar, counted(bar, "pairs", steps) as advance:
+        rows = candidates.measure(
+            run.options,
+            pairs=arguments.count,
+            size=arguments.shingles,
+            seed=arguments.seed,
+            progress=advance,
+        )
+    sizes = f"{run.options.band_count} bands of {run.options.rows} rows"
+    records = [attrs.asdict(row, recurse=False) for row in rows]
+    run.report("candidates", f"candidates found by {run.options.method}, {sizes}", records)
+    run.plot("candidates", plots.candidate_recall, rows)

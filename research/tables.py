@@ -18,12 +18,11 @@ from dedup_middleware.evaluation.stream import (
     Arrival,
     StreamResult,
     Truth,
-    decide,
-    load,
     reordered,
 )
 from dedup_middleware.evaluation.stream import planted as planted_stream
 from research import stringhashes
+from research.comparing import decide, duplicates, gather, load
 from research.protocols import (
     LI_PUBLISHED_COUNTS,
     ZHOU_METHODS,
@@ -174,10 +173,10 @@ def vectors(source: Source) -> Table:
         if source.progress is not None:
             source.progress(f"{name}, all pairs and a crawl")
         signed = [comparer.sign(arrival.document) for arrival in arrivals]
-        gathered = comparer.gather(signed)
+        gathered = gather(comparer, signed)
         kept = np.zeros(len(signed), np.bool_)
         for i, signature in enumerate(signed):
-            kept[i] = not (comparer.duplicates(signature, gathered) & kept).any()
+            kept[i] = not (duplicates(comparer, signature, gathered) & kept).any()
         everything = int((~kept).sum())
         crawl = sum(d.match is not None for d in decide(comparer, arrivals, source.options))
         lost = f"{1 - crawl / everything:.0%}" if everything else "0%"

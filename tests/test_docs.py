@@ -202,10 +202,6 @@ RUN_BY = {
     "scrapy dedup spark pages.jsonl -o result --index-file kept.parquet": (
         "tests/spark/test_job.py::test_the_command"
     ),
-    "python -m dedup_middleware.evaluation all --pairs pairs.jsonl --documents pages.jsonl "
-    "--out results": (
-        "tests/evaluation/test_commands.py::test_all_runs_the_experiments_on_the_files_given"
-    ),
     "python -m research tables pages.jsonl": (
         "tests/research/test_tables.py::test_command_fills_a_page"
     ),

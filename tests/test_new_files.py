@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dedup_middleware.base import newfiles
-from dedup_middleware.base.errors import IndexRefusedError
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex
@@ -19,11 +19,10 @@ from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.journal.base import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.commands.context import CommandError
 from dedup_middleware.tools.commands.restore import write_new
 from dedup_middleware.tools.files.results import JournalOutput, Output
 from dedup_middleware.tools.portable.portable import export_index
-from dedup_middleware.tools.report import page
+from dedup_middleware.tools.report import htmlreport
 from tests.index.bulk import a_page, loaded
 
 STRANGER = 65533
@@ -45,7 +44,7 @@ def mode(path: Path) -> int:
 
 def write_report(path: Path) -> None:
     """A report."""
-    page.write({"details": {}}, path)
+    htmlreport.write({"details": {}}, path)
 
 
 def write_restored(path: Path) -> None:
@@ -115,12 +114,12 @@ def test_restored_pages_replace_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         path = tmp_path / f"new-{change}.jsonl"
         write_new(path, "page\n")
         assert path.read_text() == "page\n"
-        with pytest.raises(CommandError, match="exists: name a new file"):
+        with pytest.raises(DedupError, match="exists: name a new file"):
             write_new(path, "another\n")
         assert path.read_text() == "page\n"
         link = tmp_path / f"link-{change}"
         link.symlink_to(tmp_path / "nowhere")
-        with pytest.raises(CommandError, match="exists: name a new file"):
+        with pytest.raises(DedupError, match="exists: name a new file"):
             write_new(link, "page\n")
         assert not (tmp_path / "nowhere").exists()
     assert not [file.name for file in tmp_path.iterdir() if file.name.endswith(".part")]

@@ -4,24 +4,122 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dedup_middleware.evaluation.commandline import (
-    Experiment,
-    add_all,
-    check_files,
-    command_lines,
-    common_arguments,
-    document_arguments,
-    exit_code,
-    measure,
-    measure_all,
-    positive,
-    several,
-    share,
-    write_report,
-)
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import PREFIX
+
+if TYPE_CHECKING:
+    from dedup_middleware.evaluation.runs import Run
+
+
+#: measures, prints and writes tables and plots
+Experiment = Callable[["Run"], None]
+
+
+def positive(text: str, least: int = 1) -> int:
+    """A whole number from 1 on, for argparse."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 on, for argparse."""
+    return positive(text, 0)
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
+    return value
+
+
+def several(text: str) -> int:
+    """A whole number from 2 on, for argparse."""
+    return positive(text, 2)
+
+
+def common_arguments() -> argparse.ArgumentParser:
+    """The parent of every command's parser."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--out", type=Path, help="folder for tables (CSV, JSON, Markdown) and plots"
+    )
+    common.add_argument("--no-plots", action="store_true", help="tables only")
+    common.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'; default: those of the "
+        "experiment",
+    )
+    common.add_argument("--seed", type=natural, default=1)
+    common.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="DEDUP_NAME=VALUE",
+        help="a setting, as in a Scrapy project; may be repeated",
+    )
+    return common
+
+
+def document_arguments() -> argparse.ArgumentParser:
+    """The parent of the commands that read files of documents."""
+    many = argparse.ArgumentParser(add_help=False)
+    many.add_argument("files", nargs="+", type=Path, metavar="FILE", help="documents, JSON lines")
+    many.add_argument("--limit", type=positive, help="documents read at most")
+    return many
+
+
+def options_of(settings: Sequence[str]) -> Options:
+    """Options from ``DEDUP_NAME=VALUE``.
+
+    :raises OptionsError: an unknown name or a bad value
+    """
+    given = dict(setting.partition("=")[::2] for setting in settings)
+    named = {name if name.startswith(PREFIX) else PREFIX + name: v for name, v in given.items()}
+    # A key of its own, not a random one: every run gives the same results.
+    return Options.from_mapping({f"{PREFIX}HASH_KEY": "1", **named})
+
+
+def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -> None:
+    """Run the experiment that the command names.
+
+    :raises DedupError: something given can't be used
+    """
+    from rich.console import Console
+
+    from dedup_middleware.evaluation import output
+    from dedup_middleware.evaluation.runs import Run
+
+    options = options_of(parsed.set)
+    if parsed.out is not None:
+        output.prepare(parsed.out)
+        if not parsed.no_plots:
+            output.require_matplotlib()
+    # In a file or a pipe there is no width to keep to.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    experiments[parsed.command](Run(parsed, options, console))
+
+
+def exit_code(command: str, work: Callable[[], None]) -> int:
+    """0, or 1 and a line on standard error if something given can't be used."""
+    try:
+        work()
+    except DedupError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,15 +138,6 @@ def parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--workers", type=positive, default=4, help="processes on one index")
     stream.add_argument("--show", type=positive, default=10, help="losses printed for each run")
-
-    tables = commands.add_parser("candidates", parents=[common], help="recall of the tables")
-    tables.add_argument("--count", type=positive, default=1000, help="pairs for each Jaccard index")
-    tables.add_argument("--shingles", type=positive, default=300, help="of a page")
-
-    every = commands.add_parser(
-        "all", parents=[common], help="every experiment on the files given, and a report"
-    )
-    add_all(every, "the experiments on them are left out")
     return top
 
 
@@ -59,35 +148,13 @@ def experiments() -> Mapping[str, Experiment]:
     return {
         "pairs": runs.run_pairs,
         "stream": runs.run_stream,
-        "candidates": runs.run_candidates,
     }
-
-
-def run(line: Sequence[str]) -> None:
-    """Run the experiment of a command line.
-
-    :raises DedupError: something given can't be used
-    """
-    measure(parser().parse_args(line), experiments())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 1 if something given can't be used."""
     parsed = parser().parse_args(arguments)
-
-    def work() -> None:
-        if parsed.command == "all":
-            _all(parsed)
-        else:
-            measure(parsed, experiments())
-
-    return exit_code(parsed.command, work)
-
-
-def _all(parsed: argparse.Namespace) -> None:
-    out = check_files(parsed)
-    measure_all(command_lines(parsed, parsed.pairs, parsed.documents), run)
-    print(f"report: {write_report(out)}")
+    return exit_code(parsed.command, lambda: measure(parsed, experiments()))
 
 
 if __name__ == "__main__":

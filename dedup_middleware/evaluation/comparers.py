@@ -24,8 +24,7 @@ from dedup_middleware.methods.simhash import SimHashMethod
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
 
-SMALLEST_THRESHOLD = 0.05
-_STEPS = 95  # thresholds from 0.05 to 1 in hundredths
+_THRESHOLDS: Final = tuple(i / 100 for i in range(5, 101))
 
 
 @attrs.frozen
@@ -60,14 +59,6 @@ class Comparer(ABC):
     def score(self, new: Any, stored: Any) -> float:
         """The largest threshold at which the new document is a duplicate; 0: at none."""
 
-    def gather(self, stored: Sequence[Any]) -> Any:
-        """What ``sign`` gave of many documents, in the form that ``duplicates`` reads."""
-        return tuple(stored)
-
-    def duplicates(self, new: Any, gathered: Any) -> NDArray[np.bool_]:
-        """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
-        return np.array([self.compare(new, one).duplicate for one in gathered], np.bool_)
-
 
 @attrs.frozen(eq=False)
 class SignedPage:
@@ -78,12 +69,18 @@ class SignedPage:
 
 
 class MethodComparer(Comparer):
-    """A method that judges by what an index keeps of a page."""
+    """A method that judges by what an index keeps of a page.
 
-    def __init__(self, method: Method, options: Options) -> None:
+    :param others: the method with other thresholds: with each of those that are tried, or, if
+        nothing but the similarity decides, with one that every page of enough shingles reaches
+    """
+
+    def __init__(self, method: Method, options: Options, others: Sequence[Method]) -> None:
         self.name = name_of(options)
+        self.threshold = method.threshold
         self.options = options
         self._method = method
+        self._others = others
         self._fingerprinter = Fingerprinter(options, 0)
 
     def sign(self, document: Document) -> SignedPage:
@@ -95,47 +92,23 @@ class MethodComparer(Comparer):
         """Whether the new document is a near-duplicate of the stored one."""
         return _judged(self._method, new, stored)
 
+    def score(self, new: SignedPage, stored: SignedPage) -> float:
+        """The largest threshold at which it is a duplicate; 0: at none."""
+        if len(self._others) == 1:
+            judged = _judged(self._others[0], new, stored)
+            return judged.similarity if judged.duplicate else 0.0
+        # First the thresholds at which it is a duplicate, then those at which it is not.
+        place = bisect_right(
+            self._others, 0, key=lambda one: int(not _judged(one, new, stored).duplicate)
+        )
+        return _THRESHOLDS[place - 1] if place else 0.0
+
 
 def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
     if new.page.is_empty or stored.page.is_empty:
         return Comparison(0.0, False, "no-text")
     judged = method.judge(new.page, stored.record, [stored.page.payload])
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
-
-
-class ContentComparer(MethodComparer):
-    """The default rule. Its score is found by bisection, since more than the similarity decides."""
-
-    def __init__(self, method: Content, options: Options) -> None:
-        super().__init__(method, options)
-        self.threshold = method.threshold
-        self._scale = [round(SMALLEST_THRESHOLD + i / 100, 2) for i in range(_STEPS + 1)]
-        self._methods = [attrs.evolve(method, threshold=t) for t in self._scale]
-
-    def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """The largest threshold at which it is a duplicate, in hundredths; 0: at none."""
-        # Sorted: first the thresholds at which it is a duplicate, then those at which it is not.
-        place = bisect_right(
-            self._methods, 0, key=lambda method: int(not _judged(method, new, stored).duplicate)
-        )
-        return self._scale[place - 1] if place else 0.0
-
-
-class RuleComparer(MethodComparer):
-    """SimHash or MinHash: only the similarity decides between pages of enough shingles.
-
-    :param loosest: the method with the threshold that every such page reaches
-    """
-
-    def __init__(self, method: Method, loosest: Method, options: Options) -> None:
-        super().__init__(method, options)
-        self.threshold = method.threshold
-        self._loosest = loosest
-
-    def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """The largest threshold at which the new document is a duplicate; 0: at none."""
-        judged = _judged(self._loosest, new, stored)
-        return judged.similarity if judged.duplicate else 0.0
 
 
 class SymmetricComparer(Comparer):
@@ -163,7 +136,7 @@ class SignatureComparer(SymmetricComparer):
         self.name = name_of(options)
         self.threshold = method.threshold
         self.options = options
-        self._method = method
+        self.method = method
         self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
@@ -172,19 +145,7 @@ class SignatureComparer(SymmetricComparer):
 
     def similarity(self, a: Signature | None, b: Signature | None) -> float:
         """Similarity from 0 to 1; 0 if there is nothing to compare."""
-        return 0.0 if a is None or b is None else self._method.compare(a, b)
-
-    def gather(self, stored: Sequence[Signature | None]) -> tuple[int, Any]:
-        """Number of signatures, and these in the form that the method compares many by."""
-        payloads = [b"" if one is None else one.payload for one in stored]
-        return len(stored), self._method.gather(payloads)
-
-    def duplicates(self, new: Signature | None, gathered: tuple[int, Any]) -> NDArray[np.bool_]:
-        """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
-        count, signatures = gathered
-        if new is None:
-            return np.zeros(count, np.bool_)
-        return self._method.similarities(new, signatures) >= self.threshold
+        return 0.0 if a is None or b is None else self.method.compare(a, b)
 
 
 class JaccardComparer(SymmetricComparer):
@@ -256,11 +217,13 @@ def comparer_of(options: Options) -> Comparer:
         return SignatureComparer(signed, options)
     method = choose_method(options)
     if isinstance(method, Content):
-        return ContentComparer(method, options)
+        return MethodComparer(
+            method, options, [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
+        )
     if isinstance(method, SimHashMethod):
-        return RuleComparer(method, attrs.evolve(method, distance=64), options)
+        return MethodComparer(method, options, [attrs.evolve(method, distance=64)])
     assert isinstance(method, MinHashMethod)
-    return RuleComparer(method, attrs.evolve(method, threshold=0.0), options)
+    return MethodComparer(method, options, [attrs.evolve(method, threshold=0.0)])
 
 
 def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:

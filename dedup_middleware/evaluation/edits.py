@@ -180,6 +180,9 @@ class _Dice:
         return sorted(self.order(n)[: count_of(n, share)])
 
 
+_Edit = Callable[[str, float, _Dice], str]
+
+
 def count_of(n: int, share: float) -> int:
     """A share of n things, rounded up.
 
@@ -214,11 +217,6 @@ def split_words(text: str) -> list[str]:
 
 def _material(text: str) -> Material:
     return CHINESE if _IDEOGRAPH.search(text) else LATIN
-
-
-def _plain_words(parts: Sequence[str]) -> list[int]:
-    """Places of the words without a numeral in what :func:`split_words` gives."""
-    return [i for i in range(1, len(parts), 2) if not _NUMERAL.search(parts[i])]
 
 
 def _join(sentences: Sequence[tuple[str, str]]) -> str:
@@ -260,7 +258,7 @@ def _sentences_changed(text: str, intensity: float, dice: _Dice) -> str:
     material = _material(text)
     for i in dice.some(len(sentences), intensity):
         sentence, gap = sentences[i]
-        sentences[i] = (_replace_words(sentence, 0.5, material, dice), gap)
+        sentences[i] = (_replace_words(sentence, 0.5, dice, material), gap)
     return _join(sentences)
 
 
@@ -277,56 +275,40 @@ def _other(dice: _Dice, choices: Sequence[str], old: str) -> str:
     return choices[i] if choices[i] != old else choices[(i + 1) % len(choices)]
 
 
-def _replace_words(text: str, share: float, material: Material, dice: _Dice) -> str:
+def _each_word(text: str, share: float, dice: _Dice, change: Callable[[str], str]) -> str:
+    """A text with a share of its words changed, those with a numeral left out."""
     parts = split_words(text)
-    places = _plain_words(parts)
+    places = [i for i in range(1, len(parts), 2) if not _NUMERAL.search(parts[i])]
     for i in dice.some(len(places), share):
-        parts[places[i]] = _other(dice, material.words, parts[places[i]])
+        parts[places[i]] = change(parts[places[i]])
     return "".join(parts)
+
+
+def _replace_words(text: str, share: float, dice: _Dice, material: Material) -> str:
+    return _each_word(text, share, dice, lambda word: _other(dice, material.words, word))
 
 
 def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
-    parts, material = split_words(text), _material(text)
-    places = _plain_words(parts)
-    for i in dice.some(len(places), intensity):
-        parts[places[i]] = dice.pick(material.words) + material.between + parts[places[i]]
-    return "".join(parts)
+    material = _material(text)
+    return _each_word(
+        text, intensity, dice, lambda word: dice.pick(material.words) + material.between + word
+    )
 
 
-def _words_deleted(text: str, intensity: float, dice: _Dice) -> str:
-    parts = split_words(text)
-    places = _plain_words(parts)
-    for i in dice.some(len(places), intensity):
-        parts[places[i]] = ""
-    return "".join(parts)
+def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str]) -> _Edit:
+    """What changes a share of the letters that a pattern finds.
 
+    :param change: is given the letter, and letters of the script to choose from
+    """
 
-def _words_changed(text: str, intensity: float, dice: _Dice) -> str:
-    return _replace_words(text, intensity, _material(text), dice)
+    def make(text: str, intensity: float, dice: _Dice) -> str:
+        places = [m.start() for m in units.finditer(text)]
+        characters, letters = list(text), _material(text).letters
+        for i in dice.some(len(places), intensity):
+            characters[places[i]] = change(characters[places[i]], letters, dice)
+        return "".join(characters)
 
-
-def _each_letter(
-    text: str, intensity: float, dice: _Dice, change: Callable[[str], str], units: re.Pattern[str]
-) -> str:
-    places = [m.start() for m in units.finditer(text)]
-    characters = list(text)
-    for i in dice.some(len(places), intensity):
-        characters[places[i]] = change(characters[places[i]])
-    return "".join(characters)
-
-
-def _characters_inserted(text: str, intensity: float, dice: _Dice) -> str:
-    letters = _material(text).letters
-    return _each_letter(text, intensity, dice, lambda c: dice.pick(letters) + c, _LETTER)
-
-
-def _characters_deleted(text: str, intensity: float, dice: _Dice) -> str:
-    return _each_letter(text, intensity, dice, lambda _: "", _LETTER)
-
-
-def _characters_changed(text: str, intensity: float, dice: _Dice) -> str:
-    letters = _material(text).letters
-    return _each_letter(text, intensity, dice, lambda c: _other(dice, letters, c), _LETTER)
+    return make
 
 
 def _advert(text: str, intensity: float, dice: _Dice) -> str:
@@ -338,19 +320,11 @@ def _advert(text: str, intensity: float, dice: _Dice) -> str:
     return block
 
 
-def _advert_before(text: str, intensity: float, dice: _Dice) -> str:
-    return f"{_advert(text, intensity, dice)}\n{text}"
-
-
 def _advert_inside(text: str, intensity: float, dice: _Dice) -> str:
     sentences = split_sentences(text)
     middle = (len(sentences) + 1) // 2
     block = _advert(text, intensity, dice)
     return f"{_join(sentences[:middle])}\n{block}\n{_join(sentences[middle:])}"
-
-
-def _advert_after(text: str, intensity: float, dice: _Dice) -> str:
-    return f"{text}\n{_advert(text, intensity, dice)}"
 
 
 def _numbered(template: str, dice: _Dice) -> str:
@@ -386,49 +360,60 @@ def _figures_changed(text: str, intensity: float, dice: _Dice) -> str:
 _ASCII: Final = re.compile("[!-~]")
 
 
-def _full_width(text: str, intensity: float, dice: _Dice) -> str:
-    return _each_letter(text, intensity, dice, lambda c: chr(ord(c) + 0xFEE0), _ASCII)
-
-
 _SIMPLIFIED_LETTER: Final = re.compile(f"[{''.join(TRADITIONAL)}]")
 
 
-def _traditional(text: str, intensity: float, dice: _Dice) -> str:
-    return _each_letter(text, intensity, dice, TRADITIONAL.__getitem__, _SIMPLIFIED_LETTER)
-
-
-def _truncation(text: str, intensity: float, _: _Dice) -> str:
-    return text[: len(text) - count_of(len(text), intensity)]
-
-
-_Edit = Callable[[str, float, _Dice], str]
 #: what makes each kind, and what it does
 _EDITS: Final[dict[str, tuple[_Edit, str]]] = {
     "sentence-order": (
         _sentence_order,
         "sentences change places; paragraphs stay (at least two sentences move)",
     ),
-    "characters-inserted": (_characters_inserted, "a character before some letters"),
-    "characters-deleted": (_characters_deleted, "some letters are missing"),
-    "characters-changed": (_characters_changed, "another character in place of some letters"),
+    "characters-inserted": (
+        _each_letter(_LETTER, lambda c, letters, dice: dice.pick(letters) + c),
+        "a character before some letters",
+    ),
+    "characters-deleted": (_each_letter(_LETTER, lambda *_: ""), "some letters are missing"),
+    "characters-changed": (
+        _each_letter(_LETTER, lambda c, letters, dice: _other(dice, letters, c)),
+        "another character in place of some letters",
+    ),
     "words-inserted": (_words_inserted, "a word before some words"),
-    "words-deleted": (_words_deleted, "some words are missing"),
-    "words-changed": (_words_changed, "another word in place of some words"),
+    "words-deleted": (
+        lambda text, share, dice: _each_word(text, share, dice, lambda _: ""),
+        "some words are missing",
+    ),
+    "words-changed": (
+        lambda text, share, dice: _replace_words(text, share, dice, _material(text)),
+        "another word in place of some words",
+    ),
     "sentences-inserted": (_sentences_inserted, "a sentence before some sentences"),
     "sentences-deleted": (_sentences_deleted, "some sentences are missing"),
     "sentences-changed": (_sentences_changed, "half of the words of some sentences are replaced"),
     "first-sentences": (_first_sentences, "other sentences in place of the first ones"),
-    "advert-before": (_advert_before, "adverts before the text, as long as the share of it"),
+    "advert-before": (
+        lambda text, share, dice: f"{_advert(text, share, dice)}\n{text}",
+        "adverts before the text, as long as the share of it",
+    ),
     "advert-inside": (_advert_inside, "adverts in the middle, as long as the share of the text"),
-    "advert-after": (_advert_after, "adverts behind the text, as long as the share of it"),
+    "advert-after": (
+        lambda text, share, dice: f"{text}\n{_advert(text, share, dice)}",
+        "adverts behind the text, as long as the share of it",
+    ),
     "agency-note": (_agency_note, "some of the notes of an agency before and behind the text"),
     "timestamps": (_timestamps, "some lines with times before the text"),
-    "full-width": (_full_width, "some ASCII characters in full width"),
+    "full-width": (
+        _each_letter(_ASCII, lambda c, *_: chr(ord(c) + 0xFEE0)),
+        "some ASCII characters in full width",
+    ),
     "traditional": (
-        _traditional,
+        _each_letter(_SIMPLIFIED_LETTER, lambda c, *_: TRADITIONAL[c]),
         "some of ninety common simplified characters in traditional form",
     ),
-    "truncation": (_truncation, "the end is missing, a share of the characters"),
+    "truncation": (
+        lambda text, share, _: text[: len(text) - count_of(len(text), share)],
+        "the end is missing, a share of the characters",
+    ),
     "figures-changed": (
         _figures_changed,
         "another last digit in some numbers: a different page, not a near-duplicate",

@@ -14,7 +14,6 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
-from dedup_middleware.evaluation.candidates import CandidateRow
 from dedup_middleware.evaluation.scores import Interval
 
 if TYPE_CHECKING:
@@ -28,19 +27,15 @@ Cell = str | int | float | bool | None
 Record = Mapping[str, Any]
 
 
-class OutputError(DedupError):
-    """Results can't be written; the message names the folder and why."""
-
-
 def prepare(folder: Path) -> Path:
     """Make the folder of the results if need be.
 
-    :raises OutputError: it can't be made
+    :raises DedupError: it can't be made
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"--out {folder} can't be made: {error.strerror or error}") from None
+        raise DedupError(f"--out {folder} can't be made: {error.strerror or error}") from None
     return folder
 
 
@@ -75,7 +70,7 @@ def write(
 
     :param shown: rows of the Markdown table, if it is a shorter one for people
 
-    :raises OutputError: it can't be written
+    :raises DedupError: it can't be written
     """
     rows = [flat(record) for record in records]
     columns = columns_of(rows)
@@ -94,8 +89,8 @@ def write(
     return paths
 
 
-def _unwritable(folder: Path, error: OSError) -> OutputError:
-    return OutputError(f"{folder} can't be written to: {error.strerror or error}")
+def _unwritable(folder: Path, error: OSError) -> DedupError:
+    return DedupError(f"{folder} can't be written to: {error.strerror or error}")
 
 
 def columns_of(records: Sequence[Record]) -> list[str]:
@@ -154,19 +149,15 @@ def _shown(value: Any) -> str:
 _MARKERS: Final = "osD^vPX*"
 
 
-class PlotError(DedupError):
-    """Plots can't be drawn; the message names what to install."""
-
-
 def require_matplotlib() -> None:
     """Check that plots can be drawn, before a long measurement.
 
-    :raises PlotError: matplotlib is not installed
+    :raises DedupError: matplotlib is not installed
     """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise PlotError(
+        raise DedupError(
             "plots need matplotlib: pip install 'dedup-middleware[evaluate]', or use --no-plots"
         ) from None
 
@@ -181,7 +172,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG.
 
-    :raises OutputError: it can't be written
+    :raises DedupError: it can't be written
     """
     import matplotlib as mpl
 
@@ -221,22 +212,4 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
     axes.grid(alpha=0.3)
     # Outside the axes: the curves leave no corner free.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
-    return figure
-
-
-def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
-    """Recall of the tables against the Jaccard index."""
-    figure = new_figure(7, 5)
-    axes = figure.subplots()
-    jaccard = [row.jaccard for row in rows]
-    axes.plot(jaccard, [row.found.value for row in rows], marker="o", label="all tables")
-    axes.fill_between(
-        jaccard, [row.found.low for row in rows], [row.found.high for row in rows], alpha=0.2
-    )
-    axes.plot(jaccard, [row.by_bands for row in rows], marker=".", label="MinHash bands")
-    axes.plot(jaccard, [row.formula for row in rows], "--", label="MinHash bands, formula")
-    axes.plot(jaccard, [row.by_simhash for row in rows], marker=".", label="SimHash tables")
-    axes.set(xlabel="Jaccard index", ylabel="found", ylim=(0, 1.02))
-    axes.grid(alpha=0.3)
-    axes.legend()
     return figure

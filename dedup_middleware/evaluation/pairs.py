@@ -196,32 +196,23 @@ def curves(
     }
 
 
-class Differences:
-    """Finds what differs between two texts, for people to read."""
+def missing_words(a: Document, b: Document, shingler: Shingler) -> tuple[str, ...]:
+    """Words of ``a`` that ``b`` lacks or has less often, in the order of the text."""
+    first, second = (Counter(shingler.tokens(one.text or "")) for one in (a, b))
+    return tuple((first - second).elements())
 
-    def __init__(self) -> None:
-        self._shingler = Shingler()
 
-    def words(self, a: Document, b: Document) -> tuple[str, ...]:
-        """Words of ``a`` that ``b`` lacks or has less often, in the order of the text."""
-        missing = self._count(a) - self._count(b)
-        return tuple(missing.elements())
-
-    def _count(self, document: Document) -> Counter[str]:
-        return Counter(self._shingler.tokens(document.text or ""))
-
-    @staticmethod
-    def figures(a: Document, b: Document) -> tuple[str, ...]:
-        """Numerals of ``a`` that ``b`` lacks, in canonical form."""
-        known = set(figures.canonical(b.text or ""))
-        return tuple(f for f in figures.canonical(a.text or "") if f not in known)
+def missing_figures(a: Document, b: Document) -> tuple[str, ...]:
+    """Numerals of ``a`` that ``b`` lacks, in canonical form."""
+    known = set(figures.canonical(b.text or ""))
+    return tuple(f for f in figures.canonical(a.text or "") if f not in known)
 
 
 def wrong_pairs(
     result: MethodRun, pairs: Sequence[Pair], order: str = EITHER
 ) -> list[dict[str, Any]]:
     """The pairs that a method got wrong and what differs in them, those it was surest of first."""
-    labels, differences = labels_of(pairs), Differences()
+    labels, shingler = labels_of(pairs), Shingler()
     wrong = np.flatnonzero(result.said[order] != labels).tolist()
     scores = result.scores[order]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
@@ -233,10 +224,10 @@ def wrong_pairs(
             "type": pairs[i].kind,
             "score": float(scores[i]),
             "reason": result.reasons[i],
-            "only in a": differences.words(pairs[i].a, pairs[i].b),
-            "only in b": differences.words(pairs[i].b, pairs[i].a),
-            "figures only in a": differences.figures(pairs[i].a, pairs[i].b),
-            "figures only in b": differences.figures(pairs[i].b, pairs[i].a),
+            "only in a": missing_words(pairs[i].a, pairs[i].b, shingler),
+            "only in b": missing_words(pairs[i].b, pairs[i].a, shingler),
+            "figures only in a": missing_figures(pairs[i].a, pairs[i].b),
+            "figures only in b": missing_figures(pairs[i].b, pairs[i].a),
         }
         for i in wrong
     ]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.base.options import Options
-from dedup_middleware.evaluation import candidates as candidate_recall
+from dedup_middleware.base.options import METHODS, Options
 from dedup_middleware.evaluation import output, pairs, stream
 from dedup_middleware.evaluation.comparers import (
     METHOD_NAMES,
@@ -24,7 +23,6 @@ from dedup_middleware.evaluation.comparers import (
     methods_available,
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
-from dedup_middleware.methods.literature.registry import LITERATURE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -156,19 +154,19 @@ def run_stream(run: Run) -> None:
         raise InputError("two documents have one key: give each its own 'key', 'url' or 'id'")
     truth = stream.Truth(arrivals)
     results = []
-    comparers = run.comparers()
-    for comparer in comparers.values():
-        stream.load(comparer, arrivals, run.options)
+    methods = _of_crawls(run)
+    for options in methods.values():
+        stream.load(options, arrivals)
     with run.progress() as bar:
         for order in stream.ORDERS:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
-            for name, comparer in comparers.items():
+            for name, options in methods.items():
                 with counted(bar, f"{name}, {order}", len(ordered)) as advance:
                     decisions, seconds = stream.timed(
-                        partial(stream.decide, comparer, ordered, run.options, advance)
+                        partial(stream.deduplicate, options, ordered, advance)
                     )
                 results.append(truth.score(decisions, name, order, 1, seconds))
-        results += _by_workers(run, bar, comparers, arrivals, truth)
+        results += _by_workers(run, bar, methods, arrivals, truth)
     run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
     lost = [
         {"method": r.method, "order": r.order, "workers": r.workers, "lost": new, "match": old}
@@ -177,6 +175,19 @@ def run_stream(run: Run) -> None:
     ]
     run.write("stream-lost", lost)
     output.show(run.console, "first losses of each run", _first(lost, run.arguments.show))
+
+
+def _of_crawls(run: Run) -> dict[str, Options]:
+    """The options of a crawl, in memory, by each method requested.
+
+    :raises OptionsError: no such method, or one by which no crawl decides
+    """
+    found = {}
+    for name, comparer in run.comparers(METHODS).items():
+        if comparer.options is None:
+            raise OptionsError("--methods", name, "no crawl decides by it: compare `pairs` by it")
+        found[name] = attrs.evolve(comparer.options, index_url="memory:")
+    return found
 
 
 @contextmanager
@@ -201,18 +212,17 @@ def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 def _by_workers(
     run: Run,
     bar: Progress,
-    comparers: Mapping[str, Comparer],
+    methods: Mapping[str, Options],
     arrivals: Sequence[stream.Arrival],
     truth: stream.Truth,
 ) -> Iterator[stream.StreamResult]:
-    """The methods of a crawl by several processes on one index."""
+    """Methods by several processes on one index."""
     workers = run.arguments.workers
-    crawled = {name: c.options for name, c in comparers.items() if c.options is not None}
-    if workers == 1 or not crawled:
+    if workers == 1:
         return
     with stream.worker_pool(workers) as pool:
         stream.warm_up(pool, run.options, workers)
-        for name, options in crawled.items():
+        for name, options in methods.items():
             patient = attrs.evolve(options, timeout=60.0)
             with TemporaryDirectory() as folder, counted(bar, f"{name}, {workers} workers", None):
                 work = partial(stream.deduplicate_in_pool, pool, patient, arrivals, workers)
@@ -225,24 +235,3 @@ def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
     del record["seconds"], record["lost"]
     pages_a_second = result.documents / max(result.seconds, 1e-9)
     return {**record, "cost": result.cost, "pages_a_second": pages_a_second}
-
-
-def run_candidates(run: Run) -> None:
-    """Recall of the tables."""
-    arguments = run.arguments
-    if run.options.method in LITERATURE:
-        fix = "use content, simhash or minhash: the others make no tables of sets of shingles"
-        raise OptionsError("DEDUP_METHOD", run.options.method, fix)
-    steps = arguments.count * len(candidate_recall.JACCARDS)
-    with run.progress() as bar, counted(bar, "pairs", steps) as advance:
-        rows = candidate_recall.measure(
-            run.options,
-            pairs=arguments.count,
-            size=arguments.shingles,
-            seed=arguments.seed,
-            progress=advance,
-        )
-    tables = f"{run.options.band_count} bands of {run.options.rows} rows"
-    records = [attrs.asdict(row, recurse=False) for row in rows]
-    run.report("candidates", f"candidates found by {run.options.method}, {tables}", records)
-    run.plot("candidates", output.candidate_recall, rows)

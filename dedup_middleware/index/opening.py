@@ -75,11 +75,19 @@ def _window(stored: Mapping[str, str], options: Options) -> float:
 def former_options(options: Options) -> Options:
     """Options whose index is the former one of some options."""
     url = options.former_index_url or Options().index_url
+    return options_of_other(options, url, options.former_namespace)
+
+
+def options_of_other(options: Options, url: str, namespace: str | None) -> Options:
+    """Options with another index.
+
+    :param namespace: of an index in Redis; none: that of the options
+    """
     own = Options().namespace if url.startswith("sqlite:") else options.namespace
     return attrs.evolve(
         options,
         index_url=url,
-        namespace=options.former_namespace or own,
+        namespace=namespace or own,
         former_index_url="",
         former_namespace="",
     )

@@ -267,17 +267,24 @@ class Query:
     def wants(self, drop: Drop) -> bool:
         """Whether a drop is one of those; ``limit`` is not looked at."""
         return (
-            (not self.keys or drop.key in self.keys)
-            and (not self.matches or drop.match in self.matches)
-            and (not self.numbers or drop.number in self.numbers)
-            and (not self.hosts or drop.host in self.hosts)
-            and (not self.reasons or drop.reason in self.reasons)
-            and (not self.outcomes or drop.outcome in self.outcomes)
-            and (not self.spiders or drop.spider in self.spiders)
-            and (not self.crawls or drop.crawl in self.crawls)
+            all(getattr(drop, name) in wanted for name, wanted in self.parts())
             and (self.since is None or drop.time >= self.since)
             and (self.until is None or drop.time < self.until)
         )
+
+    def parts(self) -> list[tuple[str, frozenset[Any]]]:
+        """The fields of a drop that are looked at, and the values that fit."""
+        every: tuple[tuple[str, frozenset[Any]], ...] = (
+            ("key", self.keys),
+            ("match", self.matches),
+            ("number", self.numbers),
+            ("host", self.hosts),
+            ("reason", self.reasons),
+            ("outcome", self.outcomes),
+            ("spider", self.spiders),
+            ("crawl", self.crawls),
+        )
+        return [part for part in every if part[1]]
 
 
 def to_hours(activity: Activity) -> list[Hour]:

@@ -134,7 +134,6 @@ class RedisJournal(JournalStore):
         self._line: Line | None = None
 
     def open(self, *, create: bool) -> None:
-        """See :meth:`.JournalStore.open`."""
         self._line = Line(self._options, self.where, self._prefix.decode())
         try:
             if not create and not any(self._ask(*([b"EXISTS", key] for key in self._all_keys()))):
@@ -144,7 +143,6 @@ class RedisJournal(JournalStore):
             raise
 
     def close(self) -> None:
-        """See :meth:`.JournalStore.close`."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -164,7 +162,6 @@ class RedisJournal(JournalStore):
         return self._line
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """See :meth:`.JournalStore.append`."""
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
@@ -246,7 +243,6 @@ class RedisJournal(JournalStore):
         return int(length), int(used or 0)
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
-        """See :meth:`.JournalStore.drops`."""
         first = self._start(query)
         for number, fields in self._entries(first):
             drop = self._drop(number, fields, bodies=bodies)
@@ -279,7 +275,6 @@ class RedisJournal(JournalStore):
             first = b"(" + part[-1][0]
 
     def body(self, drop_id: str) -> Body | None:
-        """See :meth:`.JournalStore.body`."""
         number = drop_id.encode()
         (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
         return self._drop(*found[0], bodies=True).body if found else None
@@ -302,7 +297,6 @@ class RedisJournal(JournalStore):
         return Drop(id=number.decode(), **values, body=body)
 
     def kept(self, drop: Drop) -> Kept | None:
-        """See :meth:`.JournalStore.kept`."""
         name = kept_name(drop.match, drop.number).encode("utf-8", "replace")
         found = self._field(name)
         if found is None and drop.match is None:
@@ -326,7 +320,6 @@ class RedisJournal(JournalStore):
         return [self._key(f"day/{day}") for day in range(today - _DAYS, today + 2)]
 
     def hours(self) -> list[Hour]:
-        """See :meth:`.JournalStore.hours`."""
         activity: dict[tuple[int, str, str], int] = {}
         for reply in self._ask(*([b"HGETALL", key] for key in self._day_keys())):
             for field, number in _pairs(reply):
@@ -336,7 +329,6 @@ class RedisJournal(JournalStore):
         return to_hours(activity)
 
     def size(self) -> JournalSize:
-        """See :meth:`.JournalStore.size`."""
         length, used = self._stream_size()
         chunks = self._chunks()
         names = self._ask(*([b"HKEYS", self._key(f"kept/{chunk}")] for chunk in chunks))

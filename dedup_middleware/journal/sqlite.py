@@ -84,7 +84,6 @@ class SQLiteJournal(JournalStore):
         self._drops = _DROPS
 
     def open(self, *, create: bool) -> None:
-        """See :meth:`.JournalStore.open`."""
         try:
             if not create and not self.path.exists():
                 raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
@@ -133,7 +132,6 @@ class SQLiteJournal(JournalStore):
         return JournalError(f"{self.where} is no journal: name another file by DEDUP_JOURNAL")
 
     def close(self) -> None:
-        """See :meth:`.JournalStore.close`."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -144,7 +142,6 @@ class SQLiteJournal(JournalStore):
         return self._db
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """See :meth:`.JournalStore.append`."""
         # Packed before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
@@ -169,7 +166,6 @@ class SQLiteJournal(JournalStore):
             raise JournalError(f"the journal {self.where} can't be written: {error}") from error
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
-        """See :meth:`.JournalStore.drops`."""
         condition, values = _condition(query)
         columns = f"{_COLUMNS}, body" if bodies else f"{_COLUMNS}, NULL"
         last = self._start(query, condition, values)
@@ -197,12 +193,10 @@ class SQLiteJournal(JournalStore):
         return int(rows[0][0]) if rows else 0
 
     def body(self, drop_id: str) -> Body | None:
-        """See :meth:`.JournalStore.body`."""
         rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
         return self.body_of(drop_id, rows[0][0]) if rows else None
 
     def kept(self, drop: Drop) -> Kept | None:
-        """See :meth:`.JournalStore.kept`."""
         # A near page is known by its page id alone, whatever name the index keeps of it.
         place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
         rows = self._rows(
@@ -213,12 +207,10 @@ class SQLiteJournal(JournalStore):
         return self.kept_of(*rows[0]) if rows else None
 
     def hours(self) -> list[Hour]:
-        """See :meth:`.JournalStore.hours`."""
         rows = self._rows("SELECT hour, host, name, value FROM activity", ())
         return to_hours({(hour, host, name): value for hour, host, name, value in rows})
 
     def size(self) -> JournalSize:
-        """See :meth:`.JournalStore.size`."""
         (drops,), (kept,) = self._rows(
             "SELECT count(*) FROM dropped UNION ALL SELECT count(*) FROM kept", ()
         )
@@ -336,21 +328,10 @@ def _add(db: sqlite3.Connection, table: str, amount: int) -> None:
 def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
     """A query as SQL."""
     parts = ["1"]
-    values: list[object] = [*sorted(query.numbers)]
-    if query.numbers:
-        parts.append(f"number IN ({', '.join('?' * len(query.numbers))})")
-    for column, wanted in (
-        ("key", query.keys),
-        ("match", query.matches),
-        ("host", query.hosts),
-        ("reason", query.reasons),
-        ("outcome", query.outcomes),
-        ("spider", query.spiders),
-        ("crawl", query.crawls),
-    ):
-        if wanted:
-            parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")
-            values += sorted(map(_text, wanted))
+    values: list[object] = []
+    for column, wanted in query.parts():
+        parts.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+        values += sorted(_text(one) if isinstance(one, str) else one for one in wanted)
     for operator, moment in ((">=", query.since), ("<", query.until)):
         if moment is not None:
             parts.append(f"time {operator} ?")

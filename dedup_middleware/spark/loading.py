@@ -30,7 +30,7 @@ from dedup_middleware.spark.job_settings import job_options
 from dedup_middleware.spark.stages import listed
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import PortableWriter, Written
+from dedup_middleware.tools.portable.file_writer import Exported, PortableWriter
 from dedup_middleware.tools.portable.portable import Imported, import_index
 
 _ROWS = 50_000  # pages in memory at once
@@ -64,7 +64,7 @@ def index_table(steps: Steps) -> DataFrame:
     return steps.stages.table("work/index", made)
 
 
-def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Written:
+def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
 
     It can be imported into an index of any kind, and a later job can read new pages ``against`` it.

@@ -16,22 +16,18 @@ from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture
+def settings(place: dict[str, Any]) -> dict[str, Any]:
     """A crawl of three pages and two copies, on a file and on Redis."""
-    if request.param == "sqlite":
-        made = settings_for(tmp_path)
-    else:
-        made = {"DEDUP_INDEX_URL": request.getfixturevalue("redis_url")}
     crawl(
-        made,
+        place,
         item("one.example", 1),
         item("one.example", 2),
         item("one.example", 3),
         item("two.example", 1),
         {"url": "https://three.example/x", "title": "删节", "text": article(1)[:-20]},
     )
-    return made
+    return place
 
 
 def test_check_of_a_copy(settings: dict[str, Any], tmp_path: Path) -> None:

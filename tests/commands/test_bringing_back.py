@@ -19,15 +19,11 @@ from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture
+def settings(place: dict[str, Any]) -> dict[str, Any]:
     """Two pages and three copies, one of them dropped twice, on a file and on Redis."""
-    if request.param == "sqlite":
-        made = settings_for(tmp_path)
-    else:
-        made = {"DEDUP_INDEX_URL": request.getfixturevalue("redis_url")}
     crawl(
-        made,
+        place,
         item("one.example", 1),
         item("one.example", 2),
         item("two.example", 1, price=5, html=b"<p>"),
@@ -35,7 +31,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
         item("three.example", 1),
         item("three.example", 1, title="新"),
     )
-    return made
+    return place
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

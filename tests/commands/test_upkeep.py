@@ -15,15 +15,11 @@ from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture
+def settings(place: dict[str, Any]) -> dict[str, Any]:
     """Three stored pages, in a file and on Redis."""
-    if request.param == "sqlite":
-        made = settings_for(tmp_path)
-    else:
-        made = {"DEDUP_INDEX_URL": request.getfixturevalue("redis_url")}
-    crawl(made, *(item("one.example", n) for n in range(3)))
-    return made
+    crawl(place, *(item("one.example", n) for n in range(3)))
+    return place
 
 
 def test_export_and_import(settings: dict[str, Any], tmp_path: Path) -> None:

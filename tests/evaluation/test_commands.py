@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware.evaluation.__main__ import main
-from dedup_middleware.evaluation.commandline import SECTIONS
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.output import flat, write
 from dedup_middleware.evaluation.scores import Interval
@@ -76,27 +75,16 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     """Every method in every order, and those of a crawl once more by several processes."""
     out = tmp_path / "out"
     arguments = ["stream", str(pages), "--out", str(out), "--workers", "2", "--planted", "0.5"]
-    assert main([*arguments, "--methods", "content", "jaccard", "idf"]) == 0
+    assert main([*arguments, "--methods", "content", "idf"]) == 0
     table = rows(out, "stream")
     assert [(r["method"], r["order"], r["workers"]) for r in table] == [
         (method, order, "1")
         for order in ("arrival", "reversed", "shuffled")
-        for method in ("content", "jaccard", "idf")
+        for method in ("content", "idf")
     ] + [("content", "arrival", "2"), ("idf", "arrival", "2")]
     assert len({row["documents"] for row in table}) == 1
     assert all(int(r["right"]) + int(r["losses"]) == int(r["dropped"]) for r in table)
     assert sum(int(row["losses"]) for row in table) == len(rows(out, "stream-lost"))
-
-
-@pytest.mark.slow
-def test_candidates_command(tmp_path: Path) -> None:
-    """A table, and no plots where they are not wanted."""
-    out = tmp_path / "out"
-    assert main(["candidates", "--out", str(out), "--count", "5", "--no-plots"]) == 0
-    assert [row["jaccard"] for row in rows(out, "candidates")] == [
-        str(round(0.5 + 0.05 * i, 2)) for i in range(10)
-    ]
-    assert not list(out.glob("*.svg"))
 
 
 def test_settings_reach_the_methods(tmp_path: Path) -> None:
@@ -111,46 +99,12 @@ def test_settings_reach_the_methods(tmp_path: Path) -> None:
         assert rows(out, "pairs")[0]["recall"] == recall
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        (("--pairs",), ["pairs", "pairs-all", "candidates"]),
-        (("--documents",), ["stream", "candidates"]),
-        (
-            ("--pairs", "--documents"),
-            ["pairs", "pairs-all", "stream", "candidates"],
-        ),
-    ],
-)
-def test_all_runs_the_experiments_on_the_files_given(
-    tmp_path: Path, given: tuple[str, ...], names: list[str]
-) -> None:
-    """One report of the experiments on labelled pairs, on documents, or on both."""
-    files = {
-        "--pairs": write_lines(tmp_path / "pairs.jsonl", labelled(5)),
-        "--documents": write_lines(tmp_path / "pages.jsonl", documents(30)),
-    }
-    out = tmp_path / "out"
-    chosen = [word for name in given for word in (name, str(files[name]))]
-    common = ["--quick", "--no-plots", "--out", str(out), "--methods", "content"]
-    assert main(["all", *chosen, *common]) == 0
-    report = (out / "report.md").read_text(encoding="utf-8")
-    headings = [line[3:] for line in report.splitlines() if line.startswith("## ")]
-    assert headings == [heading for name, heading, _ in SECTIONS if name in names]
-    assert {path.stem for path in out.glob("*.csv")} >= set(names)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["all"], "--out is missing"),
-        (["all", "--out", "o"], "no file is given: name labelled pairs (--pairs) or --documents"),
-        (["all", "--out", "o", "--pairs", "none.jsonl", "--no-plots"], "none.jsonl can't be read"),
-        (["candidates", "--set", "METHOD=idf"], "DEDUP_METHOD='idf' can't be used: use content"),
         (["pairs", "none.jsonl"], "none.jsonl can't be read"),
-        (["candidates", "--set", "DEDUP_THRESHOLD=2"], "DEDUP_THRESHOLD=2.0 can't be used"),
-        (["candidates", "--set", "NO=1"], "DEDUP_NO='1' can't be used"),
+        (["pairs", "f", "--set", "DEDUP_THRESHOLD=2"], "DEDUP_THRESHOLD=2.0 can't be used"),
+        (["pairs", "f", "--set", "NO=1"], "DEDUP_NO='1' can't be used"),
         (["stream", "none.jsonl", "--methods", "sha1"], "none.jsonl can't be read"),
     ],
 )
@@ -181,6 +135,12 @@ def test_unknown_method_is_named(pages: Path, capsys: pytest.CaptureFixture[str]
     assert "method='sha1' can't be used: use one of content" in capsys.readouterr().err
 
 
+def test_method_of_no_crawl_is_refused(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stream goes through the deduplicator, which has no exact Jaccard index."""
+    assert main(["stream", str(pages), "--methods", "jaccard"]) == 1
+    assert "--methods='jaccard' can't be used: no crawl decides by it" in capsys.readouterr().err
+
+
 def test_two_documents_with_one_key_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,8 +155,7 @@ def test_two_documents_with_one_key_are_refused(
     [
         ["stream", "f", "--planted", "2"],
         ["stream", "f", "--workers", "0"],
-        ["candidates", "--count", "-1"],
-        ["candidates", "--seed", "-1"],
+        ["pairs", "f", "--seed", "-1"],
         ["pairs", "f", "--folds", "1"],
     ],
 )
@@ -212,7 +171,7 @@ def test_folder_that_cannot_be_made_is_named(
 ) -> None:
     """A file in the way is no traceback, and nothing is measured in vain."""
     (tmp_path / "file").write_text("")
-    assert main(["candidates", "--out", str(tmp_path / "file" / "out")]) == 1
+    assert main(["pairs", "f", "--out", str(tmp_path / "file" / "out")]) == 1
     assert "can't be made" in capsys.readouterr().err
 
 
@@ -221,7 +180,7 @@ def test_without_matplotlib_the_message_says_what_to_install(
 ) -> None:
     """Before the measurement, not after it."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["candidates", "--out", str(tmp_path)]) == 1
+    assert main(["pairs", "f", "--out", str(tmp_path)]) == 1
     assert "dedup-middleware[evaluate]" in capsys.readouterr().err
 
 

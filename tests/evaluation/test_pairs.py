@@ -15,14 +15,15 @@ from dedup_middleware.evaluation.pairs import (
     A_NEW,
     B_NEW,
     EITHER,
-    Differences,
     curves,
     groups_of,
     labels_of,
+    missing_words,
     rows,
     run,
     wrong_pairs,
 )
+from dedup_middleware.text.shingle import Shingler
 from tests.evaluation.lines import labelled, page, write_lines
 
 NAMES = {
@@ -95,18 +96,6 @@ def test_empty_pages_equal_nothing(comparers: dict[str, Comparer], name: str) ->
     assert not comparer.compare(full, empty).duplicate
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_many_at_once_are_judged_like_one_by_one(comparers: dict[str, Comparer], name: str) -> None:
-    """Over copies, another page and a page without text, a batch has the verdicts of the pairs."""
-    comparer = comparers[name]
-    texts = [page(3), edit(page(3), "words-changed", 0.02, 1), page(2000), " \n"]
-    signed = [comparer.sign(Document(key="d", text=text)) for text in texts]
-    gathered = comparer.gather(signed)
-    for new in signed:
-        expected = [comparer.compare(new, stored).duplicate for stored in signed]
-        assert comparer.duplicates(new, gathered).tolist() == expected
-
-
 def test_score_of_content_is_the_largest_threshold_that_drops() -> None:
     """At its score the default rule drops, a hundredth above it does not."""
     original = Document(key="o", text=page(3))
@@ -176,10 +165,10 @@ def test_wrong_pairs_say_what_differs(comparers: dict[str, Comparer], pairs: lis
 
 def test_differences_count_repetitions() -> None:
     """A word that one text has more often is a difference."""
-    differences = Differences()
+    shingler = Shingler()
     a, b = Document(key="a", text="灯塔 灯塔 花园"), Document(key="b", text="灯塔 花园")
-    assert differences.words(a, b) == ("灯塔",)
-    assert differences.words(b, a) == ()
+    assert missing_words(a, b, shingler) == ("灯塔",)
+    assert missing_words(b, a, shingler) == ()
 
 
 def test_groups_hold_shared_documents_together(pairs: list[Pair]) -> None:

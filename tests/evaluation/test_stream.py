@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from dedup_middleware import Document, Options
-from dedup_middleware.evaluation.comparers import methods_available
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.stream import (
     LOSS_COST,
@@ -17,11 +16,8 @@ from dedup_middleware.evaluation.stream import (
     Arrival,
     Decision,
     Truth,
-    compare_stream,
-    decide,
     deduplicate,
     deduplicate_in_pool,
-    load,
     planted,
     reordered,
     worker_pool,
@@ -67,17 +63,6 @@ def test_planted_copies_come_behind_their_originals() -> None:
     assert stream != planted(documents(200), 0.5, seed=2)
 
 
-@pytest.mark.parametrize("name", ["content", "jaccard"])
-def test_loading_leaves_nothing_behind(name: str) -> None:
-    """A method that was loaded decides like one that was not; no stream at all is no error."""
-    stream = with_copies(5)
-    (comparer,) = methods_available(OPTIONS, [name]).values()
-    before = decide(comparer, stream, OPTIONS)
-    load(comparer, stream, OPTIONS)
-    load(comparer, [], OPTIONS)
-    assert decide(comparer, stream, OPTIONS) == before
-
-
 def test_orders_hold_the_same_documents() -> None:
     """Nothing is lost by reordering; an unknown order is refused."""
     stream = with_copies(10)
@@ -102,30 +87,6 @@ def test_real_deduplicator_keeps_one_of_each(order: str) -> None:
     assert (result.documents, result.dropped, result.right) == (40, 20, 20)
     assert (result.losses, result.extras, result.cost) == (0, 0, 0)
     assert sum(reported) == 40
-
-
-@pytest.mark.parametrize("name", ["jaccard", "minhash", "csu", "rules:rule=R3", "content"])
-def test_other_methods_see_the_same_stream(name: str) -> None:
-    """In the real deduplicator, or with the common candidates, they drop copies only."""
-    comparer = methods_available(OPTIONS, [name])[name]
-    stream = with_copies(20)
-    decisions = decide(comparer, stream, OPTIONS)
-    result = Truth(stream).score(decisions, name, "arrival", 1, 1.0)
-    assert result.losses == 0
-    assert result.right == result.dropped > 10
-    for decision in decisions:
-        if decision.match is not None:
-            assert decision.arrival.document.key == f"{decision.match}#copy"
-
-
-def test_content_decides_alike_alone_and_in_the_deduplicator() -> None:
-    """The comparison with candidates drops what the real deduplicator drops."""
-    stream = planted(documents(60), 0.5, seed=3)
-    content = methods_available(OPTIONS, ["content"])["content"]
-    alone = [d.arrival.document.key for d in compare_stream(content, stream, OPTIONS) if d.match]
-    real = [d.arrival.document.key for d in deduplicate(OPTIONS, stream) if d.match]
-    # The index has a random hash key, so estimates near the threshold may fall on either side.
-    assert len(set(alone) ^ set(real)) <= 0.1 * len(stream)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
@@ -10,10 +9,9 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
-from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, bucket_keys_of, entry
+from tests.index.claiming import BUCKET_KEYS, entered
+from tests.index.harness import PARAMETERS, entry
 
-BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 LEASE = 60.0
 
 # The smallest set of rights; docs/redis.md lists the same.
@@ -34,11 +32,6 @@ async def opened(url: str, **options: object) -> RedisIndex:
 async def claimed(index: Index, bucket_keys=BUCKET_KEYS) -> Claim:
     """A claim on whatever the buckets hold now."""
     return await entered(index, entry(bucket_keys), LEASE)
-
-
-async def states(index: Index, *numbers: int) -> list[int]:
-    """States of pages."""
-    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
 
 
 async def refusal(url: str, kind: type[DedupError] = IndexRefusedError, **options: object) -> str:

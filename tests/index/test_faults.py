@@ -19,10 +19,10 @@ from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.claims import Candidates, Claim, Known
 from dedup_middleware.model.records import State
 from dedup_middleware.plugin.exceptions import Dropped
-from tests.index.claiming import entered, met, unlike
+from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.proxy import Proxy
-from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, states
+from tests.index.redis_use import LEASE, claimed, opened
 from tests.servers import RedisServer, running_redis
 from tests.test_pipeline import Crawl, item, make_crawler
 

@@ -30,6 +30,7 @@ from tests.index.bulk import (
     some_pages,
     stored,
 )
+from tests.index.claiming import states
 from tests.index.harness import (
     PARAMETERS,
     Harness,
@@ -38,7 +39,7 @@ from tests.index.harness import (
     in_steps,
 )
 from tests.index.load_workers import load_articles, loaded_article, options_of
-from tests.index.redis_use import claimed, opened, states
+from tests.index.redis_use import claimed, opened
 from tests.index.workers import decide, store_articles
 from tests.servers import RedisServer, running_redis
 

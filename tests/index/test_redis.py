@@ -29,10 +29,10 @@ from dedup_middleware.model.claims import (
     Known,
 )
 from dedup_middleware.model.records import State
-from tests.index.claiming import entered, met, unlike
+from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
 from tests.index.harness import PARAMETERS, RedisHarness, entry
 from tests.index.proxy import Proxy
-from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
+from tests.index.redis_use import LEASE, claimed, opened, refusal
 from tests.servers import RedisServer, free_port, running_redis
 
 

@@ -12,8 +12,9 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
+from tests.index.claiming import BUCKET_KEYS
 from tests.index.harness import PARAMETERS
-from tests.index.redis_use import BUCKET_KEYS, LEASE, RIGHTS, claimed, opened, refusal
+from tests.index.redis_use import LEASE, RIGHTS, claimed, opened, refusal
 from tests.servers import RedisServer, free_port, running_redis
 
 

@@ -23,8 +23,9 @@ from dedup_middleware.index.verification import verify
 from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED
 from dedup_middleware.model.records import PageRecords, State
+from tests.index.claiming import BUCKET_KEYS, states
 from tests.index.harness import RedisHarness, SQLiteHarness, bucket_keys_of, entry
-from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
+from tests.index.redis_use import LEASE, claimed, opened, refusal
 from tests.servers import RedisServer, running_redis
 from tests.test_deduplicator import Counts
 from tests.texts import article

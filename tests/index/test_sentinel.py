@@ -14,9 +14,9 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.sentinel import split_address
 from dedup_middleware.model.claims import Candidates, Claim, Known
 from dedup_middleware.model.records import State
-from tests.index.claiming import entered, met, unlike
+from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
 from tests.index.harness import PARAMETERS, entry
-from tests.index.redis_use import BUCKET_KEYS, LEASE, claimed, opened, refusal, states
+from tests.index.redis_use import LEASE, claimed, opened, refusal
 from tests.servers import RedisServer, SentinelServer, Watched, free_port, watched_redis
 
 

@@ -13,17 +13,13 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.index.base import Index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.buckets import width_of
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
 from dedup_middleware.model.records import State, page_ids_of
-from tests.index.claiming import entered
+from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, entered
 from tests.index.harness import PARAMETERS, Clock, SQLiteHarness, bucket_keys_of, entry
-
-BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-LEASE = 60.0
 
 
 @pytest.fixture
@@ -45,11 +41,6 @@ async def opened(file: Path, timeout: float = 5.0) -> SQLiteIndex:
     index = SQLiteIndex(str(file), timeout=timeout)
     await index.open(PARAMETERS)
     return index
-
-
-async def claimed(index: Index) -> Claim:
-    """A claim on whatever the buckets hold now."""
-    return await entered(index, entry(BUCKET_KEYS), LEASE)
 
 
 async def refusal(file: Path) -> str:

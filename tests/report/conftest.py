@@ -12,8 +12,8 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import Other, collect
-from dedup_middleware.tools.report.page import write
+from dedup_middleware.tools.report.contents import collect
+from dedup_middleware.tools.report.htmlreport import write
 from tests.report.opening import open_report
 from tests.report.samples import ACTIVITY, CHANGES, DROPS, KEPT, OTHER_DROPS, START
 
@@ -53,7 +53,7 @@ def whole_report(journal: SQLiteJournal, tmp_path: Path) -> Path:
             threshold=0.8,
             about={"DEDUP_JOURNAL": "journal.db"},
             now=START + 10_000.0,
-            other=Other(second, "other.db"),
+            other=second,
         )
     write(contents, path)
     return path

@@ -15,7 +15,7 @@ from dedup_middleware.evaluation.corpus import read_pairs
 from dedup_middleware.journal.entries import Body
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.page import write
+from dedup_middleware.tools.report.htmlreport import write
 from tests.report.driving import CONTROLS, VIEWS, find, show, texts
 from tests.report.opening import open_report
 from tests.report.samples import COPY_TEXT, HOSTILE, START, STORED_TEXT, drop

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import Limits, collect
-from dedup_middleware.tools.report.page import ReportError, render, write
+from dedup_middleware.tools.report.contents import collect
+from dedup_middleware.tools.report.htmlreport import render, write
 from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 
-def contents(journal: SQLiteJournal, limits: Limits = Limits()) -> dict:  # noqa: B008
+def contents(journal: SQLiteJournal, **limits: int) -> dict:
     """The contents at the threshold 0.8."""
-    return collect(journal, threshold=0.8, about={}, now=0.0, limits=limits)
+    return collect(journal, threshold=0.8, about={}, now=0.0, **limits)
 
 
 def test_all_decisions_are_there_in_order(journal: SQLiteJournal) -> None:
@@ -47,7 +48,7 @@ def test_texts_stand_once(journal: SQLiteJournal) -> None:
 def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
     """If only one pair is shown, it is one of those next to the threshold."""
     size = len(STORED_TEXT.encode()) * 2
-    made = contents(journal, Limits(text_bytes=size))
+    made = contents(journal, text_bytes=size)
     with_text = [i for i, text in enumerate(made["pages"]["text"]) if text >= 0]
     assert {made["pages"]["similarity"][i] for i in with_text} <= {0.81, 0.79}
     assert with_text
@@ -56,7 +57,7 @@ def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
 
 def test_the_newest_decisions_are_shown(journal: SQLiteJournal) -> None:
     """A limit keeps the newest and still says how many there are."""
-    made = contents(journal, Limits(decisions=3))
+    made = contents(journal, decisions=3)
     assert made["pages"]["key"] == [drop.key for drop in DROPS[-3:]]
     assert made["total"] == len(DROPS)
 
@@ -113,5 +114,5 @@ def test_report_replaces_a_file_whole(journal: SQLiteJournal, tmp_path: Path) ->
 
 def test_a_folder_that_is_not_there_is_named(journal: SQLiteJournal, tmp_path: Path) -> None:
     """The error names the file and the way out."""
-    with pytest.raises(ReportError, match=r"nowhere/report\.html can't be written.*-o"):
+    with pytest.raises(DedupError, match=r"nowhere/report\.html can't be written.*-o"):
         write(contents(journal), tmp_path / "nowhere" / "report.html")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dedup_middleware import Journal, Options
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.htmlreport import Report
-from dedup_middleware.tools.report.page import ReportError
 from tests.report.samples import DROPS
 
 
@@ -62,5 +62,5 @@ def test_errors(journal: SQLiteJournal, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="no such filter: host"):
             Report(opened, host="a.example")  # type: ignore[call-arg]
         report = Report(opened)
-    with pytest.raises(ReportError, match=r"none/report\.html can't be written"):
+    with pytest.raises(DedupError, match=r"none/report\.html can't be written"):
         report.write(tmp_path / "none" / "report.html")

@@ -74,6 +74,17 @@ def test_expansion_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_candidates_command(tmp_path: Path) -> None:
+    """A table, and no plots where they are not wanted."""
+    out = tmp_path / "out"
+    assert main(["candidates", "--out", str(out), "--count", "5", "--no-plots"]) == 0
+    assert [row["jaccard"] for row in rows(out, "candidates")] == [
+        str(round(0.5 + 0.05 * i, 2)) for i in range(10)
+    ]
+    assert not list(out.glob("*.svg"))
+
+
+@pytest.mark.slow
 def test_surface_command(tmp_path: Path, pages: Path) -> None:
     """A row for each kind of edit and length; the plot is the same each time."""
     out = tmp_path / "out"
@@ -122,6 +133,7 @@ def test_module_is_a_command(tmp_path: Path) -> None:
     [
         (["all"], "--out is missing"),
         (["all", "--out", "o", "--pairs", "none.jsonl", "--no-plots"], "none.jsonl can't be read"),
+        (["candidates", "--set", "METHOD=idf"], "DEDUP_METHOD='idf' can't be used: use content"),
         (["li", "none.jsonl"], "none.jsonl can't be read"),
         (["zhou", "none.jsonl", "--set", "NO=1"], "DEDUP_NO='1' can't be used"),
     ],
@@ -141,6 +153,7 @@ def test_what_cannot_be_used_is_named(
         ["expansion", "--count", "0"],
         ["surface", "f", "--per-cell", "-1"],
         ["pairs", "f"],
+        ["candidates", "--count", "-1"],
     ],
 )
 def test_what_is_not_understood_is_refused(arguments: list[str]) -> None:

@@ -97,11 +97,9 @@ class MemoryIndex(Index):
 
     @property
     def window(self) -> float:
-        """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
         if not self._parameters:
             self._record = layout_of(wanted, "memory:")
@@ -110,14 +108,12 @@ class MemoryIndex(Index):
         return agree(self._parameters, wanted, "memory:")
 
     def warm(self) -> None:
-        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
         from dedup_middleware.index.memory import bucket_kernels
 
         super().warm()
         bucket_kernels.warm()
 
     async def attach(self) -> dict[str, str]:
-        """Its parameters; see :meth:`.Index.attach`."""
         if not self._parameters:
             raise missing("memory:")
         return dict(self._parameters)
@@ -126,7 +122,6 @@ class MemoryIndex(Index):
         """Nothing to give back."""
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         live = self._turn().live
         return [
             joined_records([self._bucket(one, bucket_key.bucket) for one in live], bucket_key.width)
@@ -173,7 +168,6 @@ class MemoryIndex(Index):
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
         self._turn()
         return self._fetch(np.asarray(page_ids, np.uint64))
 
@@ -200,7 +194,6 @@ class MemoryIndex(Index):
         return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
         return self._named(page_ids)
 
     def _named(self, page_ids: Sequence[int]) -> list[str | None]:
@@ -210,7 +203,6 @@ class MemoryIndex(Index):
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
     ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
         records = await self.fetch(page_ids)
         return records, [self._payloads.get(page_id) or b"" for page_id in page_ids.tolist()]
 
@@ -222,7 +214,6 @@ class MemoryIndex(Index):
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
-        """Look for candidates and claim in one; see :meth:`.Index.propose`."""
         from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
         self._record.check(entry.payload)
@@ -284,7 +275,6 @@ class MemoryIndex(Index):
         return Claim(page_id, self._token)
 
     async def load(self, pages: Pages) -> int:
-        """Enter pages that are stored already; see :meth:`.Index.load`."""
         self._record.check(max(pages.payloads, default=b""))
         for start in range(0, len(pages), _CHUNK):
             self._load(pages.part(start, start + _CHUNK))
@@ -308,21 +298,17 @@ class MemoryIndex(Index):
             self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         oldest = self._turn().oldest
         later = [first for generation, first in self._first.items() if generation > oldest]
         return [bool(self._window.seconds) and n < min(later, default=1) for n in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
         return self._end(claim, State.COMMITTED)
 
     async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
         return self._end(claim, State.RELEASED)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         results = []
         for claim in claims:
             alive = self._is_leased(claim.page_id) and claim.token == self._token
@@ -332,18 +318,15 @@ class MemoryIndex(Index):
         return results
 
     async def count(self) -> int:
-        """Number of committed pages."""
         self._turn()
         return int(np.count_nonzero(self._states == State.COMMITTED))
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages; see :meth:`.Index.pages`."""
         self._turn()
         every = np.arange(self._forgotten + 1, self._last + 1, dtype=np.uint64)
         yield await self.fetch(every)
 
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets; see :meth:`.Index.buckets`."""
         self._turn()
         live = range(0)
         every = sorted({name for one in self._buckets.values() for name in one.names()})
@@ -355,12 +338,10 @@ class MemoryIndex(Index):
                 yield bucket, raw
 
     async def page_ids(self) -> range:
-        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         self._turn()
         return range(self._forgotten + 1, self._last + 1)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released; see :meth:`.Index.forget`."""
         self._turn()
         wanted = np.unique(np.asarray(page_ids, np.uint64))
         known = (wanted > np.uint64(self._forgotten)) & (wanted <= np.uint64(self._last))
@@ -371,7 +352,6 @@ class MemoryIndex(Index):
         return len(found)
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """Take records of pages that are gone out of all buckets."""
         living, seen, removed = Living(self._last), 0, 0
         async for pages in self.pages():
             living.add(pages)

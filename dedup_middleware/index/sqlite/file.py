@@ -158,16 +158,13 @@ class SQLiteFile(Index):
 
     @property
     def window(self) -> float:
-        """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Open or make the file, and agree on the parameters; see :meth:`.Index.open`."""
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
         return await self._opened(wanted)
 
     async def attach(self) -> dict[str, str]:
-        """Open a file that exists; see :meth:`.Index.attach`."""
         return await self._opened(None)
 
     async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
@@ -256,7 +253,6 @@ class SQLiteFile(Index):
         return stored
 
     async def close(self) -> None:
-        """Finish what is under way and close the file."""
         await self._batcher.join()
         if self._thread is not None:
             await self._in_thread(self._disconnect)

@@ -47,11 +47,9 @@ class SQLiteIndex(SQLiteFile):
     """
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         return await self._do(lambda db, at: tables.read_buckets(db, bucket_keys, at))
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
         return await self._do(lambda db, at: self._fetch(db, at, page_ids), needs_leases=True)
 
     def _fetch(
@@ -62,14 +60,11 @@ class SQLiteIndex(SQLiteFile):
         return found
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
         return await self._ask(tables.addresses, page_ids)
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
     ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
-
         def act(db: sqlite3.Connection, at: Moment) -> tuple[PageRecords, list[bytes]]:
             return self._fetch(db, at, page_ids), tables.payloads(db, page_ids.tolist())
 
@@ -83,7 +78,6 @@ class SQLiteIndex(SQLiteFile):
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
-        """Look for candidates and claim in one transaction; see :meth:`.Index.propose`."""
         self._record.check(entry.payload)
 
         def undo(made: Claimed | Candidates) -> None:
@@ -107,7 +101,6 @@ class SQLiteIndex(SQLiteFile):
         return made
 
     async def load(self, pages: Pages) -> int:
-        """Enter pages that are stored already; see :meth:`.Index.load`."""
         self._record.check(max(pages.payloads, default=b""))
         where = f"sqlite:{self._path}"
         return await load(pages, lambda: SQLiteSteps(self._write, where, self._record))
@@ -116,7 +109,6 @@ class SQLiteIndex(SQLiteFile):
         return await self._do(act, writes=True)
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         oldest = self._window.at(self._clock()).oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
@@ -124,28 +116,23 @@ class SQLiteIndex(SQLiteFile):
         return [page_id < self._expiring[1] for page_id in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
         stored: bool = await self._batcher.submit(Step(_commit, claim))
         return stored
 
     async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
         released: bool = await self._batcher.submit(Step(_release, claim))
         return released
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         return await self._do(
             lambda db, at: tables.renew(db, claims, lease, at.now), writes=True, needs_leases=True
         )
 
     async def count(self) -> int:
-        """Number of committed pages."""
         found = await self._ask(tables.counters)
         return found["committed"]
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages; see :meth:`.Index.pages`."""
         page_id = 0
         after, record = tables.pages_after, self._record
         while len(part := await self._ask(after, page_id, record, needs_leases=True)):
@@ -153,7 +140,6 @@ class SQLiteIndex(SQLiteFile):
             page_id = int(part.page_ids[-1])
 
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets; see :meth:`.Index.buckets`."""
         at = -1
         while at < tables.LAST_BUCKET:
             part, at = await self._do(partial(tables.buckets_after, bucket=at))
@@ -161,7 +147,6 @@ class SQLiteIndex(SQLiteFile):
                 yield bucket
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released; see :meth:`.Index.forget`."""
         forgotten = 0
         for start in range(0, len(page_ids), tables.PAGES):
             part = list(map(int, page_ids[start : start + tables.PAGES]))
@@ -169,7 +154,6 @@ class SQLiteIndex(SQLiteFile):
         return forgotten
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         forgotten = 0
         every = await self.page_ids()
         for start in range(every.start, every.stop, tables.PAGES):
@@ -177,7 +161,6 @@ class SQLiteIndex(SQLiteFile):
         return forgotten
 
     async def page_ids(self) -> range:
-        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         return await self._ask(tables.page_ids)
 
     async def compact(self, progress: Progress | None = None) -> int:

@@ -42,8 +42,6 @@ class SQLiteSteps(Steps):
         self._generation = -1  # not known before the first transaction
 
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        """Enter rows; see :meth:`.Steps.enter`."""
-
         def act(db: sqlite3.Connection, moment: Moment) -> int:
             first = last_number(db) + 1
             if self._generation < 0:
@@ -57,8 +55,6 @@ class SQLiteSteps(Steps):
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:
-        """Add records; see :meth:`.Steps.add`."""
-
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             self._hold(db, moment)
             _add_records(db, records, bucket_id(self._generation, 0))
@@ -66,8 +62,6 @@ class SQLiteSteps(Steps):
         await self._transact(act)
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
-        """Make pages seen; see :meth:`.Steps.commit`."""
-
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             self._hold(db, moment)
             stamps = np.where(times, times, np.uint32(moment.now)).tolist()
@@ -80,8 +74,6 @@ class SQLiteSteps(Steps):
         await self._transact(act)
 
     async def end(self) -> None:
-        """Give back the lease; see :meth:`.Steps.end`."""
-
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             db.execute("DELETE FROM load WHERE token = ? OR until <= ?", (self._token, moment.now))
 

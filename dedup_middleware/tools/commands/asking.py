@@ -14,7 +14,12 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import former_options, open_existing, open_index
+from dedup_middleware.index.opening import (
+    former_options,
+    open_existing,
+    open_index,
+    options_of_other,
+)
 from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.methods.base import Method, content_bytes
@@ -203,12 +208,7 @@ async def other_index(
     :param namespace: of an index in Redis; None: that of the settings
     :raises DedupError: there is none, or it can't be read
     """
-    if namespace is None:
-        namespace = Options().namespace if address.startswith("sqlite:") else options.namespace
-    source = attrs.evolve(
-        options, index_url=address, namespace=namespace, former_index_url="", former_namespace=""
-    )
-    async with existing_index(source) as index:
+    async with existing_index(options_of_other(options, address, namespace)) as index:
         yield index
 
 

@@ -45,13 +45,11 @@ class Check(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("page", help="an address, a file (HTML or text), or - for stdin")
         parser.add_argument("--key", help="name of the page, usually its address")
         parser.add_argument("--title", help="its title; else that of the HTML")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         options = context.options
         document = read_page(arguments.page, context.settings, arguments.key)
         document = attrs.evolve(document, title=arguments.title or "")
@@ -161,7 +159,6 @@ class Compare(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("a", metavar="A", help="an address, a file (HTML or text), or -")
         parser.add_argument("b", metavar="B", help="the other one")
         parser.add_argument(
@@ -172,7 +169,6 @@ class Compare(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         from dedup_middleware.evaluation.comparers import methods_available
 
         usual = () if arguments.all_methods else dict.fromkeys((context.options.method, *USUAL))

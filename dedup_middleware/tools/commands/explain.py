@@ -40,11 +40,9 @@ class Explain(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("key", metavar="KEY", help="name of a page, usually its address")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         key = arguments.key
         with open_journal(context.options) as journal:
             own = list(journal.drops(Query(keys=frozenset({key}), outcomes=DROPS)))
@@ -126,11 +124,9 @@ class History(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("key", metavar="URL", help="key of the page, usually its address")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         key = arguments.key
         with open_journal(context.options) as journal:
             drops = journal.drops(Query(keys=frozenset({key})), bodies=True)
@@ -216,7 +212,6 @@ class Clusters(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument(
             "-o", "--output", required=True, metavar="FILE", help="a new file; -: JSON lines"
         )
@@ -224,7 +219,6 @@ class Clusters(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         with open_journal(context.options) as journal:
             clusters = collect_clusters(journal, to_query(arguments), near=arguments.near)
             if arguments.output == "-":

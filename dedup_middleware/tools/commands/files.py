@@ -37,7 +37,6 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument(
             "-o",
@@ -72,7 +71,6 @@ class Command(Subcommand):
         parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         from dedup_middleware.tools.files.run import Plan, run_batch
 
         kept = arguments.output

@@ -49,7 +49,6 @@ class Verify(Subcommand):
     )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
-        """Run the command; returns its exit code."""
         async with existing_index(context.options) as index:
             with context.progress("read") as done:
                 found = await verify(index, lambda _, number: done(number))
@@ -83,7 +82,6 @@ class Compact(Subcommand):
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
-        """Run the command; returns its exit code."""
         if context.options.former_index_url:
             raise CommandError(
                 "DEDUP_FORMER_INDEX_URL is set: pages that were given back tell which pages of the "
@@ -123,12 +121,10 @@ class Forget(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         add_selection(parser, journal=False)
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         span = arguments.since is not None or arguments.until is not None
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
             raise CommandError("give one of --key, --host, and --since or --until")
@@ -172,11 +168,9 @@ class Clear(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         async with (
             existing_index(context.options) as index,
             former_index(context.options) as former,
@@ -213,7 +207,6 @@ class Warmup(Subcommand):
     )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
-        """Run the command; returns its exit code."""
         from dedup_middleware.base.cachefolder import cache_directory
         from dedup_middleware.core.deduplicator import Deduplicator
 

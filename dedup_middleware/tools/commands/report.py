@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import Journal
 from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.tools.commands.context import (
     OK,
@@ -21,10 +19,6 @@ from dedup_middleware.tools.commands.context import (
     moment,
 )
 from dedup_middleware.tools.commands.selecting import add_selection, to_query
-
-if TYPE_CHECKING:
-    from dedup_middleware.tools.report.contents import Other
-
 
 _MOST = 1_000_000_000  # decisions or megabytes of a report
 
@@ -39,7 +33,6 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
         parser.add_argument(
             "--decisions", type=int, default=200_000, metavar="N", help="newest decisions shown"
@@ -55,27 +48,26 @@ class Command(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
-        from dedup_middleware.tools.report.contents import Limits
-        from dedup_middleware.tools.report.htmlreport import contents_of
-        from dedup_middleware.tools.report.page import write
+        from dedup_middleware.tools.report.htmlreport import contents_of, write
 
         if not 1 <= arguments.decisions <= _MOST:
             raise CommandError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
         if not 0 <= arguments.texts <= _MOST:
             raise CommandError(f"--texts {arguments.texts:g}: give 0 to {_MOST} megabytes")
         options = context.options
-        limits = Limits(arguments.decisions, round(arguments.texts * 1e6))
-        with (
-            open_journal(options) as journal,
-            _other(arguments.against, options) as other,
-            context.progress("decisions") as progress,
-        ):
+        with contextlib.ExitStack() as stack:
+            journal = stack.enter_context(open_journal(options))
+            other = None
+            if arguments.against is not None:
+                against = Journal(arguments.against, namespace=options.namespace)
+                other = stack.enter_context(against).open()
+            progress = stack.enter_context(context.progress("decisions"))
             contents = contents_of(
                 journal,
                 options,
                 to_query(arguments),
-                limits=limits,
+                decisions=arguments.decisions,
+                text_bytes=round(arguments.texts * 1e6),
                 other=other,
                 chosen=_choice(arguments),
                 given=_given(context),
@@ -92,20 +84,6 @@ class Command(Subcommand):
 
         context.say(state, lambda: fact_table("report", state))
         return OK
-
-
-@contextlib.contextmanager
-def _other(place: str | None, options: Options) -> Iterator[Other | None]:
-    """The journal to compare with, open for reading."""
-    if place is None:
-        yield None
-        return
-    from dedup_middleware.journal.access import Journal
-    from dedup_middleware.tools.report.contents import Other
-
-    with Journal(place, namespace=options.namespace) as journal:
-        store = journal.open()
-        yield Other(store, store.where)
 
 
 def _given(context: Context) -> dict[str, str]:

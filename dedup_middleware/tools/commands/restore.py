@@ -47,7 +47,6 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument(
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
@@ -64,7 +63,6 @@ class Command(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         query = to_query(arguments)
         if query == Query() and not arguments.all and arguments.keys is None:
             raise CommandError(

@@ -53,14 +53,12 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument(
             "--master", default="local[*]", help="as Spark names it (default: %(default)s)"
         )
         add_arguments(parser)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         try:
             work = import_module("dedup_middleware.spark.commandline")
         except ImportError as error:

@@ -160,7 +160,6 @@ class Command(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument(
             "--buckets",
             action="store_true",
@@ -169,7 +168,6 @@ class Command(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         options = context.options
         async with open_index(options) as index:
             await index.attach()

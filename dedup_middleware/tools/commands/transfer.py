@@ -48,12 +48,10 @@ class Export(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("file", metavar="FILE", type=Path)
         parser.add_argument("--overwrite", action="store_true", help="replace the file")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
@@ -90,7 +88,6 @@ class Import(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument(
             "source", metavar="FILE|ADDRESS", help="an exported file, or an address as in "
             "DEDUP_INDEX_URL",
@@ -100,7 +97,6 @@ class Import(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         from dedup_middleware.tools.portable.portable import copy_index, import_index
 
         check_stays(context.options)
@@ -160,7 +156,6 @@ class Rebuild(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments of the command."""
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
         parser.add_argument(
@@ -171,7 +166,6 @@ class Rebuild(Subcommand):
         )
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
         options = context.options
         check_stays(options)
         formats = formats_of(arguments.files, arguments.format)

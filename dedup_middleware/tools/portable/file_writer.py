@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -152,13 +151,18 @@ class BucketKeySpool:
 _ROWS = 50_000  # of a row group, at most
 
 
-@attrs.frozen
-class Written:
-    """A finished file: its number of pages, its checksum and its bytes."""
+@attrs.frozen(kw_only=True)
+class Exported:
+    """A finished file: its number of pages, its bytes and its checksum.
+
+    ``left_out``: committed pages of an index of which no bucket holds a record, because they have
+    just expired.
+    """
 
     pages: int
-    checksum: str
+    left_out: int = 0
     bytes: int
+    checksum: str
 
 
 class PortableWriter:
@@ -211,12 +215,7 @@ class PortableWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             self._writer.close()
         except OSError:  # on a full disk it fails once more
@@ -232,7 +231,7 @@ class PortableWriter:
             self._checksum.add(part)
             self._writer.write_batch(to_arrow(part))
 
-    def finish(self) -> Written:
+    def finish(self) -> Exported:
         """Write the end, read the whole file again, and give it its name.
 
         :raises IndexRefusedError: what was read is not what was written
@@ -252,4 +251,4 @@ class PortableWriter:
             raise IndexRefusedError(f"what was written can't be read again: {message}") from error
         size = self._unfinished.stat().st_size
         self._unfinished.replace(self._path)
-        return Written(self._checksum.rows, self._checksum.value(), size)
+        return Exported(pages=self._checksum.rows, bytes=size, checksum=self._checksum.value())

@@ -23,7 +23,12 @@ from dedup_middleware.index.record_layout import RecordLayout, layout_of, record
 from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.records import PageRecords, State, chosen
 from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, PortableWriter
+from dedup_middleware.tools.portable.file_writer import (
+    RANGE,
+    BucketKeySpool,
+    Exported,
+    PortableWriter,
+)
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -32,19 +37,6 @@ Progress = Callable[[int, int], None]  # pages done, pages in all
 _OF_THE_INDEX = ("window", "parts")
 _LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
 _PART = 10_000  # pages whose texts are fetched at once
-
-
-@attrs.frozen(kw_only=True)
-class Exported:
-    """What was exported: pages, the file's bytes and checksum.
-
-    ``left_out``: committed pages of which no bucket holds a record, because they have just expired.
-    """
-
-    pages: int
-    left_out: int
-    bytes: int
-    checksum: str
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +78,7 @@ async def export_index(
             written = await asyncio.to_thread(writer.finish)
     except OSError as error:  # of pyarrow and of the notes next to the file, as on a full disk
         raise DedupError(f"{path} can't be written: {error.strerror or error}") from error
-    return Exported(
-        pages=written.pages, left_out=left_out, bytes=written.bytes, checksum=written.checksum
-    )
+    return attrs.evolve(written, left_out=left_out)
 
 
 async def _stored(
@@ -211,7 +201,7 @@ async def import_index(
     file = await asyncio.to_thread(read_portable, path)
     record = layout_of(record_parameter(file.parameters), str(path))
     await asyncio.to_thread(file.verify)
-    await _open(index, _Origin("file", str(path), file.parameters))
+    await _open(index, file.parameters, "file", str(path))
     done = 0
 
     async def parts() -> AsyncIterator[Pages]:
@@ -246,7 +236,7 @@ async def copy_index(
     """
     parameters = await source.attach()
     record = layout_of(record_parameter(parameters), name)
-    await _open(target, _Origin("index copied", name, parameters))
+    await _open(target, parameters, "index copied", name)
     try:
         with tempfile.TemporaryDirectory() as folder:
             pages = _stored(source, parameters, Path(folder), progress, lambda _: None)
@@ -287,40 +277,33 @@ async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout
     return Imported(pages=entered, known=passed)
 
 
-@attrs.frozen
-class _Origin:
-    """Where pages come from: ``kind`` and ``name`` for messages, and the parameters."""
+async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: str) -> None:
+    """Open an index with the parameters of the pages to come, or refuse.
 
-    kind: str
-    name: str
-    parameters: Mapping[str, str]
-
-
-async def _open(index: Index, origin: _Origin) -> None:
-    """Open an index with the parameters of the pages to come, or refuse."""
-    every = record_parameter(origin.parameters)
-    wanted = {name: value for name, value in every.items() if name not in _OF_THE_INDEX}
+    :param kind: what the pages come from, for messages; ``name``: which one
+    """
+    every = record_parameter(parameters)
+    wanted = {key: value for key, value in every.items() if key not in _OF_THE_INDEX}
     try:
         stored = await index.attach()
     except IndexRefusedError:
         stored = {}
     if stored:
-        _compare(stored, wanted, origin)
+        _compare(stored, wanted, kind, name)
     # Compared again: another process may have made it meanwhile.
-    _compare(await index.open(wanted), wanted, origin)
+    _compare(await index.open(wanted), wanted, kind, name)
 
 
-def _compare(stored: Parameters, wanted: Parameters, origin: _Origin) -> None:
-    own = {name: value for name, value in stored.items() if name not in _OF_THE_INDEX}
+def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> None:
+    own = {key: value for key, value in stored.items() if key not in _OF_THE_INDEX}
     if own.get(HASH_KEY) != wanted.get(HASH_KEY):
         own[HASH_KEY], wanted = "its own", {**wanted, HASH_KEY: "another one"}
     lines = [
-        line.replace("the settings ask for", f"the {origin.kind} has")
-        for line in differences(own, wanted)
+        line.replace("the settings ask for", f"the {kind} has") for line in differences(own, wanted)
     ]
     if lines:
         raise IndexRefusedError(
-            f"the pages of {origin.name} can't be compared with those of this index, which was "
+            f"the pages of {name} can't be compared with those of this index, which was "
             "made with other parameters:\n  "
             + "\n  ".join(lines)
             + "\nImport into a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."

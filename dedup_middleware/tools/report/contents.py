@@ -76,18 +76,6 @@ NEAR = 2_000  # pages next to the threshold whose texts go in before all others
 _DIGITS = 4
 
 
-@attrs.frozen
-class Limits:
-    """How much goes into one file.
-
-    :param decisions: newest decisions that are shown
-    :param text_bytes: UTF-8 bytes of all texts together, before compression
-    """
-
-    decisions: int = 200_000
-    text_bytes: int = 24_000_000
-
-
 def collect(
     journal: JournalStore,
     *,
@@ -95,9 +83,10 @@ def collect(
     threshold: float,
     about: dict[str, str],
     now: float,
-    limits: Limits = Limits(),
+    decisions: int = 200_000,
+    text_bytes: int = 24_000_000,
     line: Line = lambda drop: drop.similarity,
-    other: Other | None = None,
+    other: JournalStore | None = None,
     given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
@@ -109,6 +98,8 @@ def collect(
     :param threshold: similarity from which on a page was dropped
     :param about: names and values of the settings that are shown
     :param now: seconds since 1970 at which the report was made
+    :param decisions: newest decisions that are shown
+    :param text_bytes: UTF-8 bytes of all texts together, before compression
     :param line: the largest threshold at which a page would be dropped, if no other rule decides
     :param other: a journal to compare with
     :param given: settings that a command needs to reach the same journal
@@ -119,7 +110,7 @@ def collect(
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
-    for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=limits.decisions)), 1):
+    for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=decisions)), 1):
         # A new version of a page was never near the threshold.
         if drop.outcome != NEW or is_near_miss(drop):
             drops.append(drop)
@@ -130,7 +121,7 @@ def collect(
     report(read)
     names, tables = Lists(), Names()
     stored, match = _stored(journal, drops)
-    texts = _Texts(limits.text_bytes)
+    texts = _Texts(text_bytes)
     chosen = dict(_texts_of(journal, drops, threshold, texts))
     titles, stored_texts = [""] * len(stored), [-1] * len(stored)
     for i, pair in chosen.items():
@@ -143,7 +134,7 @@ def collect(
         "made": math.ceil(now),
         "threshold": threshold,
         "total": journal.size().drops,
-        "query": _chosen(query, cut=read >= limits.decisions),
+        "query": _chosen(query, cut=read >= decisions),
         "given": dict(given or {}),
         "pages": {
             **names.columns(drops),
@@ -154,7 +145,7 @@ def collect(
         },
         "stored": {
             "key": stored,
-            "host": [names.hosts.number(host_of(name)) for name in stored],
+            "host": [names.hosts[host_of(name)] for name in stored],
             "title": titles,
             "text": stored_texts,
         },
@@ -165,16 +156,16 @@ def collect(
             "distance": [drop.distance for drop in drops],
             "shared": [drop.shared for drop in drops],
             "figures": [drop.figures for drop in drops],
-            "tables": [tables.number(", ".join(drop.tables)) for drop in drops],
-            "texts": texts.all,
+            "tables": [tables[", ".join(drop.tables)] for drop in drops],
+            "texts": list(texts),
         },
     }
     if other is not None:
-        made["other"] = other_journal(other, query, drops, limits.decisions, names)
+        made["other"] = other_journal(other, query, drops, decisions, names)
     return {
         **made,
-        "tables": tables.all(),
-        **{name: list_.all() for name, list_ in attrs.asdict(names, recurse=False).items()},
+        "tables": list(tables),
+        **{name: list(list_) for name, list_ in attrs.asdict(names, recurse=False).items()},
     }
 
 
@@ -204,30 +195,33 @@ def _stored(journal: JournalStore, drops: Sequence[Drop]) -> tuple[list[str], li
     """The stored pages, each once, and for each drop the place of its own among them, or -1."""
     names, name_of = Names(), stored_names(journal)
     found = [name_of(drop) for drop in drops]
-    match = [-1 if name is None else names.number(name) for name in found]
-    return names.all(), match
+    match = [-1 if name is None else names[name] for name in found]
+    return list(names), match
 
 
-class _Texts:
-    """Texts under a cap on their bytes."""
+class Names(dict[str, int]):
+    """Numbers of strings, from 0 in the order in which they are first asked for."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
+
+
+class _Texts(Names):
+    """Numbers of texts, under a cap on their bytes."""
 
     def __init__(self, size: int) -> None:
-        self.all: list[str] = []
+        super().__init__()
         self._left = size
-        self._numbers: dict[str, int] = {}
 
     def take(self, *texts: str) -> list[int] | None:
         """Numbers of some texts; None: they don't all fit any more."""
-        new = {text for text in texts if text not in self._numbers}
+        new = {text for text in texts if text not in self}
         size = sum(len(text.encode("utf-8", "replace")) for text in new)
         if size > self._left:
             return None
         self._left -= size
-        for text in texts:
-            if text not in self._numbers:
-                self._numbers[text] = len(self.all)
-                self.all.append(text)
-        return [self._numbers[text] for text in texts]
+        return [self[text] for text in texts]
 
 
 @attrs.frozen
@@ -275,21 +269,6 @@ def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
     return list(dict.fromkeys([*near, *examples, *reversed(range(len(drops)))]))
 
 
-class Names:
-    """Strings by number, each once, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, name: str) -> int:
-        """The number of a string."""
-        return self._numbers.setdefault(name, len(self._numbers))
-
-    def all(self) -> list[str]:
-        """The strings by their numbers."""
-        return list(self._numbers)
-
-
 @attrs.frozen
 class Lists:
     """The names that columns of pages give by number."""
@@ -306,17 +285,17 @@ class Lists:
             "key": [drop.key for drop in drops],
             "title": [drop.title for drop in drops],
             "time": [math.floor(drop.time) for drop in drops],
-            "host": [self.hosts.number(drop.host) for drop in drops],
+            "host": [self.hosts[drop.host] for drop in drops],
             "similarity": [_rounded(drop.similarity) for drop in drops],
-            "spider": [self.spiders.number(drop.spider) for drop in drops],
-            "crawl": [self.crawls.number(drop.crawl) for drop in drops],
+            "spider": [self.spiders[drop.spider] for drop in drops],
+            "crawl": [self.crawls[drop.crawl] for drop in drops],
         }
 
     def decisions(self, drops: Sequence[Drop]) -> dict[str, list[int]]:
         """What was decided of pages."""
         return {
-            "outcome": [self.outcomes.number(drop.outcome) for drop in drops],
-            "reason": [self.reasons.number(drop.reason) for drop in drops],
+            "outcome": [self.outcomes[drop.outcome] for drop in drops],
+            "reason": [self.reasons[drop.reason] for drop in drops],
         }
 
 
@@ -337,8 +316,8 @@ def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, 
         by_reason.update(hour.dropped)
     return {
         "hours": [[start, *counts] for start, counts in sorted(by_hour.items())],
-        "sites": [[names.hosts.number(host), *counts] for host, counts in sorted(by_site.items())],
-        "reasons": [[names.reasons.number(name), count] for name, count in by_reason.most_common()],
+        "sites": [[names.hosts[host], *counts] for host, counts in sorted(by_site.items())],
+        "reasons": [[names.reasons[name], count] for name, count in by_reason.most_common()],
     }
 
 
@@ -383,16 +362,8 @@ def changed_pages(
     }
 
 
-@attrs.frozen
-class Other:
-    """A journal to compare with, and its name without a password."""
-
-    journal: JournalStore
-    name: str
-
-
 def other_journal(
-    other: Other, query: Query, drops: Sequence[Drop], limit: int, names: Lists
+    other: JournalStore, query: Query, drops: Sequence[Drop], limit: int, names: Lists
 ) -> dict[str, Any]:
     """The newest decision of the other journal on each page that it has.
 
@@ -403,22 +374,22 @@ def other_journal(
     :raises JournalError: the journal can't be read
     """
     newest: dict[str, Drop] = {}
-    for drop in other.journal.drops(attrs.evolve(query, limit=limit)):
+    for drop in other.drops(attrs.evolve(query, limit=limit)):
         if not is_change(drop):
             newest[drop.key] = drop
     places = {drop.key: place for place, drop in enumerate(drops)}
     found = list(newest.values())
     matches = Names()
     return {
-        "name": other.name,
-        "total": other.journal.size().drops,
-        "activity": activity_of(other.journal, query, names),
+        "name": other.where,
+        "total": other.size().drops,
+        "activity": activity_of(other, query, names),
         "pages": {
             **names.columns(found),
             **names.decisions(found),
             "key": [places.get(drop.key, drop.key) for drop in found],
             "title": ["" if drop.key in places else drop.title for drop in found],
-            "match": [-1 if drop.match is None else matches.number(drop.match) for drop in found],
+            "match": [-1 if drop.match is None else matches[drop.match] for drop in found],
         },
-        "matches": matches.all(),
+        "matches": list(matches),
     }

@@ -1,22 +1,111 @@
-"""The report from Python: what ``scrapy dedup report`` writes, of a journal that is open."""
+"""The report: what ``scrapy dedup report`` writes, one HTML file that needs no network.
+
+Styles, scripts and data are in it.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import time
+import zlib
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import Filters, Journal, query_of
 from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.tools.report.contents import Limits, Other, collect, line_of
-from dedup_middleware.tools.report.page import render, write
+from dedup_middleware.tools.report.contents import collect, line_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+# In the order of the page; each builds on those before it.
+SCRIPTS = ("words", "reasons", "memory", "dom", "route", "data", "filters", "difference", "files",
+           "charts", "overview", "lists", "restore", "decisions", "explorer", "clusters", "changes",
+           "comparison", "pair", "review", "start")  # fmt: skip
+
+_HEAD = b"<!doctype html>"
+
+
+def render(contents: dict[str, Any]) -> str:
+    """The report as HTML.
+
+    The data are compressed, because 100,000 decisions are 30 MB otherwise, and written in base64,
+    in which no word of a page can end a script. Texts and other details are apart from what the
+    first view needs. Scripts and styles run by their hashes alone, so that even markup that slipped
+    in would do nothing.
+    """
+    script = "\n".join(
+        ['"use strict";', "(() => {", *(_asset(f"{name}.js") for name in SCRIPTS), "})();"]
+    )
+    style = _asset("report.css")
+    first = {name: value for name, value in contents.items() if name != "details"}
+    values = {
+        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}",
+        "style": style,
+        "script": script,
+        "data": _packed(first),
+        "details": _packed(contents["details"]),
+    }
+    page = _asset("report.html")
+    for name, value in values.items():
+        page = page.replace(f"{{{{ {name} }}}}", value, 1)
+    return page
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to write over something else than a report, such as a feed or the journal.
+
+    :raises DedupError: names the file
+    :raises OSError: it can't be read
+    """
+    if not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(len(_HEAD))
+        if not head or head.lower() == _HEAD:
+            return
+    raise DedupError(f"{path} exists and is no report: name another file by -o")
+
+
+def write(contents: dict[str, Any], path: Path) -> int:
+    """Write the report; an earlier one of that name is replaced whole or not at all.
+
+    :returns: its bytes
+    :raises DedupError: the file can't be written, or is no report
+    """
+    page = render(contents).encode()
+    try:
+        check_replaceable(path)
+        write_whole(path, page)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DedupError(f"{path} can't be written: {reason}; name another file by -o") from None
+    return len(page)
+
+
+def _packed(value: Any) -> str:
+    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    packed = zlib.compress(raw.encode("utf-8", "replace"), 6)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text("utf-8").rstrip("\n")
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
 
 
 class Report:
@@ -47,13 +136,13 @@ class Report:
                 f"decisions={decisions} and texts={texts} can't be used: give 1 or more decisions "
                 "and 0 or more bytes of texts"
             )
-        other = None if against is None else against.open()
         self.contents: dict[str, Any] = contents_of(
             journal.open(),
             options or Options(),
             query_of(filters, frozenset()),
-            limits=Limits(decisions, texts),
-            other=None if other is None else Other(other, other.where),
+            decisions=decisions,
+            text_bytes=texts,
+            other=None if against is None else against.open(),
         )
 
     @property
@@ -69,7 +158,7 @@ class Report:
         """Write the report; a file of that name is replaced whole or not at all.
 
         :returns: its bytes
-        :raises ReportError: the file can't be written
+        :raises DedupError: the file can't be written
         """
         return write(self.contents, Path(path))
 
@@ -79,8 +168,9 @@ def contents_of(
     options: Options,
     query: Query,
     *,
-    limits: Limits,
-    other: Other | None = None,
+    decisions: int,
+    text_bytes: int,
+    other: JournalStore | None = None,
     chosen: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
@@ -88,7 +178,7 @@ def contents_of(
     """What a report shows of a journal under the settings of a crawl.
 
     :param chosen: filters, as the reader of the report sees them
-    :param given, progress: as for :func:`.collect`
+    :param decisions, text_bytes, other, given, progress: as for :func:`.collect`
     :raises JournalError: a journal can't be read
     """
     method = choose_method(options)
@@ -104,7 +194,8 @@ def contents_of(
             **(chosen or {}),
         },
         now=time.time(),
-        limits=limits,
+        decisions=decisions,
+        text_bytes=text_bytes,
         line=line_of(method),
         other=other,
         given=given,

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware import Document, Fingerprinter, Options
-from dedup_middleware.evaluation.candidates import (
+from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from research.candidates import (
     JACCARDS,
     fingerprint_of,
     measure,
@@ -16,9 +19,6 @@ from dedup_middleware.evaluation.candidates import (
     set_pair,
     tables_that_find,
 )
-from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from tests.texts import article, english
 
 

@@ -1,0 +1,121 @@
+"""Methods on many documents: a stream without a crawl, and each document with all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.options import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.evaluation import stream
+from dedup_middleware.evaluation.comparers import Comparer, SignatureComparer, options_for
+from dedup_middleware.evaluation.stream import Arrival, Decision, Progress
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.methods.content import Content
+from dedup_middleware.model.documents import Document
+
+
+def gather(comparer: Comparer, stored: Sequence[Any]) -> tuple[int, Any]:
+    """What ``sign`` gave of many documents: their number, and the form in which a method compares
+    many."""
+    if not isinstance(comparer, SignatureComparer):
+        return len(stored), tuple(stored)
+    payloads = [b"" if one is None else one.payload for one in stored]
+    return len(stored), comparer.method.gather(payloads)
+
+
+def duplicates(comparer: Comparer, new: Any, gathered: tuple[int, Any]) -> NDArray[np.bool_]:
+    """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
+    count, signatures = gathered
+    if not isinstance(comparer, SignatureComparer):
+        return np.array([comparer.compare(new, one).duplicate for one in signatures], np.bool_)
+    if new is None:
+        return np.zeros(count, np.bool_)
+    return comparer.method.similarities(new, signatures) >= comparer.threshold
+
+
+class _Kept:
+    """The documents kept so far, found by the common tables."""
+
+    def __init__(self, options: Options) -> None:
+        content = options_for(options, Content.name)
+        self._places: dict[Any, list[int]] = {}
+        self._fingerprinter = Fingerprinter(content)
+        self._method = choose_method(content)
+
+    def places(self, document: Document) -> list[Any]:
+        """Buckets in which a document is searched for and entered."""
+        # The first bucket key is the document's key, which is independent of its content.
+        return [
+            (bucket_key.bucket, None if bucket_key.is_simhash else bucket_key.suffix)
+            for bucket_key in self._method.bucket_keys(self._fingerprinter(document))[1:]
+        ]
+
+    def candidates(self, places: Iterable[Any]) -> list[int]:
+        """Numbers of the kept documents in these buckets, ascending."""
+        return sorted({n for place in places for n in self._places.get(place, ())})
+
+    def add(self, places: Iterable[Any], number: int) -> None:
+        """Keep a document."""
+        for place in places:
+            self._places.setdefault(place, []).append(number)
+
+
+def compare_stream(
+    comparer: Comparer,
+    arrivals: Iterable[Arrival],
+    options: Options,
+    progress: Progress | None = None,
+) -> list[Decision]:
+    """Send a stream through a method that no crawl offers.
+
+    Each document is compared with the common candidates among those kept, and dropped for the most
+    similar one that makes it a duplicate, the oldest of equals.
+    """
+    kept = _Kept(options)
+    signatures: list[Any] = []
+    keys: list[str] = []
+    decisions = []
+    for arrival in arrivals:
+        signed = comparer.sign(arrival.document)
+        places = [] if signed is None else kept.places(arrival.document)
+        best: tuple[float, int] | None = None
+        for number in kept.candidates(places):
+            compared = comparer.compare(signed, signatures[number])
+            if compared.duplicate and (best is None or compared.similarity > best[0]):
+                best = (compared.similarity, number)
+        if best is None:
+            kept.add(places, len(keys))
+            signatures.append(signed)
+            keys.append(arrival.document.key)
+        decisions.append(Decision(arrival, None if best is None else keys[best[1]]))
+        if progress is not None:
+            progress(1)
+    return decisions
+
+
+def decide(
+    comparer: Comparer,
+    arrivals: Sequence[Arrival],
+    options: Options,
+    progress: Progress | None = None,
+) -> list[Decision]:
+    """Send a stream through the real deduplicator, on an index in memory; through
+    :func:`compare_stream` if no crawl offers the method."""
+    if comparer.options is None:
+        return compare_stream(comparer, arrivals, options, progress)
+    return stream.deduplicate(
+        attrs.evolve(comparer.options, index_url="memory:"), arrivals, progress
+    )
+
+
+def load(comparer: Comparer, arrivals: Sequence[Arrival], options: Options) -> None:
+    """Let a method load what it loads on first use, which is not to be measured."""
+    if comparer.options is not None:
+        stream.load(attrs.evolve(comparer.options, index_url="memory:"), arrivals)
+    else:
+        compare_stream(comparer, arrivals[:1], options)
