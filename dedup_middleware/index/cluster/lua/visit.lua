@@ -1,6 +1,6 @@
 -- Reads buckets of one shard, and adds records to them. What a call costs whatever it visits is paid for
 -- every shard and batch: so there are few arguments and tables, and no functions.
--- KEYS: leases, counters, then of each group of tables its hashes of all generations, the oldest first.
+-- KEYS: counters, then of each group of tables its hashes of all generations, the oldest first.
 -- ARGV: prefix, head, data. The head: number of
 -- generations, place of the one that is written, 1: return what was found, 1: records are added, 1: places are
 -- sent, 0: each item has a field of its own, in their order (a byte each); of each group (2 bytes each) the
@@ -9,10 +9,10 @@
 -- group, the place of their field among those of the group (2 bytes; READ more: the item is only read); then
 -- their records, of a call that adds none suffixes alone.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
--- its place (2 bytes), bytes behind its last whole records (1; 255: or more), number of full buckets (1), then
--- the records that match: of a SimHash table all, of a full bucket the newest; of others those with
--- the same suffix.
-local FIRST = 2 -- keys before those of the buckets
+-- its place, a number; where its bucket is not as it should be a string instead: the place (2 bytes), bytes
+-- behind its last whole records (1; 255: or more), number of full buckets (1). Then the records that
+-- match: of a SimHash table all, of a full bucket the newest; of others those with the same suffix.
+local FIRST = 1 -- keys before those of the buckets
 local MOST = 2048 -- records that an item returns of a table other than those of SimHashes: of more the
 -- first ones, and those among the last MOST of the bucket, where those are that have come since it was read
 local NEWEST = 16 -- records among which that of an earlier try of this call may be
@@ -24,7 +24,7 @@ local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep, read = string.find, string.sub, redis.call, string.rep, struct.unpack
 -- See own_counters() and set_counters() of the other scripts.
 local EPOCH = sub(ARGV[1], -8)
-local counters = call('GET', KEYS[2])
+local counters = call('GET', KEYS[1])
 if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
   return redis.error_reply('GONE the index is not the one that was opened')
 end
@@ -178,8 +178,9 @@ for group = 1, GROUPS do
         end
       end
     end
-    if ANSWERS and (data or odd > 0 or full > 0) then
-      found[answers + 1] = struct.pack('<I2BB', i - 1, math.min(odd, 255), full)
+    local is_odd = odd > 0 or full > 0
+    if ANSWERS and (data or is_odd) then
+      found[answers + 1] = is_odd and struct.pack('<I2BB', i - 1, math.min(odd, 255), full) or i - 1
       found[answers + 2] = data or ''
       answers = answers + 2
     end
@@ -196,6 +197,6 @@ for group = 1, GROUPS do
 end
 if overflow > 0 then
   local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
-  call('SET', KEYS[2], struct.pack(COUNTERS, last_id, rows, buckets, left_out + overflow, gone) .. EPOCH)
+  call('SET', KEYS[1], struct.pack(COUNTERS, last_id, rows, buckets, left_out + overflow, gone) .. EPOCH)
 end
 return found
