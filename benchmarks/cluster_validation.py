@@ -133,7 +133,7 @@ class _Watch:
             with server.client() as client:
                 info = client.info("stats")
                 net.append((info["total_net_input_bytes"], info["total_net_output_bytes"]))
-        return np.column_stack([1e6 * np.array(self._place.cpu()), np.array(net, float)])
+        return np.column_stack([self._place.cpu(), np.array(net, float)])
 
     async def start(self) -> None:
         before, began = self._now(), time.perf_counter()

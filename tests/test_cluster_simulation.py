@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from benchmarks import cluster_forecast
+from benchmarks import cluster_forecast, cluster_validation
+from benchmarks.cluster import Place
 from benchmarks.cluster_costs import LENGTHS, Cost, Costs, measured
 from benchmarks.cluster_forecast import (
     TARGET,
@@ -32,8 +35,10 @@ from benchmarks.cluster_traffic import (
     near_by_chance,
     owners,
 )
+from dedup_middleware.base.options import Options
 from dedup_middleware.model.buckets import BUCKET_LIMIT, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
+from tests.servers import running_redis
 
 COSTS = measured()
 ONLY_NEW = (1.0, 0.0, 0.0)
@@ -187,3 +192,12 @@ def test_costs_are_read_as_written() -> None:
     """The file of costs is complete."""
     assert Costs.read(COSTS.dump()) == COSTS
     assert all(len(every) == len(LENGTHS) + 1 for every in COSTS.items.values())
+
+
+def test_the_validation_counts_microseconds(tmp_path: Path) -> None:
+    """As the costs that are simulated."""
+    with running_redis(tmp_path) as server:
+        place = Place("one", [server], Options(index_url=server.url))
+        before = place.cpu()[0]
+        seen = cluster_validation._Watch(place)._now()[0, 0]
+        assert before <= seen <= place.cpu()[0]

@@ -170,15 +170,23 @@ class ClusterNamespace(ServerIndex):
         return self._where
 
     def script_call(
-        self, name: str, shard: int, keys: Iterable[bytes], *arguments: bytes | int
+        self,
+        name: str,
+        shard: int,
+        keys: Iterable[bytes],
+        *arguments: bytes | int,
+        leases: bool = True,
     ) -> Call:
-        """A script on keys of one shard; ``leases`` comes first."""
+        """A script on keys of one shard.
+
+        :param leases: whether the key of leases comes before them
+        """
         session = self._sessions[shard]
         prefix = session.prefix
         package = () if name in _SHARED else (_OWN,)
         return Call(
             arguments,
-            [prefix + b"leases", *(prefix + key for key in keys)],
+            [prefix + key for key in ((b"leases", *keys) if leases else keys)],
             script(name, self.layout, *package),
             session,
         )

@@ -200,7 +200,7 @@ def visit(
     head = bytes((len(ends), place, returns, columns.writes))
     for shard, items, (heads, data), held in columns.calls():
         own = (b"counters", *(group_hash(one, end) for one in held for end in ends))
-        made.calls.append(index.script_call("visit", shard, own, head + heads, data))
+        made.calls.append(index.script_call("visit", shard, own, head + heads, data, leases=False))
         made.parts.append(order[items])
     return made
 
@@ -223,10 +223,12 @@ def found(made: Visit, replies: Sequence[Any], distance: int) -> list[Neighbours
                 take(at, reply[place])
     for part, reply in () if made.places else zip(made.parts, replies, strict=True):
         for head, records in zip(reply[::2], reply[1::2], strict=True):
+            if isinstance(head, int):
+                take(int(part[head]), records)
+                continue
             owner = take(int(part[int.from_bytes(head[:2], "little")]), records)
-            if head[2] or head[3]:
-                odd, full = flaws.get(owner, (0, 0))
-                flaws[owner] = odd + head[2], full + head[3]
+            odd, full = flaws.get(owner, (0, 0))
+            flaws[owner] = odd + head[2], full + head[3]
     results: list[Neighbours | None] = [None] * len(made.keys)
     for owner, every in data.items():
         keys = [made.keys[owner][position] for position, _ in every]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
@@ -201,24 +202,23 @@ class Script:
 
 
 OWN = "dedup_middleware.index.redis"
-# Scripts that need nothing of ``common.lua``: what it defines is made anew by each call.
+# Scripts that need nothing of the common parts: what they define is made anew by each call.
 _BARE = frozenset({"visit"})
 
 
 @cache
 def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
-    """A script by the name of its file, with the common parts before it.
+    """A script by the name of its file, with the common parts and the constants it uses before it.
 
     :param package: the one in whose folder ``lua`` the script is
     """
-    known = {**_CONSTANTS, **layout.constants}
-    constants = "".join(f"local {key} = {value}\n" for key, value in known.items())
-    parts = [(OWN, "counters"), (package, name)]
-    if name not in _BARE:
-        parts.insert(1, (OWN, "common"))
-    text = constants + "".join(
+    common = () if name in _BARE else ((OWN, "counters"), (OWN, "common"))
+    text = "".join(
         (files(folder) / "lua" / f"{part}.lua").read_text(encoding="utf-8")
-        for folder, part in parts
+        for folder, part in (*common, (package, name))
     )
-    raw = text.encode()
+    used = set(re.findall(r"\w+", text))
+    known = {**_CONSTANTS, **layout.constants}
+    constants = "".join(f"local {key} = {value}\n" for key, value in known.items() if key in used)
+    raw = (constants + text).encode()
     return Script(raw, hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode())

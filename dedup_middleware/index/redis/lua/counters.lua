@@ -1,4 +1,4 @@
--- Shared by all scripts; the constants above it come from scripts.py.
+-- Shared by all scripts but visit.lua; the constants above it come from scripts.py.
 -- KEYS[1] is the hash of leases: page id (5 bytes) -> token (8) .. end in ms (6).
 -- ARGV[1] is the prefix of every key, and behind it the epoch: 8 bytes drawn when the index was set up,
 -- which are also behind its counters. Tokens and hashes stay strings: a Lua number is a double
