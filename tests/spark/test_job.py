@@ -48,6 +48,7 @@ from dedup_middleware.spark.sieve import EVERY_PAIR, NO_SIEVE
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
+from tests.docblocks import blocks
 from tests.java import JAVA
 from tests.servers import free_port
 from tests.spark.streams import stream
@@ -341,6 +342,18 @@ def test_a_killed_job_goes_on_on_a_cluster(spark: SparkSession, tmp_path: Path) 
     assert dropped(spark, output) == dropped(spark, alone) != []
     kept = spark.read.parquet(str(output / "kept")).count()
     assert kept + len(dropped(spark, output)) == 150
+
+
+def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) -> None:
+    """What docs/spark.md shows works on a table, here with its result in an empty folder."""
+    (code,) = (one.code for one in blocks(ROOT / "docs" / "spark.md") if one.language == "python")
+    assert 'output="clean"' in code
+    text = "A text of some words, which is here twice. " * 4
+    rows = [("https://one.example/1", "", text, 1), ("https://two.example/1", "", text, 2)]
+    names = {"df": spark.createDataFrame(rows, ["url", "title", "text", "fetched"])}
+    exec(code.replace('"clean"', repr(str(tmp_path / "clean"))), names)
+    (kept,) = spark.read.parquet(str(tmp_path / "clean" / "kept")).collect()
+    assert kept["url"] == "https://one.example/1"
 
 
 def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
