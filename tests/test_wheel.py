@@ -13,7 +13,7 @@ import pytest
 
 from tests.mirrors import Mirrors
 from tests.once import once
-from tests.test_compiled import wheel  # noqa: F401 - with kernels, as a release has them
+from tests.test_compiled import wheel  # noqa: F401 - with kernels, as those of a release
 
 SPIDER = """
 import scrapy
