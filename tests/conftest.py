@@ -62,22 +62,22 @@ PROCESSES = {
     "subprocess",
 }
 SPARK = "tests/spark/"
-# In this order, before all other files: with several processes the long ones begin first.
+# In this order, before all other files: with several processes the long ones begin first, and those
+# that wait for others together with those that compute.
 SLOWEST = (
     SPARK,
     "tests/test_new_user.py",
     "tests/test_quickstart.py",
-    "tests/test_cold_start.py",
     "tests/torture/",
+    "tests/test_cold_start.py",
     "tests/index/test_versions.py",
+    "tests/index/test_cluster.py",
+    "tests/index/test_sentinel.py",
     "tests/index/test_flood.py",
     "tests/report/test_browser.py",
     "tests/test_compiled.py",  # with the wheel that tests/test_new_user.py has made meanwhile
     "tests/test_warm.py",
-    "tests/index/test_cluster_model.py",
-    "tests/index/test_cluster.py",
     "tests/index/test_cluster_m",
-    "tests/index/test_sentinel.py",
     "tests/operation/test_containers.py",
     "tests/hostile/",
     "tests/report/",
