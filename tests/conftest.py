@@ -62,28 +62,35 @@ PROCESSES = {
     "subprocess",
 }
 SPARK = "tests/spark/"
-# In this order, before all other files: with several processes the long ones begin first.
+# In this order, before all other files: with several processes the long ones begin first, and those
+# that wait for others together with those that compute.
 SLOWEST = (
     SPARK,
     "tests/test_new_user.py",
-    "tests/torture/",
     "tests/test_quickstart.py",
-    "tests/test_wheel.py",
-    "tests/test_compiled.py",
-    "tests/test_docs.py",
+    "tests/torture/",
     "tests/test_cold_start.py",
     "tests/index/test_versions.py",
     "tests/index/test_cluster.py",
     "tests/index/test_sentinel.py",
+    "tests/index/test_flood.py",
+    "tests/report/test_browser.py",
+    "tests/test_compiled.py",  # with the wheel that tests/test_new_user.py has made meanwhile
     "tests/test_warm.py",
+    "tests/index/test_cluster_m",
     "tests/operation/test_containers.py",
     "tests/hostile/",
     "tests/report/",
     "tests/index/test_portable_bombs.py",
+    "tests/index/test_maintenance.py",
     "tests/index/test_processes.py",
+    "tests/crawler/test_news.py",
+    "tests/test_docs.py",
     "tests/test_cache_trust.py",
     "tests/methods/test_crawl.py",
+    "tests/batch/",
     "tests/index/",
+    "tests/test_wheel.py",  # in the environment that tests/test_new_user.py has made meanwhile
     "tests/test_",
     "tests/evaluation/",
     "tests/crawler/",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
 from scrapy.utils.misc import load_object
@@ -95,32 +94,17 @@ def test_settings_are_usable(block: Block) -> None:
         assert len(settings["ITEM_PIPELINES"]) == 1
 
 
-def scripts() -> list[Block | ParameterSet]:
-    """The scripts; those of docs/spark.md start Java."""
-    return [
-        pytest.param(block, marks=pytest.mark.services) if block.page == "spark.md" else block
-        for block in of_kind("script")
-    ]
-
-
-# The table that a script of docs/spark.md is given.
-TABLE = """
-from dedup_middleware.spark.job_settings import local_session
-
-df = local_session("local[1]").createDataFrame(
-    [("https://one.example/1", "", "A text of some words, which is here twice. " * 4, 1),
-     ("https://two.example/1", "", "A text of some words, which is here twice. " * 4, 2)],
-    ["url", "title", "text", "fetched"],
-)
-"""
+def scripts() -> list[Block]:
+    """The scripts but that of docs/spark.md, which tests/spark/test_job.py runs in its Spark."""
+    return [block for block in of_kind("script") if block.page != "spark.md"]
 
 
 def run_script(code: str, folder: Path) -> str:
-    """Run a script in a process of its own, which Spark and a crawl need; what it prints."""
+    """Run a script in a process of its own, which a crawl needs; what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": JAVA},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -141,9 +125,7 @@ def test_scripts_run(
     if block.page == "report.md":
         pair = item("a.example", 1), item("b.example", 1, text=article(1)[4:])
         crawl({"DEDUP_INDEX_URL": "sqlite:index.db"}, *pair)
-    if block.page == "spark.md":
-        printed = run_script(TABLE + block.code, tmp_path)
-    elif "CrawlerProcess" in block.code or "Batch" in block.code:
+    if "CrawlerProcess" in block.code or "Batch" in block.code:
         printed = run_script(block.code, tmp_path)
     else:
         exec(compile(block.code, str(block), "exec"), {"__name__": "__main__"})

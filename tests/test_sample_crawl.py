@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -198,13 +199,16 @@ def test_feed_holds_exactly_these_pages(out: Path) -> None:
     assert len(keys) == len(set(keys)) == 57
 
 
+def rows(out: Path) -> list[tuple[str, str]]:
+    """Addresses and texts in the database."""
+    with contextlib.closing(sqlite3.connect(out / "news.db")) as database:
+        return database.execute("SELECT url, text FROM articles ORDER BY url").fetchall()
+
+
 def test_database_holds_the_same(out: Path) -> None:
     """What the feed has, the storage pipeline has too, each with its text."""
-    with sqlite3.connect(out / "news.db") as database:
-        rows = dict(database.execute("SELECT url, text FROM articles").fetchall())
-    database.close()
-    assert set(rows) == addresses()
-    assert all(rows.values())
+    assert {url for url, _ in rows(out)} == addresses()
+    assert all(text for _, text in rows(out))
 
 
 def test_table_names_every_dropped_page_with_its_original(out: Path) -> None:
@@ -230,6 +234,7 @@ def test_nothing_broke(out: Path) -> None:
 
 def test_second_crawl_stores_nothing(out: Path) -> None:
     """Unchanged pages are revisits; a third crawl without the index stores them again."""
+    first = rows(out)
     crawl(out)
     assert len(stored(out)) == 57
     assert "dropped,unchanged58" in "".join((out / "stdout").read_text().split())
@@ -237,3 +242,5 @@ def test_second_crawl_stores_nothing(out: Path) -> None:
         file.unlink()
     crawl(out)
     assert len(stored(out)) == 2 * 57
+    # Each is a row of the storage once.
+    assert rows(out) == first

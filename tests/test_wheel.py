@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import venv
 import zipfile
 from pathlib import Path
@@ -15,8 +13,8 @@ import pytest
 
 from tests.mirrors import Mirrors
 from tests.once import once
+from tests.test_compiled import wheel  # noqa: F401 - with kernels, as those of a release
 
-ROOT = Path(__file__).parent.parent
 SPIDER = """
 import scrapy
 
@@ -37,24 +35,10 @@ class PagesSpider(scrapy.Spider):
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the checkout."""
-    (built,) = once(tmp_path_factory, "wheel", build).glob("*.whl")
-    return built
-
-
-def build(out: Path) -> None:
-    """Build the wheel into a folder."""
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "DEDUP_SHIP_KERNELS": "0"},
-    )
-
-
-@pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+def environment(
+    tmp_path_factory: pytest.TempPathFactory,
+    wheel: Path,  # noqa: F811
+) -> Path:
     """A virtual environment into which nothing but the wheel was installed by pip."""
 
     def install(folder: Path) -> None:
@@ -65,7 +49,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     return once(tmp_path_factory, "environment", install)
 
 
-def test_wheel_holds_the_package_alone(wheel: Path) -> None:
+def test_wheel_holds_the_package_alone(wheel: Path) -> None:  # noqa: F811
     """Neither the crawler, the experiments nor the tests are shipped; scripts, data and the type
     marker are."""
     names = zipfile.ZipFile(wheel).namelist()
@@ -76,7 +60,7 @@ def test_wheel_holds_the_package_alone(wheel: Path) -> None:
     assert any(name.startswith("dedup_middleware/text/data/") for name in names)
 
 
-def test_links_of_the_package_page_leave_no_relative_one(wheel: Path) -> None:
+def test_links_of_the_package_page_leave_no_relative_one(wheel: Path) -> None:  # noqa: F811
     """A package page holds no other file of the repository."""
     package = zipfile.ZipFile(wheel)
     (name,) = (name for name in package.namelist() if name.endswith("/METADATA"))

@@ -36,6 +36,8 @@ def begun(tmp_path: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A run of the tests in the background of a shell ignores Ctrl-C, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
     deadline = time.monotonic() + 120
     while not (part.exists() and part.stat().st_size):

@@ -74,7 +74,7 @@ def driver_of(index: Index) -> tuple[Driver, Counts]:
 async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """When one bucket is flooded, pages elsewhere meet nothing of it; honest pages of that bucket
     are stored and found by their other tables; each page that meets it rings the alarm once, and
-    one message is logged for them all."""
+    one message is logged for them all. The bucket grows no further."""
     index = await harness.client()
     driver, counts = driver_of(index)
     before, inside = page_of(1), page_of(2)
@@ -103,6 +103,24 @@ async def test_flood_in_one_prefix(harness: Harness, caplog: pytest.LogCaptureFi
     assert counts.of["flood"] == 4
     assert [record.name for record in caplog.records] == ["dedup_middleware.core.driver"]
     assert "https://a/2 met 1 full buckets" in caplog.text
+    await grows_no_further(index, prefix)
+
+
+async def grows_no_further(index: Index, prefix: int) -> None:
+    """However many claims meet in a full bucket, its bytes stay bounded and the rest is counted."""
+    bucket_key = simhash_bucket_keys(prefix << 48)[0]
+    overflow, committed = (await index.stats()).overflow, await index.count()
+    claims = []
+    for _ in range(20):
+        (raw,) = await index.read_buckets((bucket_key,))
+        assert BUCKET_LIMIT - 11 < len(raw) <= BUCKET_LIMIT
+        claims.append(await entered(index, Entry((bucket_key,), bytes(CONTENT.itemsize), None)))
+    assert (await index.stats()).overflow == overflow + 20
+    found = await index.fetch(np.array([claims[-1].page_id], np.uint64))
+    assert found.states.tolist() == [State.PENDING]
+    assert await index.count() == committed
+    if not in_steps(index):
+        assert claims[-1].page_id == claims[0].page_id + 19
 
 
 async def test_more_candidates_than_are_compared(harness: Harness) -> None:
@@ -163,23 +181,3 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
         found = dict(zip(near.page_ids.tolist(), near.tables.tolist(), strict=True))
         assert found[number] == rest | table * (number > newest)
     await harness.close()
-
-
-@pytest.mark.slow
-async def test_bucket_grows_no_further_than_its_limit(harness: Harness) -> None:
-    """However many claims meet in one bucket, its bytes stay bounded and the rest is counted."""
-    index = await harness.client()
-    await index.load(crafted(FITS, 0xBEEF))
-    bucket_key = simhash_bucket_keys(0xBEEF << 48)[0]
-    empty = bytes(CONTENT.itemsize)
-    committed = await index.count()
-    for _ in range(20):
-        (raw,) = await index.read_buckets((bucket_key,))
-        assert len(raw) <= BUCKET_LIMIT
-        last = await entered(index, Entry((bucket_key,), empty, None))
-    assert (await index.stats()).overflow == 20
-    found = await index.fetch(np.array([last.page_id], np.uint64))
-    assert found.states.tolist() == [State.PENDING]
-    assert await index.count() == committed == FITS
-    if not in_steps(index):
-        assert last.page_id == FITS + 20

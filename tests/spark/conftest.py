@@ -42,6 +42,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": JAVA,
             "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
             "spark.sql.shuffle.partitions": "2",
+            # To generate and compile code costs more than it saves for some hundred rows, and so
+            # do pages of memory of 16 MB. Jobs that tests start as programs have Spark's defaults.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.buffer.pageSize": "1m",
         },
     )
     yield session

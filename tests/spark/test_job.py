@@ -48,6 +48,7 @@ from dedup_middleware.spark.sieve import EVERY_PAIR, NO_SIEVE
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
+from tests.docblocks import blocks
 from tests.java import JAVA
 from tests.servers import free_port
 from tests.spark.streams import stream
@@ -167,7 +168,7 @@ def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted
 
 def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
     """No task holds more than its share, no page gets more candidates than the limit."""
-    count, hot, most = 50_000, 5_000, 40
+    count, hot, most = 20_000, 2_000, 40
     pages = spark.range(count).select(
         F.col("id").alias("order"),
         F.col("id").alias("last"),
@@ -180,7 +181,7 @@ def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
     assert list(keys.values()) == [count]
     found = records(with_crowded(pages, keys))
     blocks = chunked(found, keys, hot).groupBy("key", "block").count()
-    # Chunks are drawn by a hash: of 2,500 each, give or take some fifty.
+    # Chunks are drawn by a hash: of 1,000 each, give or take some thirty.
     assert blocks.agg(F.max("count")).first()[0] < hot * 1.1
     job = Job(output="", hot=hot, most=most)
     pairs = candidate_pairs(pages, job, 3, EVERY_PAIR, 4).groupBy("page").count()
@@ -341,6 +342,18 @@ def test_a_killed_job_goes_on_on_a_cluster(spark: SparkSession, tmp_path: Path) 
     assert dropped(spark, output) == dropped(spark, alone) != []
     kept = spark.read.parquet(str(output / "kept")).count()
     assert kept + len(dropped(spark, output)) == 150
+
+
+def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) -> None:
+    """What docs/spark.md shows works on a table, here with its result in an empty folder."""
+    (code,) = (one.code for one in blocks(ROOT / "docs" / "spark.md") if one.language == "python")
+    assert 'output="clean"' in code
+    text = "A text of some words, which is here twice. " * 4
+    rows = [("https://one.example/1", "", text, 1), ("https://two.example/1", "", text, 2)]
+    names = {"df": spark.createDataFrame(rows, ["url", "title", "text", "fetched"])}
+    exec(code.replace('"clean"', repr(str(tmp_path / "clean"))), names)
+    (kept,) = spark.read.parquet(str(tmp_path / "clean" / "kept")).collect()
+    assert kept["url"] == "https://one.example/1"
 
 
 def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
