@@ -67,7 +67,7 @@ def test_backlog_is_bounded_and_keeps_the_newest(sizes: list[int], bound: int) -
 def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """A fault that lasts is one line a minute, with how many times it was met since, whatever page
     it was met with; another fault has a line of its own."""
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     clock = Clock()
     faults = FaultLog(logging.getLogger("test"), clock)
     for second in range(150):
@@ -84,12 +84,13 @@ def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None
     faults.end()
     faults.end()
     assert caplog.messages[4:] == ["29 more times in 29 s: no right"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 4 + ["INFO"]
 
 
 def test_what_was_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """When the index is back the repetitions are told with that, not at the end of the crawl; they
     count from then on, and the same fault is still logged once a minute."""
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     clock = Clock()
     faults = FaultLog(logging.getLogger("test"), clock)
     assert not faults.left_out()

@@ -262,14 +262,15 @@ class FaultLog:
         return "; ".join(told)
 
     def end(self) -> None:
-        """Log how many repetitions were left out since the last warning of each kind."""
+        """Log how many repetitions were left out since the last warning of each kind; at INFO
+        level, because each kind was warned of."""
         while self._known:
             self._tell(*self._known.popitem(last=False))
 
     def _tell(self, kind: str, known: tuple[float, float, int]) -> None:
         _, since, left_out = known
         if left_out:
-            self._log.warning("%s", _repeated(kind, self._clock() - since, left_out))
+            self._log.info("%s", _repeated(kind, self._clock() - since, left_out))
 
 
 @attrs.define(eq=False)

@@ -121,9 +121,9 @@ class FieldCheck:
         feeds = [place for place, only in self._feeds.items() if not only or name in only]
         if feeds:
             logger.warning(
-                "The field %r holds bytes, which JSON can't hold: the feed %s loses these items, "
-                "and later crawls would drop their pages. Leave the field out of the feed (its "
-                "'fields' option), remove it in a later pipeline, or export to another format",
+                "The field %r holds bytes, which JSON can't hold: the feed %s loses these items. "
+                "Leave the field out of the feed (its 'fields' option), remove it in a later "
+                "pipeline, or export to another format",
                 name,
                 ", ".join(feeds),
             )

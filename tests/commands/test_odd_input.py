@@ -32,6 +32,18 @@ def files(tmp_path: Path, name: str, content: bytes, *more: str) -> tuple[Done, 
     return done, [json.loads(line) for line in lines]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("stat", "do you mean `scrapy dedup stats`? "), ("frobnicate", "")]
+)
+def test_a_command_that_does_not_exist(name: str, meant: str) -> None:
+    """One line names it, and the command meant if one is like it."""
+    done = dedup(name)
+    assert done.code == 2
+    assert done.out == ""
+    line = f"scrapy dedup: there is no command {name!r}; {meant}`scrapy dedup --help` lists all\n"
+    assert done.err == line
+
+
 def test_the_index_is_not_replaced_by_its_export(index: str) -> None:
     """Also with --overwrite only exported files are."""
     path = Path(index.removeprefix("sqlite:"))

@@ -207,7 +207,7 @@ async def test_lasting_fault_is_logged_once(
     its end how many times more it was refused."""
     with running_redis(tmp_path) as server:
         crawl = await crawling(server.url, DEDUP_TIMEOUT=0.5, DEDUP_RETRIES=0)
-        caplog.set_level(logging.WARNING)
+        caplog.set_level(logging.INFO)
         with locked_out(server):
             for number in range(40):
                 await crawl.item(item(f"a/{number}", number))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
@@ -106,9 +109,9 @@ async def test_user_without_a_right(own_server: RedisServer) -> None:
         assert "lacks a right" in elsewhere
 
 
-async def test_tls(tmp_path: Path, certificates: Path) -> None:
-    """``rediss://`` works with the right certificate; a wrong one, a name that is not in it, or an
-    address that speaks TLS where the port does not, or the reverse, is refused at once."""
+@pytest.fixture
+def tls_server(tmp_path: Path, certificates: Path) -> Iterator[tuple[int, int]]:
+    """A server: its port without TLS, and that with it."""
     cert, key = certificates / "cert.pem", certificates / "key.pem"
     server = RedisServer(
         tmp_path,
@@ -122,16 +125,74 @@ async def test_tls(tmp_path: Path, certificates: Path) -> None:
         if "Bad directive" not in str(error) and "TLS support" not in str(error):
             raise
         pytest.fail("this server is built without TLS: install redis-server of apt")
+    yield server.port, port
+    server.kill()
+
+
+async def test_tls(tls_server: tuple[int, int], certificates: Path) -> None:
+    """``rediss://`` works with the right certificate; a wrong one, a name that is not in it, or an
+    address that speaks TLS where the port does not, or the reverse, is refused at once."""
+    plain, port = tls_server
+    trusted = f"ssl_ca_certs={certificates / 'cert.pem'}"
+    index = await opened(f"rediss://localhost:{port}/0?{trusted}")
+    assert isinstance(await claimed(index), Claim)
+    await index.close()
+    index = await opened(f"rediss://127.0.0.1:{port}/0?{trusted}&ssl_check_hostname=false")
+    await index.close()
+    for wrong in (f"rediss://localhost:{port}/0", f"rediss://127.0.0.1:{port}/0?{trusted}"):
+        assert "certificate" in await refusal(wrong, retries=50)
+    assert "begin it with rediss://" in await refusal(f"redis://localhost:{port}/0")
+    assert "begin it with redis://" in await refusal(f"rediss://localhost:{plain}/0")
+
+
+async def test_tls_of_clusters_and_sentinels(tls_server: tuple[int, int]) -> None:
+    """An address of a cluster or of sentinels is told the same; one that needs a certificate is
+    told that."""
+    plain, tls = tls_server
+    for kind, rest in (("cluster", ""), ("sentinel", "/news/0")):
+        text = await refusal_at_start(f"rediss+{kind}://localhost:{plain}{rest}")
+        assert f"speaks no TLS, and the address begins with rediss+{kind}://" in text
+        assert f"begin it with redis+{kind}://" in text
+        text = await refusal_at_start(f"redis+{kind}://localhost:{tls}{rest}")
+        assert f"begin it with rediss+{kind}://" in text
+    assert "certificate" in await refusal_at_start(f"rediss+cluster://localhost:{tls}")
+
+
+async def test_server_of_another_kind(tmp_path: Path) -> None:
+    """A server that is no cluster, no sentinel or no Redis, or that does not accept the password,
+    is refused at the start: waiting would not help."""
+
+    async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"<html>")
+        await reader.read()  # until the client is gone
+        writer.close()
+
+    with running_redis(tmp_path, "--requirepass", "right") as server:
+        place = f"127.0.0.1:{server.port}"
+        text = await refusal_at_start(f"redis+cluster://:right@{place}")
+        assert "not a node of a cluster: leave +cluster out" in text
+        text = await refusal_at_start(f"redis+cluster://:s3cret@{place}")
+        assert "password: correct" in text
+        assert "s3cret" not in text
+        address = f"redis+sentinel://{place}/news/0"
+        assert "correct sentinel_username and sentinel_pass" in await refusal_at_start(address)
+        address += "?sentinel_password=right"
+        assert "name sentinels, whose port" in await refusal_at_start(address)
+    web = await asyncio.start_server(page, "127.0.0.1", 0)
+    async with web:
+        place = f"127.0.0.1:{web.sockets[0].getsockname()[1]}"
+        text = await refusal_at_start(f"redis+cluster://{place}")
+        assert "not that of a Redis server" in text
+        text = await refusal_at_start(f"redis+sentinel://{place}/news/0")
+        assert "name sentinels" in text
+
+
+async def refusal_at_start(url: str) -> str:
+    """Message with which a crawl refuses an address of any kind."""
+    index = open_index(Options(index_url=url, retries=2))
     try:
-        trusted = f"ssl_ca_certs={cert}"
-        index = await opened(f"rediss://localhost:{port}/0?{trusted}")
-        assert isinstance(await claimed(index), Claim)
-        await index.close()
-        index = await opened(f"rediss://127.0.0.1:{port}/0?{trusted}&ssl_check_hostname=false")
-        await index.close()
-        for wrong in (f"rediss://localhost:{port}/0", f"rediss://127.0.0.1:{port}/0?{trusted}"):
-            assert "certificate" in await refusal(wrong, retries=50)
-        assert "begin it with rediss://" in await refusal(f"redis://localhost:{port}/0")
-        assert "begin it with redis://" in await refusal(f"rediss://localhost:{server.port}/0")
+        with pytest.raises(IndexRefusedError) as caught:
+            await index.open(PARAMETERS)
     finally:
-        server.kill()
+        await index.close()
+    return str(caught.value)

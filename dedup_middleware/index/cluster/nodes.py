@@ -94,12 +94,15 @@ class ClusterLink(Link):
         opened: Callable[[Session, Any], None],
     ) -> None:
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
-        self._named, self._options = read_startup(url)
+        self._startup, self._options = read_startup(url)
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
         self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
         self._retrying: set[asyncio.Task[None]] = set()
+
+    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
+        return self._startup, "ssl" in self._options
 
     async def replies(self, calls: Sequence[Call]) -> list[Any]:
         """Replies to calls that go out together."""
@@ -118,7 +121,7 @@ class ClusterLink(Link):
     async def _connected(self) -> AsyncIterator[_Client]:
         """The client for one exchange."""
         if self._client is None:
-            hosts = dict.fromkeys((*self._named, *self._found))
+            hosts = dict.fromkeys((*self._startup, *self._found))
             cluster = RedisCluster(
                 **self._options,
                 startup_nodes=[ClusterNode(*host) for host in hosts],
@@ -169,7 +172,7 @@ class ClusterLink(Link):
                 for one in tries:
                     if one.result is not None:
                         _answer(one, one.result)
-                    elif one.is_hopeless or attempt == self._retries:
+                    elif one.is_hopeless or self._gave_up or attempt == self._retries:
                         _answer(one, self._error(one.trouble))
                 tries = [one for one in tries if one.later is not None and not one.later.done()]
                 if not tries:

@@ -74,7 +74,7 @@ class ClusterNamespace(ServerIndex):
         }
         # The first shard decides on the key of all hashes; the others follow it.
         first = self._open_call(0, {**complete(wanted), **self._known_key()})
-        (opened,) = await self._open_shards([first])
+        opened = await self._first(first)
         stored = self._agreed(opened, wanted)
         if self._parameters and stored[HASH_KEY] != self._parameters[HASH_KEY]:
             logger.warning(REPLACED, self._name)
@@ -86,7 +86,7 @@ class ClusterNamespace(ServerIndex):
 
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists; see :meth:`.Index.attach`."""
-        (opened,) = await self._open_shards([self._open_call(0, {}, b"")])
+        opened = await self._first(self._open_call(0, {}, b""))
         if not opened.schema:
             raise missing(self._name)
         stored = self._agreed(opened, None)

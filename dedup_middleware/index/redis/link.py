@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import ssl
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     ResponseError,
     SlotNotCoveredError,
     TryAgainError,
@@ -37,11 +39,13 @@ from dedup_middleware.base.errors import (
 )
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.scripts import EPOCH, Script
+from dedup_middleware.index.redis.sentinel import NoSentinelError
 from dedup_middleware.index.redis.servers import (
     Failures,
     RedisServers,
     Reply,
     ask,
+    other_protocol,
     pack,
     read_address,
 )
@@ -80,6 +84,11 @@ NO_RIGHT = "its user lacks a right: grant those listed in docs/redis.md"
 _NOPERM = Complaint(NO_RIGHT)
 _DATABASE = Complaint(
     "it has no such database: correct the number at the end of DEDUP_INDEX_URL", refused=True
+)
+_NO_CLUSTER = Complaint(
+    "it is not a node of a cluster: leave +cluster out of DEDUP_INDEX_URL, or correct its host and "
+    "port",
+    refused=True,
 )
 # redis-py has classes of its own for some errors and leaves the code out of their texts.
 _CLASSES: dict[type[Exception], Complaint] = {
@@ -143,6 +152,8 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     >>> understand(BusyLoadingError("Redis is loading the dataset in memory")).text
     'it is still loading its data'
     """
+    if isinstance(error, RedisClusterException) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # why the node that was asked last can't be used
     if type(error) in _CLASSES:
         return _CLASSES[type(error)]
     text = str(error)
@@ -150,6 +161,16 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
         return _understand_text(text)
     if isinstance(error, (RedisTimeoutError, asyncio.TimeoutError)):
         return Complaint(f"no answer within {timeout:g} seconds", Remedy.RECONNECT)
+    refusal = _understand_refusal(error, text)
+    if refusal is not None:
+        return refusal
+    if " connecting to " in text:
+        text += " Start the server, or correct DEDUP_INDEX_URL."
+    return Complaint(text or type(error).__name__, Remedy.RECONNECT)
+
+
+def _understand_refusal(error: Exception, text: str) -> Complaint | None:
+    """The meaning of an error that a wrong address makes, however often one tries."""
     if isinstance(error, InvalidResponse):
         return Complaint(
             f"its answer is not that of a Redis server ({text[:200]}): correct host and port in "
@@ -163,9 +184,11 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
             "DEDUP_INDEX_URL",
             refused=True,
         )
-    if " connecting to " in text:
-        text += " Start the server, or correct DEDUP_INDEX_URL."
-    return Complaint(text or type(error).__name__, Remedy.RECONNECT)
+    if isinstance(error, NoSentinelError):
+        return Complaint(text, Remedy.RECONNECT, refused=True)
+    if isinstance(error, RedisClusterException) and "Cluster mode is not enabled" in text:
+        return _NO_CLUSTER
+    return None
 
 
 def _understand_text(text: str) -> Complaint:
@@ -195,6 +218,9 @@ def as_error(text: str, where: str, *, refused: bool) -> DedupError:
 
 BATCH = 64
 LANES = 2  # batches under way
+# What opening raises where one of client and server speaks TLS and the other does not, or no Redis.
+_NO_SERVER = (IndexRefusedError, IndexUnavailableError)
+_UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
 _FIRST_PAUSE = 0.05  # seconds
 _LONGEST_PAUSE = 2.0
 
@@ -285,6 +311,53 @@ class Link(ABC):
         self._timeout = timeout
         self._retries = retries
         self._batcher = batcher
+        self._gave_up = False
+
+    @abstractmethod
+    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
+        """Hosts and ports that the address names, and whether it says that they speak TLS."""
+
+    async def first(self, call: Call) -> Result:
+        """Send the call that opens the index.
+
+        :raises IndexRefusedError: the user lacks a right, or one of server and address speaks TLS
+            and the other does not
+        """
+        sent = self.submit(call)
+        # A server without TLS never answers a client with it: after a while both are tried.
+        try:
+            await asyncio.wait([sent], timeout=_UNANSWERED)
+        except asyncio.CancelledError:
+            sent.cancel()
+            raise
+        if not sent.done() or isinstance(sent.exception(), _NO_SERVER):
+            error = await self._mismatch()
+            if error is not None:
+                self._gave_up = True  # no call again: the server will never understand this client
+                with contextlib.suppress(*_NO_SERVER):
+                    await sent
+                raise error
+        try:
+            return await sent
+        except IndexUnavailableError as error:
+            if NO_RIGHT in str(error):  # it will lack it for as long as the crawl runs
+                raise IndexRefusedError(str(error)) from error
+            raise
+
+    async def _mismatch(self) -> DedupError | None:
+        """The error if a server speaks TLS and the address does not, or the reverse."""
+        places, tls = self._named()
+        limit = min(self._timeout, _UNANSWERED)
+        looks = [other_protocol(host, port, limit, tls=not tls) for host, port in places]
+        if not any(await asyncio.gather(*looks)):
+            return None
+        scheme = self._where.partition("://")[0]
+        fix = scheme.replace("rediss", "redis") if tls else scheme.replace("redis", "rediss")
+        text = (
+            f"its port speaks {'no TLS' if tls else 'TLS'}, and the address begins with "
+            f"{scheme}://: begin it with {fix}://"
+        )
+        return as_error(text, self._where, refused=True)
 
     def submit(self, call: Call) -> asyncio.Future[Result]:
         """Send a call with the next batch."""
@@ -341,27 +414,10 @@ class RedisLink(Link):
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
-        self._gave_up = False
         self._servers = RedisServers(read_address(url), key, timeout, self._greet)
 
-    def give_up(self) -> None:
-        """Try no call again: the server will never understand this client."""
-        self._gave_up = True
-
-    async def mismatch(self) -> IndexRefusedError | None:
-        """The error if the server speaks TLS and the address does not, or the reverse."""
-        found = await self._servers.speaks_tls()
-        if found is None:
-            return None
-        has, lacks = ("TLS", "redis://") if found else ("no TLS", "rediss://")
-        fix = "rediss://" if found else "redis://"
-        error = as_error(
-            f"its port speaks {has}, and the address begins with {lacks}: begin it with {fix}",
-            self._where,
-            refused=True,
-        )
-        assert isinstance(error, IndexRefusedError)
-        return error
+    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
+        return self._servers.named()
 
     async def close(self) -> None:
         """Finish what is under way and disconnect."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Parameters
 from dedup_middleware.index.parameters import (
@@ -24,17 +21,13 @@ from dedup_middleware.index.parameters import (
 )
 from dedup_middleware.index.record_layout import record_parameter
 from dedup_middleware.index.redis.expiry import remove_expired
-from dedup_middleware.index.redis.link import NO_RIGHT, Call, RedisLink, Result, Session
+from dedup_middleware.index.redis.link import Call, RedisLink, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.window import window_parameter
 
 logger = logging.getLogger(__name__)
-
-# What opening raises where one of client and server speaks TLS and the other does not, or no Redis.
-_NO_SERVER = (IndexRefusedError, IndexUnavailableError)
-_UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
 
 
 class RedisNamespace(ServerIndex):
@@ -73,7 +66,7 @@ class RedisNamespace(ServerIndex):
         link.introduce = lambda: None
         wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
         opening = {**complete(wanted), **self._known_key()}
-        opened = Opened.of((await self._first(self._open_call(opening))).reply)
+        opened = await self._first(self._open_call(opening))
         stored = self._agreed(opened, wanted)
         if self._parameters and not self._is_ours(stored):
             logger.warning(REPLACED, self._name)
@@ -86,39 +79,11 @@ class RedisNamespace(ServerIndex):
 
     async def attach(self) -> dict[str, str]:
         """Connect to an index that exists; see :meth:`.Index.attach`."""
-        opened = Opened.of((await self._first(self._open_call({}, schema=b""))).reply)
+        opened = await self._first(self._open_call({}, schema=b""))
         if not opened.schema:
             raise missing(self._name)
         self._begin(self._agreed(opened, None), opened.epoch)
         return dict(self._parameters)
-
-    async def _first(self, call: Call) -> Result:
-        """Send the call that opens the index.
-
-        :raises IndexRefusedError: one of server and address speaks TLS, the other does not
-        """
-        sent = self._link.submit(call)
-        if self._parameters:  # opened before
-            return await sent
-        # A server without TLS never answers a client with it: after a while both are tried.
-        try:
-            await asyncio.wait([sent], timeout=_UNANSWERED)
-        except asyncio.CancelledError:
-            sent.cancel()
-            raise
-        if not sent.done() or isinstance(sent.exception(), _NO_SERVER):
-            error = await self._link.mismatch()
-            if error is not None:
-                self._link.give_up()
-                with contextlib.suppress(*_NO_SERVER):
-                    await sent
-                raise error
-        try:
-            return await sent
-        except IndexUnavailableError as error:
-            if NO_RIGHT in str(error):  # it will lack it for as long as the crawl runs
-                raise IndexRefusedError(str(error)) from error
-            raise
 
     def _open_call(self, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA) -> Call:
         names = ("leases", "schema", "parameters", "counters")

@@ -19,12 +19,19 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, InvalidResponse, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 
 SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
 _PORT = 26379
 _OWN_OPTIONS = {"sentinel_username": "username", "sentinel_password": "password"}
+
+# Answers of a server that is there and is no sentinel, or none for this user.
+_REFUSALS = (AuthenticationError, InvalidResponse, ResponseError)
+
+
+class NoSentinelError(RedisConnectionError):
+    """No server of an address can be asked as a sentinel, however often one tries."""
 
 
 @attrs.frozen
@@ -45,11 +52,12 @@ class Sentinels:
 
     :param timeout: seconds that each may take
     :param server: options of the connections to the server; TLS is the same for the sentinels
+    :ivar hosts: name and port of each, in the order in which they are asked
     """
 
     def __init__(self, watch: Watch, timeout: float, server: Mapping[str, Any]) -> None:
         self._service = watch.service
-        self._hosts = list(watch.hosts)
+        self.hosts = list(watch.hosts)
         tls = {name: value for name, value in server.items() if name.startswith("ssl_")}
         self._options = {
             "ssl": server.get("connection_class") is SSLConnection,
@@ -63,27 +71,34 @@ class Sentinels:
     async def master(self) -> tuple[str, int]:
         """Host and port of the master.
 
+        :raises NoSentinelError: each server is another one, or does not accept the password
         :raises redis.exceptions.ConnectionError: no sentinel replies, or none knows the master
         """
-        names = ", ".join(f"{host}:{port}" for host, port in self._hosts)
+        names = ", ".join(f"{host}:{port}" for host, port in self.hosts)
         why = f"the sentinels {names} know no master {self._service!r}"
-        silent: list[str] = []
-        for place, (host, port) in enumerate(self._hosts):
+        silent: list[Exception] = []
+        for place, (host, port) in enumerate(self.hosts):
             try:
                 async with Redis(host=host, port=port, **self._options) as sentinel:
                     asking = sentinel.sentinel_get_master_addr_by_name(self._service)
                     found: Any = await asking
             except (RedisError, OSError, asyncio.TimeoutError) as error:
-                silent.append(str(error) or type(error).__name__)
+                silent.append(error)
                 continue
             if found is not None:
                 # Try the sentinel that answered first the next time.
-                self._hosts.insert(0, self._hosts.pop(place))
+                self.hosts.insert(0, self.hosts.pop(place))
                 name, number = found
                 return (name.decode() if isinstance(name, bytes) else str(name)), int(number)
-        if len(silent) == len(self._hosts):
-            why = f"none of the sentinels {names} answers ({silent[0]})"
-        raise RedisConnectionError(why)
+        if len(silent) < len(self.hosts):
+            raise RedisConnectionError(why)
+        why = f"none of the sentinels {names} answers ({silent[0] or type(silent[0]).__name__})"
+        if not all(isinstance(error, _REFUSALS) for error in silent):
+            raise RedisConnectionError(why)
+        fix = "name sentinels, whose port is mostly 26379, in DEDUP_INDEX_URL"
+        if any(isinstance(error, AuthenticationError) for error in silent):
+            fix = "correct sentinel_username and sentinel_password in DEDUP_INDEX_URL"
+        raise NoSentinelError(f"{why}: {fix}")
 
 
 def split_address(url: str) -> tuple[str, Watch]:

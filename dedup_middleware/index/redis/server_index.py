@@ -116,6 +116,14 @@ class ServerIndex(Index):
     def _name(self) -> str:
         """The index as the user knows it, without its password."""
 
+    async def _first(self, call: Call) -> Opened:
+        """Send the call that opens the index; an address that can't be right is refused.
+
+        :raises IndexRefusedError: see :meth:`.Link.first`
+        """
+        send = self._link.submit if self._parameters else self._link.first  # opened before, or not
+        return Opened.of((await send(call)).reply)
+
     def _known_key(self) -> dict[str, str]:
         """The key of the hashes, if the index was opened before.
 

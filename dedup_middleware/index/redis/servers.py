@@ -262,16 +262,13 @@ class RedisServers:
             raise
         return replies, None
 
-    async def speaks_tls(self) -> bool | None:
-        """Whether the server speaks TLS, if that is not what the address says; else None."""
+    def named(self) -> tuple[list[tuple[str, int]], bool]:
+        """Hosts and ports that the address names, none for a socket, and whether over TLS."""
         options = self._options
-        if self._sentinels is not None or "host" not in options:
-            return None
         tls = options.get("connection_class") is SSLConnection
-        speaks = await other_protocol(
-            options["host"], options.get("port", 6379), min(self._timeout, 2.0), tls=not tls
-        )
-        return not tls if speaks else None
+        if self._sentinels is not None:
+            return self._sentinels.hosts, tls
+        return [(options["host"], options.get("port", 6379))] if "host" in options else [], tls
 
     async def close(self) -> None:
         """Disconnect."""

@@ -86,16 +86,17 @@ class Command(ScrapyCommand):
             if opts.help and not args:
                 print(self._overview())
                 return
-            meant = difflib.get_close_matches(args[0], SUBCOMMANDS, n=1) if args else []
-            if meant:
-                print(
-                    f"scrapy dedup: there is no command {args[0]!r}; do you mean `scrapy dedup "
-                    f"{meant[0]}`? `scrapy dedup --help` lists all",
-                    file=sys.stderr,
-                )
-                self.exitcode = NOT_UNDERSTOOD
-                return
-            raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
+            if not args:
+                raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
+            meant = difflib.get_close_matches(args[0], SUBCOMMANDS, n=1)
+            guess = f"do you mean `scrapy dedup {meant[0]}`? " if meant else ""
+            print(
+                f"scrapy dedup: there is no command {args[0]!r}; {guess}`scrapy dedup --help` "
+                "lists all",
+                file=sys.stderr,
+            )
+            self.exitcode = NOT_UNDERSTOOD
+            return
         name = args[0]
         command = load(name)
         parser = make_parser(name, command)
