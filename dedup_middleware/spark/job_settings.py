@@ -54,7 +54,7 @@ class Job:
     hot: int = 20_000
     most: int = 2048
     settle: int = 2_000_000
-    alone: int = 2_000_000
+    alone: int = 800_000
     partitions: int = 0
     batch_rows: int = 0
 
