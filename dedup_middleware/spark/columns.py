@@ -131,7 +131,9 @@ def kept_of(method: Method, judged: bytes) -> bytes:
     return judged
 
 
-def page_of(method: Method, content: NDArray[np.void], judged: bytes = b"") -> Fingerprint:
+def page_of(
+    method: Method, content: NDArray[np.void], judged: bytes = b"", key: str = ""
+) -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
@@ -140,7 +142,7 @@ def page_of(method: Method, content: NDArray[np.void], judged: bytes = b"") -> F
     record = content[0]
     worded = isinstance(method, ContentByEvidence)
     return Fingerprint(
-        key="",
+        key=key,
         key_hash=int(record["key"]),
         exact=int(record["exact"]),
         size=int(record["size"]),

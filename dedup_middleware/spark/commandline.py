@@ -34,6 +34,7 @@ STEPS = {
     "work/edges": "verdicts",
     "work/settled": "which pages are kept",
     "work/matches": "best matches",
+    "work/alone": "verdicts",
     "work/index": "pages for the index",
     "duplicates": "duplicates",
     "kept": "kept pages",

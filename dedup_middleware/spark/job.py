@@ -160,7 +160,9 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
     from dedup_middleware.core.fingerprinter import Fingerprinter
 
     # Without what only affects speed: the result would be the same.
-    telling = attrs.evolve(job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1)
+    telling = attrs.evolve(
+        job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1, alone=0
+    )
     stored = "" if job.against is None else read_portable(job.against).checksum
     return fingerprint_of(
         source.identity,
@@ -180,5 +182,6 @@ def finish(steps: Steps) -> Result:
         "clusters": steps.clusters,
         "rejects": steps.rejects,
     }
-    numbers = {name: table.count() for name, table in tables.items()}
-    return Result(**tables, numbers={"read": steps.pages.count(), **numbers})
+    count = steps.stages.count
+    numbers = {"read": count("work/pages"), **{name: count(name) for name in tables}}
+    return Result(**tables, numbers=numbers)

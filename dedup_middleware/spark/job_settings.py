@@ -37,6 +37,8 @@ class Job:
         more is split
     :param most: candidates of a page in one bucket, at the most; the earliest ones
     :param settle: edges that the driver settles at the end
+    :param alone: pages times cores that the driver decides by itself, at the most, where Spark runs
+        on this machine (see :mod:`.alone`); 0: none
     :param partitions: number of partitions; 0: set by the size of the input
     :param batch_rows: rows of an Arrow batch; 0: set by the size of a row
 
@@ -52,6 +54,7 @@ class Job:
     hot: int = 20_000
     most: int = 2048
     settle: int = 2_000_000
+    alone: int = 800_000
     partitions: int = 0
     batch_rows: int = 0
 
@@ -63,11 +66,14 @@ class Job:
                 raise SparkError(
                     f"{name}={getattr(self, name)!r} can't be used: give {least} or more"
                 )
-        for name in ("partitions", "batch_rows"):
+        for name, nothing in (
+            ("alone", "none"),
+            ("partitions", "set by the input"),
+            ("batch_rows", "set by the input"),
+        ):
             if getattr(self, name) < 0:
                 raise SparkError(
-                    f"{name}={getattr(self, name)!r} can't be used: give 0 (set by the input) or "
-                    "more"
+                    f"{name}={getattr(self, name)!r} can't be used: give 0 ({nothing}) or more"
                 )
 
 

@@ -9,14 +9,18 @@ over 600 shingles a sieve is too full to prove much; such pairs are judged.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import kernel
+from dedup_middleware.base.kerneltypes import R64_2, RI64, U8
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.signature._vector import ones
 
 BITS: Final = 1024
 HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
@@ -66,10 +70,20 @@ def may_match(
     :param pages, candidates: int64[m], rows of ``sieves``
     :param limit: see :func:`limit_of`
     """
-    own, others = sieves[pages], sieves[candidates]
-    lacking = np.bitwise_count(own[:, FIRST:] & ~others[:, FIRST:]).sum(1, dtype=np.int64)
-    # Evidence of a short page is less sure: three standard deviations of what it reports.
-    most = limit * own[:, COUNT] + 0.5 * np.sqrt(own[:, COUNT])
-    of_one_host = (own[:, HOST] == others[:, HOST]) & (own[:, HOST] != 0)
-    kept: NDArray[np.bool_] = (lacking <= most) | (others[:, COUNT] == 0) | of_one_host
+    kept = np.empty(len(pages), np.bool_)
+    _may_match(sieves, pages, candidates, limit, kept.view(np.uint8))
     return kept
+
+
+@kernel(types.void(R64_2, RI64, RI64, types.float64, U8))
+def _may_match(sieves: Any, pages: Any, candidates: Any, limit: Any, kept: Any) -> None:
+    for pair in range(len(pages)):
+        own, other = pages[pair], candidates[pair]
+        lacking = np.uint64(0)
+        for word in range(FIRST, WORDS):
+            lacking += ones(sieves[own, word] & ~sieves[other, word])
+        count = np.float64(sieves[own, COUNT])
+        # Evidence of a short page is less sure: three standard deviations of what it reports.
+        few = np.float64(lacking) <= limit * count + 0.5 * np.sqrt(count)
+        of_one_host = sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
+        kept[pair] = few or sieves[other, COUNT] == 0 or of_one_host

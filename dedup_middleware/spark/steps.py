@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, wraps
+from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -15,6 +16,7 @@ from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
+from dedup_middleware.spark import alone
 from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
@@ -227,10 +229,30 @@ class Steps:
 
     @written("work/matches", _NUMBERS)
     def matches(self) -> DataFrame:
-        """Dropped pages and the match of each, by :func:`.match_pages`."""
+        """Dropped pages and the match of each, by :func:`.match_pages`; of few pages by
+        :mod:`.alone`, without the steps before this one."""
+        found = self._alone()
+        if found is not None:
+            return self.stages.session.createDataFrame(found)
         return self._by_page(self._to_match()).mapInArrow(
             match_pages(self.options), from_arrow_schema(MATCHES)
         )
+
+    def _alone(self) -> Any:
+        """The matches, by :mod:`.alone`; None: the steps on Spark find them."""
+        if self.job.near or self.job.against is not None or self.options.probes:
+            return None
+        cores = self.stages.session.sparkContext.defaultParallelism
+        if not self.job.alone or self.stages.count("work/pages") * cores > self.job.alone:
+            return None
+        _ = self.ordered  # is written, unless it is the pages themselves
+        files = self.stages.local_files("work/ordered" if self._sorted else "work/pages")
+        if files is None:
+            return None
+        every = (*alone.NARROW, *alone.JUDGED)
+        own = {name: name if self._sorted else self._own(name) for name in every}
+        own["order"] = "order" if self._sorted else self._own("position")
+        return alone.matches(files, own, self.options, self.job)
 
     def _to_match(self) -> DataFrame:
         """Rows for :func:`.match_pages`: pages that were dropped or have copies."""

@@ -199,7 +199,7 @@ def test_a_page_with_25_000_exact_copies(spark: SparkSession, tmp_path: Path) ->
         F.when(F.col("id") == 7, F.lit(other)).otherwise(F.lit(text)).alias("text"),
         F.col("id").alias("place"),
     )
-    job = Job(output=str(tmp_path / "out"), order_by="place", partitions=2)
+    job = Job(output=str(tmp_path / "out"), order_by="place", partitions=2, alone=0)
     result = deduplicate(pages, Options(hash_key="5"), job)
     assert [row["url"] for row in result.kept.sort("place").collect()] == [
         "https://a/0",

@@ -81,7 +81,7 @@ def batch(
     @cache
     def run(name: str) -> tuple[Result, list[Row]]:
         output = str(tmp_path_factory.mktemp("batch") / "result")
-        job = Job(output=output, order_by="place", partitions=2, near=name in NEAR)
+        job = Job(output=output, order_by="place", partitions=2, near=name in NEAR, alone=0)
         rows = pages(name)
         return deduplicate(table(spark, rows), attrs.evolve(OPTIONS, **CASES[name]), job), rows
 
@@ -195,7 +195,7 @@ async def test_split_buckets_and_rounds_change_nothing(spark: SparkSession, outp
     """Hot buckets in chunks, and pages settled in rounds instead of one after the other."""
     rows = stream(250, seed=3)
     expected = await crawled(rows, OPTIONS)
-    job = Job(output=output, order_by="place", partitions=2, hot=6, settle=1, most=100_000)
+    job = Job(output=output, order_by="place", partitions=2, hot=6, settle=1, most=100_000, alone=0)
     result = deduplicate(table(spark, rows), OPTIONS, job)
     assert decided(result, rows) == expected
     # It did go in rounds.

@@ -1,0 +1,106 @@
+"""Few pages are decided without Spark's steps, as the crawl decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_middleware import Options
+from dedup_middleware.spark import Job, alone, deduplicate
+from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
+from tests.spark.streams import Row, Seen, crawled, stream
+from tests.spark.test_parity import CASES, OPTIONS, decided, table
+
+NAMES = {name: f"{PREFIX}{name}" for name in (*alone.NARROW, *alone.JUDGED)}
+NAMES["order"] = f"{PREFIX}position"
+PLACED = ("url", "title", "text", BASE)
+
+
+def signed(folder: Path, rows: Sequence[Row], options: Options, parts: Sequence[range]) -> Any:
+    """Files with the fingerprints of some rows each."""
+    task = Task(PLACED, options, "first", "date", {}, counts=False)
+    for number, part in enumerate(parts):
+        given = [{**rows[i], BASE: i} for i in part]
+        columns = {name: [row[name] for row in given] for name in PLACED}
+        batches = list(sign(task)([pa.RecordBatch.from_pydict(columns)]))
+        pq.write_table(pa.Table.from_batches(batches), folder / f"part-{number}.parquet")
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def seen(matches: Any, rows: Sequence[Row]) -> list[Seen]:
+    """The verdicts, by the places of the pages; the rows are those of a stream."""
+    found = {
+        row["order"]: Seen(
+            row["outcome"], row["match"], rows[row["match"]]["url"], row["reason"],
+            round(row["similarity"], 9), tuple(row["tables"]),
+        )
+        for row in matches.to_pylist()
+    }  # fmt: skip
+    return [found.get(i, Seen("new" if row["text"] else "empty")) for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "content-probes"])
+async def test_same_verdicts_as_the_crawl(tmp_path: Path, name: str) -> None:
+    """Page for page, whatever file a page is in."""
+    rows = stream(400, seed=len(name))
+    options = attrs.evolve(OPTIONS, **CASES[name])
+    files = signed(tmp_path, rows, options, [range(200, 400), range(100, 200), range(100)])
+    matches = alone.matches(files, NAMES, options, Job(output=""))
+    assert matches.schema.equals(alone.MATCHES)
+    assert matches.num_rows > 40
+    assert seen(matches, rows) == await crawled(rows, options)
+
+
+def test_what_spark_has_to_decide(tmp_path: Path) -> None:
+    """A key that one task does not hold, and files in too many parts."""
+    rows, job = stream(120, seed=7), Job(output="")
+    files = signed(tmp_path, rows, OPTIONS, [range(0, 120, 2), range(1, 120, 2)])
+    assert alone.matches(files, NAMES, OPTIONS, job) is None  # the files overlap
+    files = signed(tmp_path, rows, OPTIONS, [range(60), range(60, 120)])
+    assert alone.matches(files, NAMES, OPTIONS, attrs.evolve(job, hot=2)) is None
+    assert alone.matches(files, NAMES, OPTIONS, job).num_rows > 10
+    for size, runs in ((10, 7), (1, None)):
+        parts = [pq.read_table(files[0]).slice(i, size) for i in range(60 - size, -1, -size)]
+        pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
+        found = alone.ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
+        assert (None if found is None else len(found)) == runs
+
+
+def test_nothing_to_decide(tmp_path: Path) -> None:
+    """No page has a text."""
+    rows = [{"url": "https://a/", "title": "", "text": ""}]
+    files = signed(tmp_path, rows, OPTIONS, [range(1)])
+    assert alone.matches(files, NAMES, OPTIONS, Job(output="")).num_rows == 0
+
+
+@pytest.mark.parametrize("order_by", [None, "place"])
+def test_both_ways_write_the_same(spark: SparkSession, tmp_path: Path, order_by: str) -> None:
+    """The same tables whether this process decides or Spark does; what was decided stays."""
+    rows = stream(150, seed=5)
+    found = []
+    for limit in (0, 10**6):
+        job = Job(output=str(tmp_path / f"{limit}"), order_by=order_by, partitions=2, alone=limit)
+        result = deduplicate(table(spark, rows), OPTIONS, job)
+        names = ("order", "key", "match", "match_key", "outcome", "reason", "similarity",
+                 "jaccard", "distance", "tables")  # fmt: skip
+        dropped = [tuple(row[name] for name in names) for row in result.duplicates.collect()]
+        found.append(sorted(dropped, key=lambda row: int(row[0])))
+        assert (tmp_path / f"{limit}" / "work" / "edges").exists() == (limit == 0)
+        if order_by:
+            assert len(decided(result, rows)) == 150
+        assert result.numbers["read"] == 150 == result.kept.count() + len(dropped)
+    assert found[0] == found[1] != []
+
+
+def test_a_limit_that_can_not_be_used() -> None:
+    """The message says what can."""
+    with pytest.raises(SparkError, match=r"alone=-1 can't be used: give 0 \(none\) or more"):
+        Job(output="", alone=-1)
