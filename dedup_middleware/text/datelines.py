@@ -73,6 +73,13 @@ _LONGEST_HEAD: Final = 32  # characters of its line before 电
 _LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
 _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
 _DAY: Final = ord("日")
+# Behind 电 or 讯 these make another word of it: on which day a film is shown, for example.
+_NO_WIRE: Final = np.array(
+    sorted(
+        map(ord, "影視视話话子力動动腦脑台商機机器報报信池源網网纜缆路流競竞梯價价费費号號息问問")
+    ),
+    np.int64,
+)
 _WIRE, _WIRE_TRADITIONAL = ord("电"), ord("電")
 _NEWS, _NEWS_TRADITIONAL = ord("讯"), ord("訊")
 _PAPERS: Final = np.array(sorted(map(ord, "报報网網")), np.int64)
@@ -287,7 +294,7 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
         if codes[i] == _NEW_LINE:
             begin = i + 1
         sent = at(codes, i) in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
-        if not sent or i - begin > _LONGEST_HEAD:
+        if not sent or i - begin > _LONGEST_HEAD or among(at(codes, i + 1), _NO_WIRE):
             continue
         before = at(codes, i - 2) if at(codes, i - 1) == 32 else at(codes, i - 1)
         news = at(codes, i) in (_NEWS, _NEWS_TRADITIONAL) and among(before, _PAPERS)

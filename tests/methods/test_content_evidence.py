@@ -471,3 +471,17 @@ def test_date_lines_and_editors_are_no_new_words() -> None:
     stored, new = (fingerprint(Document(key="", text=text)) for text in (first, second))
     found = evidence.examine(new.wording, [stored.payload])[0]
     assert (found[evidence.NEW], found[evidence.NEW_FRAME]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "headline", ["南港影院三月放映3月4日电影新片", "码头月台将在3月4日电车通行"]
+)
+def test_a_headline_with_a_day_is_no_date_line(headline: str) -> None:
+    """Words before a film or a tram that is named behind a day are new words."""
+    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
+    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐。"
+    stored, new = (
+        fingerprint(Document(key="", text=text)) for text in (body, f"{headline}\n{body}")
+    )
+    found = evidence.examine(new.wording, [stored.payload])[0]
+    assert found[evidence.NEW] > 0
