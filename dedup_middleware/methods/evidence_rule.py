@@ -43,6 +43,7 @@ _SHORT: Final = 60  # words; on so short a page a false positive covers a large 
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
+_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same of lead and tail, date lines and editors left out
 # Where the stored page has all numerals of a page with so many words and numerals, both are one
 # report: its shares are a quarter larger, and its passage may be longer.
 _REPORT, _FIGURES = 250, 8
@@ -76,6 +77,7 @@ def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
     used = max(used, 0.5 * found[LONGEST] / longest)
     # Behind the lead a sentence that the page begins with would have a row of its own.
     used = max(used, max(frame, 0.5 * found[LONGEST_OF_ALL]) / _FRAME_MOST)
+    used = max(used, frame / max(_FRAME_LEAST, _FRAME * counted))
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
 
 

@@ -42,7 +42,7 @@ from dedup_middleware.signature.ribbon import (
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.wording import NAME, WORD
+from dedup_middleware.text.wording import NAME, UNSAID, WORD
 
 # The columns of what :func:`examine` returns.
 (
@@ -106,7 +106,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       that the page also says where the other one holds it counts half, a common shingle that
       another one continues takes one off; at least three quarters of what it is if each new word
       counts whole
-    * ``NEW_FRAME``: new words in lead and tail, in halves
+    * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, or of the line
+      that names the editor at the end, are never counted
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
       row, with no other new word next to them; those of the date line do not count
@@ -335,13 +336,16 @@ def _count_new_subject(
 
 @allocating_subkernel
 def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> Any:
-    """Of each word where the page has it first, int32[words]; -1 for a numeral of a date line or
-    time stamp."""
+    """Of each word where the page has it first, int32[words]; -1 for a word of a date line and a
+    numeral of a time stamp."""
     size = np.uint64(2)
     while size < np.uint64(2 * words):
         size *= np.uint64(2)
     table, firsts = np.full(size, -1, np.int32), np.empty(words, np.int32)
     for word in range(words):
+        if word_hashes[word] == np.uint32(UNSAID):
+            firsts[word] = np.int32(-1)
+            continue
         at = np.uint64(word_hashes[word]) * _SPREAD >> _HALF & (size - _ONE)
         while table[at] >= 0 and word_hashes[table[at]] != word_hashes[word]:
             at = (at + _ONE) & (size - _ONE)
@@ -439,7 +443,7 @@ def _examine(
     firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
-        distinct += np.int64(firsts[word] == word)
+        distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint32(UNSAID))
     # A page of few different words says its news by their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2

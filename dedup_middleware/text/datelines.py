@@ -44,6 +44,7 @@ _STAMP_LINE: Final = 80  # characters of a line with the time at which a page wa
 _NOON: Final = np.array(sorted(map(ord, "ap")), np.uint32)
 _M, _STOP, _COPYRIGHT_SIGN = ord("m"), ord("."), ord("©")
 _COPYRIGHT: Final = pack("copyright")
+_MIN: Final = pack("min")
 _LONGEST_PREFIX: Final = 16
 
 
@@ -63,7 +64,26 @@ _PUBLISHED: Final = _prefixes(
 _COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
 _AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
 _MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
+_EDITORS: Final = _prefixes("编辑: 编辑/ 责任编辑 责编 本文编辑 編輯 責任編輯 責編 校对")
+_BRACKETS: Final = np.array(sorted(map(ord, "(【[")), np.int64)
+_LONGEST_EDITORS: Final = 24  # characters of an editor's line
 _SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
+_REACH: Final = 160  # characters of a page among which a Chinese date line is looked for
+_LONGEST_HEAD: Final = 32  # characters of its line before 电
+_LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
+_LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
+_DAY: Final = ord("日")
+# Behind 电 or 讯 these make another word of it: on which day a film is shown, for example.
+_NO_WIRE: Final = np.array(
+    sorted(
+        map(ord, "影視视話话子力動动腦脑台商機机器報报信池源網网纜缆路流競竞梯價价费費号號息问問")
+    ),
+    np.int64,
+)
+_WIRE, _WIRE_TRADITIONAL = ord("电"), ord("電")
+_NEWS, _NEWS_TRADITIONAL = ord("讯"), ord("訊")
+_PAPERS: Final = np.array(sorted(map(ord, "报報网網")), np.int64)
+_NO_REPORTER: Final = np.array(sorted(map(ord, "0123456789,。;\0")), np.int64)
 _SLASH: Final = ord("/")
 _OPEN, _CLOSED = ord("("), ord(")")
 _DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
@@ -261,6 +281,49 @@ def _date_line_end(codes: Codes) -> int:
 
 
 @subkernel
+def date_line(codes: Codes, line: int) -> tuple[int, int]:
+    """Where the date line of a page begins and ends with the name of the reporter in brackets
+    behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none.
+
+    :param line: where a date line ends with which the text begins, 0 for none
+    """
+    if line:
+        return 0, line
+    begin, end = 0, 0
+    for i in range(min(codes.size, _REACH)):
+        if codes[i] == _NEW_LINE:
+            begin = i + 1
+        sent = at(codes, i) in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
+        if not sent or i - begin > _LONGEST_HEAD or among(at(codes, i + 1), _NO_WIRE):
+            continue
+        before = at(codes, i - 2) if at(codes, i - 1) == 32 else at(codes, i - 1)
+        news = at(codes, i) in (_NEWS, _NEWS_TRADITIONAL) and among(before, _PAPERS)
+        if before == _DAY or (news and i - begin <= _LONGEST_PAPER):
+            end = i + 1
+            break
+    if end == 0:
+        return 0, 0
+    opening = end + 1 if at(codes, end) == 32 else end
+    if at(codes, opening) == _OPEN:
+        i = opening + 1
+        while i - opening <= _LONGEST_REPORTERS and not among(at(codes, i), _NO_REPORTER):
+            if at(codes, i) == _CLOSED:
+                return begin, i + 1
+            i += 1
+    return begin, end
+
+
+@subkernel
+def editors_line(codes: Codes) -> int:
+    """Where the editor's line begins with which a Chinese page ends: `(责任编辑:张三)`; the size of
+    the page if it has none."""
+    for i in range(codes.size - 1, max(-1, codes.size - _LONGEST_EDITORS), -1):
+        if codes[i] == _NEW_LINE or among(at(codes, i), _BRACKETS):
+            return i if _begins_with(codes, i + 1, _EDITORS) else codes.size
+    return codes.size
+
+
+@subkernel
 def _mark_days(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> None:
@@ -278,6 +341,13 @@ def _mark_days(
 
 
 @subkernel
+def _ends_with_minutes(codes: Codes, last: int) -> bool:
+    """Whether a line ends as in `Lesedauer 3 Min.`"""
+    word = at(codes, last - 1) == _STOP and numerals.word_before(codes, last - 1) == _MIN
+    return word and at(codes, last - 5) == 32 and numerals.is_digit(codes, last - 6)
+
+
+@subkernel
 def _line_around(codes: Codes, i: int) -> tuple[int, int]:
     """Where the line begins and ends of the character at `i`; twice `i` if it is long
     or ends a sentence."""
@@ -289,6 +359,7 @@ def _line_around(codes: Codes, i: int) -> tuple[int, int]:
     noon = at(codes, last - 1) == _STOP and at(codes, last - 2) == _M  # a.m.
     noon = noon and at(codes, last - 3) == _STOP and among(at(codes, last - 4), _NOON)
     ends = among(at(codes, last - 1), _SENTENCE_ENDS) and not noon
+    ends &= not _ends_with_minutes(codes, last)
     if last - first > _STAMP_LINE or ends:
         return i, i
     return first, last

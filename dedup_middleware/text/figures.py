@@ -286,6 +286,8 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
         return mantissa, scale, end
     begin = end + 1 if at(codes, end) in (32, 45) else end
     power, stop = numerals.scale_after(codes, begin)
+    if power == 0:
+        power, stop = numerals.scale_letter(codes, i, end)
     if power > 0:
         return mantissa, exponent + power, stop
     return mantissa, exponent, end
@@ -317,9 +319,9 @@ def _kind(codes: Codes, first: int, last: int) -> int:
         return PERMILLE
     word, end = numerals.word_after(codes, i)
     percent = word != 0 and among(word, numerals.PERCENT_WORDS)
-    if word == numerals.PER and at(codes, end) == 32:
+    if word != 0 and among(word, numerals.PER) and at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
-        percent = word == numerals.CENT
+        percent = word != 0 and among(word, numerals.CENT)
     return PERCENT if percent or numerals.is_cyrillic_percent(codes, i) else PLAIN
 
 

@@ -64,6 +64,9 @@ _SCALES: Final = {
     9: "billion bn bln миллиард миллиарда миллиардов миллиардам миллиардами милиарда милиарди млрд",
     12: "trillion trln триллион триллиона триллионов трлн",
 }
+# Letters that multiply an amount of money, right behind it.
+_SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
+_MONEY: Final = np.array(sorted(map(ord, "$€£¥₹₽₩")), np.int64)
 FIRST_CYRILLIC: Final = ord("а")
 _LETTERS: Final = 12  # of a word that is read
 
@@ -96,9 +99,9 @@ _CYRILLIC_PERCENTS: Final = np.array(
     ],
     np.int64,
 )
-PERCENT_WORDS: Final = np.array([pack("percent"), pack("pct")], np.int64)
-PER: Final = pack("per")
-CENT: Final = pack("cent")
+PERCENT_WORDS: Final = np.array(list(map(pack, "percent pct prozent procent prosent".split())))
+PER: Final = np.array(list(map(pack, ("per", "pour", "por"))))  # and behind it
+CENT: Final = np.array(list(map(pack, ("cent", "ciento", "cento"))))
 OF: Final = pack("of")
 # Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
 # in front of a formal unit: 陆 and 伍 are words and names.
@@ -115,6 +118,8 @@ _FORMAL: Final = {
     "參": 3,
     "陸": 6,
 }
+_KILO: Final = ord("千")
+_METRIC: Final = np.array(sorted(map(ord, "米克瓦")), np.int64)  # units that it multiplies
 _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
 _FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
 
@@ -416,6 +421,8 @@ def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
     if i + 1 < codes.size and at(codes, i) == 32 and chinese_unit(codes[i + 1]) >= 4:
         i += 1
     while i < codes.size and chinese_unit(codes[i]) > 0 and power < MAX_DIGITS:
+        if power == 0 and codes[i] == _KILO and among(at(codes, i + 1), _METRIC):  # 100千米
+            break
         power += chinese_unit(codes[i])
         i += 1
     return power, (i if power else begin)
@@ -477,6 +484,19 @@ def scale_after(codes: Codes, i: int) -> tuple[int, int]:
         return power, (end + 1 if short and is_cyrillic(codes, end + 2) else end)
     word, end = word_after(codes, i)
     return _exponent(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
+
+
+@subkernel
+def scale_letter(codes: Codes, first: int, end: int) -> tuple[int, int]:
+    """The power of ten of the letter at `end` behind an amount of money that begins at `first`, and
+    where it ends; 0 for none: $3m, £20k."""
+    power = 0
+    for place in range(_SCALE_LETTERS.size):
+        power = _SCALE_POWERS[place] if at(codes, end) == _SCALE_LETTERS[place] else power
+    if power == 0 or is_letter(codes, end + 1):
+        return 0, end
+    begin = first - 1 if at(codes, first - 1) == _POINT else first
+    return (power, end + 1) if among(at(codes, begin - 1), _MONEY) else (0, end)
 
 
 @subkernel

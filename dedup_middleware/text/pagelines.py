@@ -13,9 +13,13 @@ from typing import Final
 
 _LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
 _LONGEST_SENTENCE: Final = 40
+_LONGEST_RIGHTS: Final = 320  # of one that reserves rights
 _SENTENCE_ENDS: Final = ("。", "。”")
 _MOST_CREDIT: Final = 8  # words of a picture's credit
-_OPENING, _AROUND = "(▲△", "()▲△.。!！:：… "  # what may stand before and around such a line
+_OPENING, _AROUND = (
+    "([（【▲△",
+    "()[]（）【】▲△.。!！:：… ",
+)  # what may stand before and around such a line
 # Headings and buttons, in lower case and without the punctuation behind them.
 _LABELS: Final = frozenset(
     """
@@ -115,6 +119,12 @@ _FORMS: Final = (
         r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
         r"(?:\. all rights reserved)?",
     ),
+    # the day on which a page was made
+    (
+        "published posted updated last first",
+        rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on|:)? {_DAY}"
+        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?",
+    ),
     # a byline with the day, the signature of a quoted message
     ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
     ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
@@ -143,6 +153,44 @@ _CREDIT: Final = re.compile(
 _NO_NAMES: Final = frozenset(
     "picture alliance images courtesy handout archive archiv press screenshot agency".split()
 )
+# Who wrote a page: names behind a word for it, or before "contributed".
+_NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
+_BETWEEN: Final = (
+    r"(?:,|,? (?:and|und|et|y|e|и|in|of|at|for|the|de|von|van|der|staff|writers?|reporters?))"
+)
+_NAMES: Final = rf"{_NAME}(?:{_BETWEEN}{{0,2}} {_NAME}){{0,8}}"
+_WROTE: Final = (
+    r"(?:[Aa]dditional )?"
+    r"(?:[Rr]eporting|[Ww]riting|[Ee]diting|[Cc]ompiled|[Tt]ranslated|[Pp]hotographs) by"
+)
+_AUTHORS: Final = re.compile(
+    rf"{_WROTE} {_NAMES}(?:[;,.]? (?:and )?{_WROTE} {_NAMES})*"
+    rf"|(?:[Bb]y|BY|(?:Story|Written|Posted|Words|Text) by|Von|Автор:|Текст:) {_NAMES}"
+    rf"|(?:The )?{_NAMES} contributed (?:reporting|to this (?:report|story|article))"
+    rf"(?: from {_NAMES})?"
+)
+# How to write to somebody: behind names nothing else stands there.
+_CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
+_CONTACTING: Final = frozenset(
+    "email e-mail follow contact reach at or and him her them us on the author reporter".split()
+)
+# What reserves rights, to the end of a line without a numeral but years.
+_RIGHTS: Final = re.compile(
+    r"(?:this (?:document|article|material|story|content|work) "
+    r"(?:is (?:subject to|protected by) copyright|may not be (?:published|reproduced|copied))"
+    r"|(?:copyright [^.!?]{1,80}\.? ?)?all rights reserved"
+    r"|no part of this \w+ may be|reproduction (?:in whole or in part|without permission)"
+    r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
+    r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
+    r"|(?:перепечатка|при (?:использовании|цитировании|перепечатке)) (?:\w+ ){0,3}"
+    r"(?:материалов|материала)\b)"
+)
+# How to cite a page; the caption of a picture, with its credit.
+_CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
+_CAPTION: Final = re.compile(
+    r".*\((?:image|photo|picture|pic|foto|bild|фото)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
+)
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
 
@@ -153,6 +201,17 @@ def _beginnings(words: str) -> set[str]:
 
 _BEGINNINGS: Final = frozenset().union(
     *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
+)
+_RIGHTS_BEGIN: Final = _beginnings(
+    "this all copyright no_ reproduction alle tous todos tutti все перепечатка при citation"
+)
+_AUTHORS_BEGIN: Final = frozenset(
+    word[:_BEGINNING]
+    for word in (
+        "By by BY Story Written Posted Words Text Von Автор Текст Additional additional Reporting "
+        "reporting Writing writing Editing editing Compiled compiled Translated translated "
+        "Photographs photographs"
+    ).split()
 )
 _ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
 
@@ -188,28 +247,79 @@ def _invites(words: str) -> bool:
     )
 
 
+def _reserves(lower: str) -> bool:
+    """Whether a line, in lower case, reserves rights and has no numeral but years.
+
+    >>> _reserves("all rights reserved. no part may be reproduced."), _reserves("all rights are 3")
+    (True, False)
+    """
+    return _RIGHTS.match(lower) is not None and not any(map(str.isdigit, _YEAR.sub("", lower)))
+
+
+def _addresses(text: str) -> bool:
+    """Whether all words are names, addresses, or say that somebody can be written to there.
+
+    >>> _addresses("Email Ann Shepherd at ann@lake.example or follow her @annshepherd.")
+    True
+    >>> _addresses("Contact ann@lake.example before the vote")
+    False
+    """
+    words = (part.strip(".,!;:()") for part in text.split())
+    return all(
+        word[:1].isupper() or "@" in word or word.lower() in _CONTACTING for word in words if word
+    )
+
+
+def _names_author(text: str) -> bool:
+    """Whether a line says who wrote the page, or how to write to them, and nothing else.
+
+    >>> _names_author("Reporting by Ann Shepherd; editing by Bob Stone")
+    True
+    >>> _names_author("By then it was over")
+    False
+    """
+    if (text[:_BEGINNING] in _AUTHORS_BEGIN or "contributed" in text) and _AUTHORS.fullmatch(
+        text.rstrip(_AROUND)
+    ):
+        return True
+    return "@" in text and _CONTACT.fullmatch(text) is not None and _addresses(text)
+
+
+def _has_form(text: str) -> bool:
+    """Whether a line is a heading, a button, a credit, an invitation or the like."""
+    begins = text[:_BEGINNING].lower()
+    if begins not in _BEGINNINGS:
+        return False
+    lower = text.strip(_AROUND).lower()
+    if lower in _LABELS:
+        return True
+    form = _form(begins)
+    match = form.fullmatch(lower) if form is not None else None
+    if match is None:
+        return False
+    credit = _CREDIT.match(text.strip(_AROUND))
+    named = credit is None or _is_names(credit[1])
+    return named and all(map(_invites, filter(None, match.groups())))
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
     >>> [is_page_line(line) for line in ("Share this story", "Photo: Ann Shepherd", "Share prices")]
     [True, True, False]
     """
-    if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
+    if len(line) > _LONGEST_RIGHTS:
         return False
     text = line.strip()
+    lower = text.lower()
+    if lower[:_BEGINNING] in _RIGHTS_BEGIN and (_reserves(lower) or _CITATION.fullmatch(lower)):
+        return True
+    if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
+        return False
     if text[:1] in _OPENING:
         text = text.strip(_AROUND)
-    begins = text[:_BEGINNING].lower()
-    if begins in _BEGINNINGS:
-        lower = text.strip(_AROUND).lower()
-        form = _form(begins)
-        if lower in _LABELS:
-            return True
-        match = form.fullmatch(lower) if form is not None else None
-        if match is not None:
-            credit = _CREDIT.match(text.strip(_AROUND))
-            named = credit is None or _is_names(credit[1])
-            return named and all(map(_invites, filter(None, match.groups())))
+    if _has_form(text) or _names_author(text) or (":" in line and _CAPTION.fullmatch(lower)):
+        return True
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

@@ -49,7 +49,7 @@ from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import load_trie
 
-FORMAT: Final = 13
+FORMAT: Final = 14
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 

@@ -37,6 +37,7 @@ from dedup_middleware.text.clauses import (
     name_hash,
     weigh_parts,
 )
+from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.features import shingle_features
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import fold_and_align
@@ -52,7 +53,7 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.symbols import symbols_dominate
-from dedup_middleware.text.wording import find_anchors, locate_values
+from dedup_middleware.text.wording import UNSAID, find_anchors, locate_values
 
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 
@@ -242,9 +243,12 @@ def read_text(
     located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
+    begin, end = date_line(codes, line)
+    editors = editors_line(codes)
     words = np.empty(kept, np.uint32)
     for i in range(np.uint64(kept)):
-        words[i] = np.uint32(hashes[i])
+        said = starts[i] < begin or end <= starts[i] < editors
+        words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(UNSAID)
     return (
         ready,
         features,

@@ -460,3 +460,28 @@ def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> Non
     for name in ("duplicate", "similarity", "jaccard", "shared", "held"):
         assert getattr(found, name).tolist() == getattr(expected, name).tolist()
     assert found.reasons == expected.reasons
+
+
+def test_date_lines_and_editors_are_no_new_words() -> None:
+    """Another agency, another reporter and another editor do not use up the limit of the lead."""
+    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
+    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐。"
+    first = f"湖边社北滨3月4日电(记者张三)\n{body}\n【编辑:李四】"
+    second = f"湖滨新闻网南港3月4日电(王五 赵六)\n{body}\n(责任编辑:钱七)"
+    stored, new = (fingerprint(Document(key="", text=text)) for text in (first, second))
+    found = evidence.examine(new.wording, [stored.payload])[0]
+    assert (found[evidence.NEW], found[evidence.NEW_FRAME]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "headline", ["南港影院三月放映3月4日电影新片", "码头月台将在3月4日电车通行"]
+)
+def test_a_headline_with_a_day_is_no_date_line(headline: str) -> None:
+    """Words before a film or a tram that is named behind a day are new words."""
+    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
+    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐。"
+    stored, new = (
+        fingerprint(Document(key="", text=text)) for text in (body, f"{headline}\n{body}")
+    )
+    found = evidence.examine(new.wording, [stored.payload])[0]
+    assert found[evidence.NEW] > 0

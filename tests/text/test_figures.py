@@ -149,3 +149,23 @@ def test_unit_matters() -> None:
     """Five and five percent are different figures."""
     shingler = Shingler(segmenter="char", stop_words="")
     assert shingler("5").figures.tolist() != shingler("5%").figures.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$3m", ["3000000 USD"]),
+        ("£20k and €1.5b", ["20000 GBP", "1500000000 EUR"]),
+        ("3m of cloth", ["3"]),
+        ("5,5 Prozent", ["5.5%"]),
+        ("10 pour cent", ["10%"]),
+        ("10 por ciento", ["10%"]),
+        ("10 per cento", ["10%"]),
+        ("60 mph", ["60 miles"]),
+        ("100千米", ["100 km"]),
+        ("3千元", ["3000 CNY"]),
+    ],
+)
+def test_what_desks_write_otherwise(text: str, expected: list[str]) -> None:
+    """The same amount is the same figure in the style of either desk."""
+    assert canonical(text) == expected

@@ -57,6 +57,24 @@ by Ann Shepherd — March 4, 2031
 By Ann Shepherd, Lake Post - 4 March 2031
 Written by Ann Shepherd on March 4, 2031
 Von Anna Schäfer | 4. März 2031
+By Ann Shepherd
+by Ann Shepherd, Lake Post
+Von Anna Schäfer
+Автор: Анна Озёрская
+(Reporting by Ann Shepherd; Editing by Bob Stone)
+Reporting by Ann Shepherd in Lakeside, editing by Bob Stone and Carl Field
+Additional reporting by Ann Shepherd
+Ann Shepherd contributed reporting from Lakeside.
+The Lakeside Press contributed to this report.
+Lakeside Press writers Ann Shepherd and Bob Stone contributed to this report.
+Email Ann Shepherd at ann@lake.example or follow her @annshepherd.
+Published 18 November 2031
+Updated March 4, 2031 at 10:25 a.m.
+The quay is closed to visitors (Image: LAKE)
+Citation: Fish would need smaller nets (2031, November 18) retrieved 20 November 2031 from
+All rights reserved. This material may not be published, broadcast or rewritten.
+Все права защищены
+Alle Rechte vorbehalten.
 Por Ana Prado | 4 de marzo de 2031
 Por: Ana Prado – 04/03/2031
 — Ann Shepherd (@annshepherd) March 4, 2031
@@ -81,6 +99,15 @@ Síguenos en Twitter
 Foto: dpa
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+By then it was over
+By 2031 the lake is dry
+Contributed by many
+All rights groups were barred from the clinic
+Copyright reform was rejected by parliament
+Police contributed to this report after 3 days
+Contact ann@lake.example before the vote
+This story is about copyright
+The quay (image: page 4)
 Share prices fall
 Share of the vote: 4 %
 Photo shows four men on the pier
