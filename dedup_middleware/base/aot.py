@@ -40,8 +40,8 @@ COUNTING: Final = frozenset(
         "signature__comparison___compare",
         "signature__hamming___within",
         "signature__sketch___jaccards",
+        "spark__pairing___may_match",
         "spark__pairing___pairs",
-        "spark__sieve___may_match",
     }
 )
 #: all kernels that gain by vectors of 512 bits; docs/decisions.md has the measurements
@@ -60,7 +60,7 @@ _PACKAGES: Final = ("signature", "text", "index", "methods")
 
 def declared_kernels() -> dict[str, Any]:
     """All kernels of the package, by the names that they have in the extension module."""
-    modules = [_alone("spark.pairing"), _alone("spark.sieve")]
+    modules = [_alone("spark.pairing")]
     for name in _PACKAGES:
         package = importlib.import_module(f"{compiled.PACKAGE.name}.{name}")
         below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")

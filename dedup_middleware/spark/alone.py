@@ -26,9 +26,9 @@ from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import batch_of, fixed, flat, words
 from dedup_middleware.spark.job_settings import Job
-from dedup_middleware.spark.pairing import NOTHING, SIGNED, Blocks, pairs
+from dedup_middleware.spark.pairing import NOTHING, SIGNED, WORDS, Blocks, may_match, pairs
 from dedup_middleware.spark.settling import OpenPages, settle
-from dedup_middleware.spark.sieve import WORDS, limit_of, may_match
+from dedup_middleware.spark.sieve import limit_of
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
     COPY,

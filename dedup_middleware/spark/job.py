@@ -182,6 +182,6 @@ def finish(steps: Steps) -> Result:
         "clusters": steps.clusters,
         "rejects": steps.rejects,
     }
-    count = steps.stages.count
-    numbers = {"read": count("work/pages"), **{name: count(name) for name in tables}}
+    rows = steps.stages.rows
+    numbers = {"read": rows("work/pages"), **{name: rows(name) for name in tables}}
     return Result(**tables, numbers=numbers)

@@ -34,10 +34,11 @@ from dedup_middleware.spark.pairing import (
     SECOND,
     SIGNED,
     SPLIT,
+    WORDS,
     Blocks,
+    may_match,
     pairs,
 )
-from dedup_middleware.spark.sieve import WORDS, may_match
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
 _BAND_KEY = 1 << 62  # tells keys of band records from names of buckets

@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R8, R64, RI64, RI64_2
+from dedup_middleware.base.kerneltypes import I64, R8, R64, R64_2, RI64, RI64_2, U8
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.signature._vector import near_words, trailing_zeros
+from dedup_middleware.signature._vector import near_words, ones, trailing_zeros
 
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
 NOTHING = -1  # what fills the rows of ``lower``
 LAST_RANK = 64  # of the tables of band records that of the keys comes last
+BITS = 1024  # of a sieve, see :mod:`.sieve`
+HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
+WORDS = FIRST + BITS // 64
 
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
@@ -230,6 +233,40 @@ def _pairs(
                 at += 8
     cursor[0], cursor[1] = len(tables), 0
     return found
+
+
+def may_match(
+    sieves: NDArray[np.uint64],
+    pages: NDArray[np.int64],
+    candidates: NDArray[np.int64],
+    limit: float,
+) -> NDArray[np.bool_]:
+    """Which of m pairs have to be judged, bool[m].
+
+    Pages of one host always are, since what several pages of a host have in common does not count
+    (see :mod:`dedup_middleware.methods.content`), and so are pages without a sieve.
+
+    :param sieves: uint64[n, WORDS]
+    :param pages, candidates: int64[m], rows of ``sieves``
+    :param limit: see :func:`.sieve.limit_of`
+    """
+    kept = np.empty(len(pages), np.bool_)
+    _may_match(sieves, pages, candidates, limit, kept.view(np.uint8))
+    return kept
+
+
+@kernel(types.void(R64_2, RI64, RI64, types.float64, U8))
+def _may_match(sieves: Any, pages: Any, candidates: Any, limit: Any, kept: Any) -> None:
+    for pair in range(len(pages)):
+        own, other = pages[pair], candidates[pair]
+        lacking = np.uint64(0)
+        for word in range(FIRST, WORDS):
+            lacking += ones(sieves[own, word] & ~sieves[other, word])
+        count = np.float64(sieves[own, COUNT])
+        # Evidence of a short page is less sure: three standard deviations of what it reports.
+        few = np.float64(lacking) <= limit * count + 0.5 * np.sqrt(count)
+        of_one_host = sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
+        kept[pair] = few or sieves[other, COUNT] == 0 or of_one_host
 
 
 def common_tables(

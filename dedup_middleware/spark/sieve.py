@@ -9,22 +9,15 @@ over 600 shingles a sieve is too full to prove much; such pairs are judged.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import kernel
-from dedup_middleware.base.kerneltypes import R64_2, RI64, U8
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature._vector import ones
+from dedup_middleware.spark.pairing import BITS, WORDS
 
-BITS: Final = 1024
-HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
-WORDS: Final = FIRST + BITS // 64
 SIEVE_BYTES: Final = 8 * WORDS
 NO_SIEVE: Final = bytes(SIEVE_BYTES)
 EVERY_PAIR: Final = 2.0  # a limit that no page exceeds
@@ -53,37 +46,3 @@ def limit_of(method: Method) -> float:
     from dedup_middleware.methods.evidence_rule import most_lacking
 
     return most_lacking(method.threshold) / _REPEATED + _MISTAKEN
-
-
-def may_match(
-    sieves: NDArray[np.uint64],
-    pages: NDArray[np.int64],
-    candidates: NDArray[np.int64],
-    limit: float,
-) -> NDArray[np.bool_]:
-    """Which of m pairs have to be judged, bool[m].
-
-    Pages of one host always are, since what several pages of a host have in common does not count
-    (see :mod:`dedup_middleware.methods.content`), and so are pages without a sieve.
-
-    :param sieves: uint64[n, WORDS]
-    :param pages, candidates: int64[m], rows of ``sieves``
-    :param limit: see :func:`limit_of`
-    """
-    kept = np.empty(len(pages), np.bool_)
-    _may_match(sieves, pages, candidates, limit, kept.view(np.uint8))
-    return kept
-
-
-@kernel(types.void(R64_2, RI64, RI64, types.float64, U8))
-def _may_match(sieves: Any, pages: Any, candidates: Any, limit: Any, kept: Any) -> None:
-    for pair in range(len(pages)):
-        own, other = pages[pair], candidates[pair]
-        lacking = np.uint64(0)
-        for word in range(FIRST, WORDS):
-            lacking += ones(sieves[own, word] & ~sieves[other, word])
-        count = np.float64(sieves[own, COUNT])
-        # Evidence of a short page is less sure: three standard deviations of what it reports.
-        few = np.float64(lacking) <= limit * count + 0.5 * np.sqrt(count)
-        of_one_host = sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
-        kept[pair] = few or sieves[other, COUNT] == 0 or of_one_host

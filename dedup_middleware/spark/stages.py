@@ -77,7 +77,7 @@ class Stages:
         folder = Path(str(files.makeQualified(found).toUri().getPath()))
         return sorted(folder.glob("part-*.parquet"))
 
-    def count(self, name: str) -> int:
+    def rows(self, name: str) -> int:
         """Rows of a table that is written."""
         files = self.local_files(name)
         if files is None:

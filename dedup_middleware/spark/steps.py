@@ -243,7 +243,7 @@ class Steps:
         if self.job.near or self.job.against is not None or self.options.probes:
             return None
         cores = self.stages.session.sparkContext.defaultParallelism
-        if not self.job.alone or self.stages.count("work/pages") * cores > self.job.alone:
+        if not self.job.alone or self.stages.rows("work/pages") * cores > self.job.alone:
             return None
         _ = self.ordered  # is written, unless it is the pages themselves
         files = self.stages.local_files("work/ordered" if self._sorted else "work/pages")
