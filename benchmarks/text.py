@@ -28,7 +28,6 @@ from pathlib import Path
 import attrs
 import matplotlib
 import numpy as np
-import rjieba
 from matplotlib import pyplot
 from numpy.typing import NDArray
 from rich.console import Console
@@ -98,6 +97,8 @@ def corpus(path: Path, characters: int) -> str:
 
 def rows(pages: list[str]) -> list[Row]:
     """What is timed; the first three are segmentation alone."""
+    import rjieba  # made-up texts need none
+
     shingler, trie, characters = Shingler(), load_trie(), load_characters({}, "")
     raw = [code_points(page) for page in pages]
     folded = [fold(codes, False, characters.table, characters.expansions) for codes in raw]

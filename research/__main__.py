@@ -42,14 +42,14 @@ def parser() -> argparse.ArgumentParser:
     ways.add_argument("--count", type=positive, default=1_000_000, help="fingerprints")
     ways.add_argument("--queries", type=positive, default=200)
 
-    page = commands.add_parser(
+    tables = commands.add_parser(
         "tables", parents=[common, many], help="the tables of docs/methods.md, as they stand there"
     )
-    page.add_argument("--only", nargs="+", metavar="NAME", help="names of tables; default: all")
-    page.add_argument("--page", type=Path, help="a page whose tables are replaced")
-    page.add_argument("--size", type=positive, default=500, help="sample pages of LI")
-    page.add_argument("--documents", type=positive, default=2000, help="of a class of ZHOU")
-    page.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
+    tables.add_argument("--only", nargs="+", metavar="NAME", help="names of tables; default: all")
+    tables.add_argument("--page", type=Path, help="a page whose tables are replaced")
+    tables.add_argument("--size", type=positive, default=500, help="sample pages of LI")
+    tables.add_argument("--documents", type=positive, default=2000, help="of a class of ZHOU")
+    tables.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
 
     surface = commands.add_parser("surface", parents=[common], help="edits that are seen through")
     surface.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
@@ -65,9 +65,11 @@ def parser() -> argparse.ArgumentParser:
         "--intensity", type=share, default=0.02, help="share of a page that is edited"
     )
 
-    tables = commands.add_parser("candidates", parents=[common], help="recall of the tables")
-    tables.add_argument("--count", type=positive, default=1000, help="pairs for each Jaccard index")
-    tables.add_argument("--shingles", type=positive, default=300, help="of a page")
+    candidates = commands.add_parser("candidates", parents=[common], help="recall of the tables")
+    candidates.add_argument(
+        "--count", type=positive, default=1000, help="pairs for each Jaccard index"
+    )
+    candidates.add_argument("--shingles", type=positive, default=300, help="of a page")
 
     every = commands.add_parser(
         "all", parents=[common], help="these and those of the evaluation, and a report"

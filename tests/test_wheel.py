@@ -108,3 +108,13 @@ def crawl_with(scrapy: list[str], project: Path, site: str, feed: str) -> list[s
     )
     assert done.returncode == 0, done.stderr
     return (project / feed).read_text(encoding="utf-8").splitlines()
+
+
+def test_build_requirements_are_those_of_the_tests() -> None:
+    """Tests build without isolation, so what a build needs must be installed for them."""
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    first = project.splitlines()[1]  # Python 3.10 has no parser of TOML
+    assert first.startswith("requires = ")
+    needed = re.findall(r'"([^"]+)"', first)
+    assert len(needed) == 2
+    assert all(f'    "{one}",' in project for one in needed)

@@ -42,7 +42,7 @@ from dedup_middleware.signature.ribbon import (
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.wording import NAME, UNSAID, WORD
+from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
 # The columns of what :func:`examine` returns.
 (
@@ -343,7 +343,7 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
         size *= np.uint64(2)
     table, firsts = np.full(size, -1, np.int32), np.empty(words, np.int32)
     for word in range(words):
-        if word_hashes[word] == np.uint32(UNSAID):
+        if word_hashes[word] == np.uint32(NO_NEWS):
             firsts[word] = np.int32(-1)
             continue
         at = np.uint64(word_hashes[word]) * _SPREAD >> _HALF & (size - _ONE)
@@ -443,7 +443,7 @@ def _examine(
     firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
-        distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint32(UNSAID))
+        distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint32(NO_NEWS))
     # A page of few different words says its news by their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2

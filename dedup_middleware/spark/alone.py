@@ -26,7 +26,15 @@ from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import batch_of, fixed, flat, words
 from dedup_middleware.spark.job_settings import Job
-from dedup_middleware.spark.pairing import NOTHING, SIGNED, WORDS, Blocks, may_match, pairs
+from dedup_middleware.spark.pairing import (
+    BAND_KEY,
+    NOTHING,
+    SIGNED,
+    WORDS,
+    Blocks,
+    may_match,
+    pairs,
+)
 from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.sieve import limit_of
 from dedup_middleware.spark.verdicts import (
@@ -44,6 +52,7 @@ JUDGED = ("order", "content", "payload", "judged")
 _ROWS = 1024  # pages in memory at once
 _MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
 _MOST_PAIRS = 1 << 16
+_MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
 _RECORDS = 1 << 18  # of blocks, in memory at once
 
 TO_JUDGE = pa.schema(
@@ -218,7 +227,8 @@ def _copies(
 
 def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] | None:
     """Rows of pages and of their candidates, int64[m, 2], ascending; see
-    :func:`.pair_blocks.candidate_pairs`. None: a key has so many records that it has to be split.
+    :func:`.pair_blocks.candidate_pairs`. None: a key has so many records that it has to be split,
+    or there are too many pairs for the memory of one process.
     """
     limit, most = limit_of(method), min(job.hot, job.most)
     rows = np.repeat(np.arange(len(pages.orders)), np.diff(pages.starts))
@@ -229,8 +239,8 @@ def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] 
     wide = (tables >= SIMHASH_TABLES[0]) & (tables <= SIMHASH_TABLES[-1])
     signed = np.zeros(len(pages.orders), np.bool_)
     signed[rows[wide & (numbers == 0)]] = True
-    keys = np.where(wide, places >> BAND_SUFFIX_BITS, places)
-    # Records of pages stay in their order; keys of SimHash tables are smaller than all others.
+    keys = np.where(wide, places >> BAND_SUFFIX_BITS, places | BAND_KEY)
+    # Records of pages stay in their order.
     by = np.argsort(keys, kind="stable")
     keys, rows, numbers, tables = keys[by], rows[by], numbers[by], tables[by]
     del places, single, wide, by
@@ -242,7 +252,7 @@ def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] 
     many = np.repeat(counts > most, counts)
     np.bitwise_or.at(crowded, rows[many], np.int64(1) << tables[many])
     begins, counts = begins[counts > 1], counts[counts > 1]
-    found = [np.empty((0, 2), np.int64)]
+    found, count = [np.empty((0, 2), np.int64)], 0
     at = np.cumsum(counts)
     cuts = np.searchsorted(at, np.arange(_RECORDS, int(at[-1]) if len(at) else 0, _RECORDS))
     for start, stop in pairwise(np.unique([0, *cuts.tolist(), len(counts)]).tolist()):
@@ -270,6 +280,9 @@ def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] 
             )  # fmt: skip
             kept = may_match(pages.sieves, own[page], own[candidate], limit)
             found.append(np.column_stack((own[page[kept]], own[candidate[kept]])))
+            count += len(found[-1])
+            if count > _MOST_FOUND:
+                return None
     return np.unique(np.concatenate(found), axis=0)
 
 

@@ -28,6 +28,7 @@ from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, matrix, numbers, words
 from dedup_middleware.spark.job_settings import Job
 from dedup_middleware.spark.pairing import (
+    BAND_KEY,
     NOTHING,
     NUMBER_SHIFT,
     PROBE,
@@ -41,7 +42,6 @@ from dedup_middleware.spark.pairing import (
 )
 
 PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
-_BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -60,7 +60,7 @@ def _bucket(bucket_key: Column) -> Column:
 
 
 def _key(bucket_key: Column) -> Column:
-    band_key = bucket_key.bitwiseOR(F.lit(_BAND_KEY))
+    band_key = bucket_key.bitwiseOR(F.lit(BAND_KEY))
     return F.when(_is_simhash(bucket_key), _bucket(bucket_key)).otherwise(band_key).alias("key")
 
 
@@ -283,8 +283,8 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
     starts = np.zeros(int(many.sum()) + 1, np.int64)
     np.cumsum(counts[many], out=starts[1:])
     keys, flags = own["key"][starts[:-1]], own["flags"][starts[:-1]]
-    of_bands = keys >= _BAND_KEY
-    tables = np.where(of_bands, (keys & ~np.int64(_BAND_KEY)) >> TABLE_SHIFT, keys >> 16)
+    of_bands = keys >= BAND_KEY
+    tables = np.where(of_bands, (keys & ~np.int64(BAND_KEY)) >> TABLE_SHIFT, keys >> 16)
     return Blocks(
         starts,
         tables,

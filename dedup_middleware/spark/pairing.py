@@ -22,6 +22,7 @@ from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import near_words, ones, trailing_zeros
 
+BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
 NOTHING = -1  # what fills the rows of ``lower``

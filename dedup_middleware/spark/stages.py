@@ -75,7 +75,8 @@ class Stages:
         if of_cluster or files.getUri().getScheme() != "file":
             return None
         folder = Path(str(files.makeQualified(found).toUri().getPath()))
-        return sorted(folder.glob("part-*.parquet"))
+        # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
+        return sorted(folder.glob("part-*.parquet")) or None
 
     def rows(self, name: str) -> int:
         """Rows of a table that is written."""

@@ -252,6 +252,7 @@ class Steps:
         every = (*alone.NARROW, *alone.JUDGED)
         own = {name: name if self._sorted else self._own(name) for name in every}
         own["order"] = "order" if self._sorted else self._own("position")
+        self.stages.note("work/alone")
         return alone.matches(files, own, self.options, self.job)
 
     def _to_match(self) -> DataFrame:

@@ -1,7 +1,8 @@
 """Dates that say when a page was made or a report was sent: lines and stamps of them.
 
 A reprint has another date line, time stamp or number of comments than the page it copies, so
-figures in them are marked, and the rules that compare pages leave them out.
+figures in them are marked, and the rules that compare pages leave them out. Words of a date line
+and of the line that names the editor are no news.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -64,7 +65,9 @@ _PUBLISHED: Final = _prefixes(
 _COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
 _AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
 _MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
-_EDITORS: Final = _prefixes("编辑: 编辑/ 责任编辑 责编 本文编辑 編輯 責任編輯 責編 校对")
+_EDITORS: Final = _prefixes(
+    "编辑: 编辑/ 责任编辑 责编 本文编辑 編輯 責任編輯 責編 校对: 校对/ 校对_"
+)
 _BRACKETS: Final = np.array(sorted(map(ord, "(【[")), np.int64)
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
 _SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
@@ -73,13 +76,10 @@ _LONGEST_HEAD: Final = 32  # characters of its line before 电
 _LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
 _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
 _DAY: Final = ord("日")
-# Behind 电 or 讯 these make another word of it: on which day a film is shown, for example.
-_NO_WIRE: Final = np.array(
-    sorted(
-        map(ord, "影視视話话子力動动腦脑台商機机器報报信池源網网纜缆路流競竞梯價价费費号號息问問")
-    ),
-    np.int64,
-)
+# What may follow 电 or 讯: with another character they are one word, 电影 or 讯息.
+_BEHIND_WIRE: Final = np.array(sorted(map(ord, " \n(:,[【记記")), np.int64)
+_CLAUSE_ENDS: Final = np.array(sorted(map(ord, ".!?。,;:")), np.int64)  # none is in a date line
+_MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL = ord("电"), ord("電")
 _NEWS, _NEWS_TRADITIONAL = ord("讯"), ord("訊")
 _PAPERS: Final = np.array(sorted(map(ord, "报報网網")), np.int64)
@@ -285,20 +285,28 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Where the date line of a page begins and ends with the name of the reporter in brackets
     behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none.
 
+    A date line of another script that has many words is none: it was found by its signs alone.
+
     :param line: where a date line ends with which the text begins, 0 for none
     """
     if line:
-        return 0, line
-    begin, end = 0, 0
+        spaces = 0
+        for i in range(line):
+            spaces += np.int64(codes[i] == 32)
+        return 0, line if spaces <= _MOST_SPACES else 0
+    first, begin, end = 0, 0, 0  # of the line, and of what follows its last comma or sentence
     for i in range(min(codes.size, _REACH)):
         if codes[i] == _NEW_LINE:
+            first = i + 1
+        if codes[i] == _NEW_LINE or among(np.int64(codes[i]), _CLAUSE_ENDS):
             begin = i + 1
         sent = at(codes, i) in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
-        if not sent or i - begin > _LONGEST_HEAD or among(at(codes, i + 1), _NO_WIRE):
+        ends = i + 1 == codes.size or among(at(codes, i + 1), _BEHIND_WIRE)
+        if not sent or not ends or i - first > _LONGEST_HEAD:
             continue
         before = at(codes, i - 2) if at(codes, i - 1) == 32 else at(codes, i - 1)
         news = at(codes, i) in (_NEWS, _NEWS_TRADITIONAL) and among(before, _PAPERS)
-        if before == _DAY or (news and i - begin <= _LONGEST_PAPER):
+        if before == _DAY or (news and i - first <= _LONGEST_PAPER):
             end = i + 1
             break
     if end == 0:

@@ -2,7 +2,7 @@
 
 An extractor leaves some of them between the paragraphs of an article, and each site has others. So
 that two pages with one article are not told apart by them, they are not compared. Only whole lines
-of a few forms are meant, in which no fact fits; captions, standfirsts and sources are compared.
+of a few forms are meant; other captions, standfirsts and sources are compared.
 """
 
 from __future__ import annotations
@@ -155,22 +155,29 @@ _NO_NAMES: Final = frozenset(
 )
 # Who wrote a page: names behind a word for it, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
-_BETWEEN: Final = (
-    r"(?:,|,? (?:and|und|et|y|e|и|in|of|at|for|the|de|von|van|der|staff|writers?|reporters?))"
-)
-_NAMES: Final = rf"{_NAME}(?:{_BETWEEN}{{0,2}} {_NAME}){{0,8}}"
+_AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
+
+
+def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
+    # A line can be read in one way only: with two for each comma its time would double with each.
+    return rf"{_NAME}(?:,?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
+
+
+_NAMES: Final = _names(9)
 _WROTE: Final = (
     r"(?:[Aa]dditional )?"
     r"(?:[Rr]eporting|[Ww]riting|[Ee]diting|[Cc]ompiled|[Tt]ranslated|[Pp]hotographs) by"
 )
 _AUTHORS: Final = re.compile(
-    rf"{_WROTE} {_NAMES}(?:[;,.]? (?:and )?{_WROTE} {_NAMES})*"
-    rf"|(?:[Bb]y|BY|(?:Story|Written|Posted|Words|Text) by|Von|Автор:|Текст:) {_NAMES}"
+    rf"{_WROTE} {_NAMES}(?:[;,]? (?:and )?{_WROTE} {_NAMES})*"
+    rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}"
+    rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
     rf"|(?:The )?{_NAMES} contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"
 )
 # How to write to somebody: behind names nothing else stands there.
 _CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
+_MOST_CONTACT: Final = 12  # words
 _CONTACTING: Final = frozenset(
     "email e-mail follow contact reach at or and him her them us on the author reporter".split()
 )
@@ -188,7 +195,12 @@ _RIGHTS: Final = re.compile(
 # How to cite a page; the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
 _CAPTION: Final = re.compile(
-    r".*\((?:image|photo|picture|pic|foto|bild|фото)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
+    r"\D{0,80}\((?:image|photo|picture|pic|foto|bild|фото)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
+)
+# What a line that reserves rights says behind its beginning; with other words it is news.
+_PERMITTED: Final = re.compile(
+    r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
+    r"|forbidden|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
@@ -203,7 +215,7 @@ _BEGINNINGS: Final = frozenset().union(
     *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
 )
 _RIGHTS_BEGIN: Final = _beginnings(
-    "this all copyright no_ reproduction alle tous todos tutti все перепечатка при citation"
+    "this all copyright no_ reproduction alle tous todos tutti все перепечатка при"
 )
 _AUTHORS_BEGIN: Final = frozenset(
     word[:_BEGINNING]
@@ -252,8 +264,14 @@ def _reserves(lower: str) -> bool:
 
     >>> _reserves("all rights reserved. no part may be reproduced."), _reserves("all rights are 3")
     (True, False)
+    >>> _reserves("all rights reserved for heirs, the court ruled")
+    False
     """
-    return _RIGHTS.match(lower) is not None and not any(map(str.isdigit, _YEAR.sub("", lower)))
+    found = _RIGHTS.match(lower)
+    if found is None or any(map(str.isdigit, _YEAR.sub("", lower))):
+        return False
+    rest = lower[found.end() :].strip(_AROUND)
+    return not rest or _PERMITTED.search(rest) is not None
 
 
 def _addresses(text: str) -> bool:
@@ -264,8 +282,8 @@ def _addresses(text: str) -> bool:
     >>> _addresses("Contact ann@lake.example before the vote")
     False
     """
-    words = (part.strip(".,!;:()") for part in text.split())
-    return all(
+    words = [part.strip(".,!;:()") for part in text.split()]
+    return len(words) <= _MOST_CONTACT and all(
         word[:1].isupper() or "@" in word or word.lower() in _CONTACTING for word in words if word
     )
 
@@ -302,6 +320,16 @@ def _has_form(text: str) -> bool:
     return named and all(map(_invites, filter(None, match.groups())))
 
 
+def reserves_rights(line: str) -> bool:
+    """Whether a line says that the page may not be copied, and nothing else.
+
+    >>> reserves_rights("All rights reserved."), reserves_rights("All rights are lost")
+    (True, False)
+    """
+    lower = line[:_LONGEST_RIGHTS].strip().lower()
+    return len(line) <= _LONGEST_RIGHTS and lower[:_BEGINNING] in _RIGHTS_BEGIN and _reserves(lower)
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
@@ -312,7 +340,7 @@ def is_page_line(line: str) -> bool:
         return False
     text = line.strip()
     lower = text.lower()
-    if lower[:_BEGINNING] in _RIGHTS_BEGIN and (_reserves(lower) or _CITATION.fullmatch(lower)):
+    if reserves_rights(line) or (lower.startswith("citation:") and _CITATION.fullmatch(lower)):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False

@@ -11,7 +11,7 @@ import html
 import re
 from typing import Final
 
-from dedup_middleware.text.pagelines import is_page_line
+from dedup_middleware.text.pagelines import is_page_line, reserves_rights
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
@@ -77,8 +77,11 @@ def _without_lines(text: str) -> str:
     """
     lines = text.split("\n")
     kept = [line for line in lines if not is_page_line(line)]
-    if len(kept) < len(lines) and sum(map(len, kept)) < _LEAST_SUBJECT * sum(map(len, lines)):
-        kept = lines
+    if len(kept) < len(lines):
+        # A long notice of rights makes no gallery of a short page.
+        of_page = sum(len(line) for line in lines if not reserves_rights(line))
+        if sum(map(len, kept)) < _LEAST_SUBJECT * of_page:
+            kept = lines
     kept = [line for line in kept if not _is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         if _is_label(line.strip().rstrip(":：").rstrip()):

@@ -53,7 +53,7 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.symbols import symbols_dominate
-from dedup_middleware.text.wording import UNSAID, find_anchors, locate_values
+from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 
@@ -248,7 +248,7 @@ def read_text(
     words = np.empty(kept, np.uint32)
     for i in range(np.uint64(kept)):
         said = starts[i] < begin or end <= starts[i] < editors
-        words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(UNSAID)
+        words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(NO_NEWS)
     return (
         ready,
         features,

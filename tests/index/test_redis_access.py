@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
+from redis.exceptions import ResponseError
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
@@ -156,6 +160,38 @@ async def test_tls_of_clusters_and_sentinels(tls_server: tuple[int, int]) -> Non
         text = await refusal_at_start(f"redis+{kind}://localhost:{tls}{rest}")
         assert f"begin it with rediss+{kind}://" in text
     assert "certificate" in await refusal_at_start(f"rediss+cluster://localhost:{tls}")
+    assert "?ssl_ca_certs=" in await refusal_at_start(f"rediss+sentinel://localhost:{tls}/news/0")
+
+
+async def test_error_of_a_cluster_is_not_that_of_a_server_without_one(tmp_path: Path) -> None:
+    """A node that refuses the user names the right; one that is busy is waited for."""
+    with running_redis(
+        tmp_path, "--cluster-enabled", "yes", "--busy-reply-threshold", "100"
+    ) as server:
+        address = f"127.0.0.1:{server.port}"
+        with Redis(port=server.port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            client.execute_command("ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-cluster")
+            text = await refusal_at_start(f"redis+cluster://u:p@{address}")
+            assert "right" in text
+            assert "leave +cluster out" not in text
+            busy = threading.Thread(target=_loop, args=(server.port,))
+            busy.start()
+            try:
+                await asyncio.sleep(0.5)
+                index = open_index(Options(index_url=f"redis+cluster://{address}", retries=0))
+                with pytest.raises(IndexUnavailableError, match="busy with a script"):
+                    await index.open({"a": "b"})
+                await index.close()
+            finally:
+                client.script_kill()
+                busy.join()
+
+
+def _loop(port: int) -> None:
+    """Run a script that does not end by itself."""
+    with Redis(port=port) as client, contextlib.suppress(ResponseError):
+        client.eval("while true do end", 0)
 
 
 async def test_server_of_another_kind(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware.base.errors import IndexUnavailableError, OptionsError
+from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.sentinel import split_address
@@ -183,7 +183,7 @@ async def test_tls_for_both(tmp_path: Path, certificates: Path) -> None:
         index = await opened(f"rediss+sentinel://{where}?{trusted}")
         assert await index.count() == 0
         await index.close()
-        message = await refusal(f"rediss+sentinel://{where}", IndexUnavailableError, retries=0)
+        message = await refusal(f"rediss+sentinel://{where}", IndexRefusedError, retries=0)
         assert "none of the sentinels" in message
         assert "certificate" in message
     finally:

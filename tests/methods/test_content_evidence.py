@@ -21,6 +21,7 @@ from dedup_middleware.model.fingerprint import Fingerprint, Wording
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature import evidence
 from dedup_middleware.signature.evidence import examine
+from dedup_middleware.text.wording import NO_NEWS
 from tests.methods.evidence_twin import weigh as plainly_weighed
 from tests.texts import WORDS, article
 
@@ -474,14 +475,29 @@ def test_date_lines_and_editors_are_no_new_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "headline", ["南港影院三月放映3月4日电影新片", "码头月台将在3月4日电车通行"]
-)
-def test_a_headline_with_a_day_is_no_date_line(headline: str) -> None:
-    """Words before a film or a tram that is named behind a day are new words."""
+    "line",
+    [
+        "南港影院三月放映3月4日电影新片", "码头月台将在3月4日电车通行",
+        "化工厂爆炸，4月3日电厂停电", "湖边公司4月3日讯飞发布", "校对错误致百万册教材召回",
+        "Bishop strangled inside the old cathedral cellar, 12 nuns poisoned -",
+    ],
+)  # fmt: skip
+def test_news_is_no_date_line(line: str) -> None:
+    """All words of a headline are read, whatever stands behind a day in it."""
     fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
-    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐。"
-    stored, new = (
-        fingerprint(Document(key="", text=text)) for text in (body, f"{headline}\n{body}")
-    )
-    found = evidence.examine(new.wording, [stored.payload])[0]
-    assert found[evidence.NEW] > 0
+    page = fingerprint(Document(key="", text=f"{line}\n湖边社北滨的居民买船票。\n{line}"))
+    assert NO_NEWS not in page.wording.word_hashes
+
+
+def test_a_sentence_before_a_date_line_is_read() -> None:
+    """A date line begins behind the last full stop or comma of its line."""
+    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
+    sent, news = "湖边社北滨3月4日电(记者张三) ", "昨晚长江大桥坍塌三十人死亡。"
+    counts = [
+        int((page.wording.word_hashes == NO_NEWS).sum())
+        for page in (
+            fingerprint(Document(key="", text=f"{before}{sent}居民在码头买船票。"))
+            for before in ("", news)
+        )
+    ]
+    assert counts[0] == counts[1] > 0

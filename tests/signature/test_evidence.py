@@ -26,7 +26,7 @@ from dedup_middleware.signature.evidence import (
     make_evidence,
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
-from dedup_middleware.text.wording import NAME, UNSAID, WORD
+from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
 _M64 = (1 << 64) - 1
 VALUE = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -168,7 +168,7 @@ def is_replaced(new: list[bool], place: int, numerals: set[int]) -> bool:
 
 def says_nothing(page: Wording, word: int) -> bool:
     """Whether a word is of a date line, or a numeral that says when the page was made."""
-    if page.word_hashes[word] == UNSAID:
+    if page.word_hashes[word] == NO_NEWS:
         return True
     marked = set(zip(page.positions.tolist(), page.sorts.tolist(), strict=True))
     return bool(marked & {(word, DATED), (word, STAMP)})
@@ -178,7 +178,7 @@ def repeats(page: Wording) -> bool:
     """Whether fewer than half of the words are different ones."""
     word_hashes = page.word_hashes.tolist()
     firsts = [i for i in range(page.words) if word_hashes.index(word_hashes[i]) == i]
-    unsaid: int = word_hashes.count(UNSAID)
+    unsaid: int = word_hashes.count(NO_NEWS)
     distinct = unsaid + sum(not says_nothing(page, i) for i in firsts)
     return bool(2 * distinct < page.words)
 

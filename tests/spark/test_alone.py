@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from dedup_middleware import Options
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
 from dedup_middleware.spark import Job, alone, deduplicate
 from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
@@ -59,8 +62,8 @@ async def test_same_verdicts_as_the_crawl(tmp_path: Path, name: str) -> None:
     assert seen(matches, rows) == await crawled(rows, options)
 
 
-def test_what_spark_has_to_decide(tmp_path: Path) -> None:
-    """A key that one task does not hold, and files in too many parts."""
+def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that one task does not hold, more pairs than memory, and files in too many parts."""
     rows, job = stream(120, seed=7), Job(output="")
     files = signed(tmp_path, rows, OPTIONS, [range(0, 120, 2), range(1, 120, 2)])
     assert alone.matches(files, NAMES, OPTIONS, job) is None  # the files overlap
@@ -72,6 +75,30 @@ def test_what_spark_has_to_decide(tmp_path: Path) -> None:
         pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
         found = alone.ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
         assert (None if found is None else len(found)) == runs
+    monkeypatch.setattr(alone, "_MOST_FOUND", 5)
+    assert alone.matches(files, NAMES, OPTIONS, job) is None
+
+
+def test_a_key_like_the_name_of_a_bucket_pairs_nothing() -> None:
+    """The number of a page's key may be that of a bucket of a SimHash table."""
+    simhash = 0xBEEF_1234_5678_9ABC
+    simhashes = [0x0123_4567_89AB_CDEF, simhash, simhash ^ 1, simhash ^ 0xFFFF_FFFF_FFFF]
+    for first in (0x7776 << 24, SIMHASH_TABLES[0] << 16 | 0xBEEF):
+        keys = [first, *(0x7777 << 24 | i for i in range(3))]
+        places = [
+            [*(key.bucket << 24 | key.suffix >> 24 for key in simhash_bucket_keys(one)), own]
+            for one, own in zip(simhashes, keys, strict=True)
+        ]
+        orders = np.arange(4, dtype=np.int64)
+        pages = alone.Pages(
+            orders, orders, orders, np.array(keys), np.ones(4, np.bool_),
+            np.array(simhashes, np.uint64), 5 * np.arange(5), np.array(places).ravel(),
+            np.zeros((4, alone.WORDS), np.uint64),
+        )  # fmt: skip
+        method = choose_method(Options(method="simhash"))
+        found = alone.candidate_rows(pages, Job(output=""), method)
+        assert found is not None
+        assert found.tolist() == [[2, 1]]
 
 
 def test_nothing_to_decide(tmp_path: Path) -> None:
@@ -87,8 +114,10 @@ def test_both_ways_write_the_same(spark: SparkSession, tmp_path: Path, order_by:
     rows = stream(150, seed=5)
     found = []
     for limit in (0, 10**6):
+        notes: list[str] = []
         job = Job(output=str(tmp_path / f"{limit}"), order_by=order_by, partitions=2, alone=limit)
-        result = deduplicate(table(spark, rows), OPTIONS, job)
+        result = deduplicate(table(spark, rows), OPTIONS, job, notes.append)
+        assert ("work/alone" in notes) == bool(limit)
         names = ("order", "key", "match", "match_key", "outcome", "reason", "similarity",
                  "jaccard", "distance", "tables")  # fmt: skip
         dropped = [tuple(row[name] for name in names) for row in result.duplicates.collect()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +101,15 @@ Síguenos en Twitter
 Foto: dpa
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+При использовании новых строительных материалов мост через озеро обрушился, погибли рабочие
+No part of this lake may be fished, and swimmers are warned of mercury in the water
+This story may not be published in Hungary: a court in Budapest barred its editors on Monday
+All rights reserved for heirs, the supreme court ruled; the museum loses its paintings
+The fire at the mill killed 12 people, firemen said (Photo: Ann Shepherd)
+77 dead as ferry sinks off the old pier, minister resigns (Photo: AFP)
+By Order of the Governor, Schools, Pubs and Libraries Close
+BY DECREE PRESIDENT DISSOLVES PARLIAMENT
+Follow LIVE: President Resigns After Massacre, Army Seizes Palace, Airport And Harbour @lakeradio
 By then it was over
 By 2031 the lake is dry
 Contributed by many
@@ -188,6 +199,23 @@ def test_the_pictures_of_a_gallery_are_its_subject() -> None:
     pictures = "\n".join(f"Photo: Ann {name}" for name in ("Shepherd", "Miller", "Hill") * 3)
     assert relevant(f"{ARTICLE}\n{pictures}") == f"{ARTICLE}\n{pictures}"
     assert relevant(f"{ARTICLE}\n{ARTICLE}\n{ARTICLE}\n{pictures}").count("Photo") == 0
+
+
+def test_a_line_with_many_commas_is_read_in_one_way() -> None:
+    """A crafted line takes no time that doubles with each comma."""
+    names = "Writing by A" + ", and B" * 8
+    line = f"{names}. and {names}. x"
+    started = time.process_time()
+    assert not any(is_page_line(line) for _ in range(1000))
+    assert time.process_time() - started < 10  # with two readings for each comma it was a minute
+
+
+def test_a_notice_of_rights_is_no_gallery() -> None:
+    """However long it is, the other lines about the page are left out all the same."""
+    rights = "All rights reserved. " + "This material may not be published or rewritten. " * 3
+    first, rest = ARTICLE.split("\n", 1)
+    assert len(rights) > len(ARTICLE) / 3
+    assert relevant(f"{first}\nAdvertisement\n{rest}\n{rights}") == ARTICLE
 
 
 @given(st.text(max_size=200))

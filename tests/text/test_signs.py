@@ -148,8 +148,15 @@ _BEHIND = st.lists(
 LEADING = " ([{-–+±~<>≤≥=≈\"'“”"
 
 
+def is_scaled(text: str, at: int) -> bool:
+    """Whether a letter multiplies the amount of money that has its only digit there."""
+    money = text[:at][-1:] in {*"$€£¥₹₽₩"}
+    return money and re.match(r"[kmb](?![^\W\d_])", text[at + 1 :]) is not None
+
+
 @settings(deadline=None, max_examples=1000)
 @example("%", "")
+@example("$", "m.")
 @given(_BEFORE, _BEHIND)
 def test_signs_like_the_twin(before: str, behind: str) -> None:
     """Any text around a number gives the same as the plain twin."""
@@ -157,8 +164,10 @@ def test_signs_like_the_twin(before: str, behind: str) -> None:
     codes, flags = fold_text(f"{before}7{behind}", load_characters({}, ""))
     ((mantissa, _, kind, first, last),) = find_figures(codes, flags).tolist()
     percent = before.endswith("%") and (len(before) == 1 or chr(codes[len(before) - 2]) in LEADING)
-    wanted, size, more = plain_signs(before[:-1] if percent else before, behind)
+    scaled = is_scaled("".join(map(chr, codes)), len(before))
+    wanted, size, more = plain_signs(before[:-1] if percent else before, behind[scaled:])
     size += percent  # %7 is 7 %
+    more += scaled  # $7m is 7 million
     assert mantissa == 7
     assert kind >> 2 == wanted >> 2
     assert (first, last) == (len(before) - size, len(before) + 1 + more)

@@ -144,6 +144,10 @@ _PHRASES = (
 )
 
 
+# Replies of a server that is no node of a cluster; redis-py takes every error reply for one.
+_NO_NODE = ("cluster support disabled", "unknown command")
+
+
 def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     """Meaning of an error of redis-py; a text that is not known is passed on as it is.
 
@@ -154,6 +158,13 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
     """
     if isinstance(error, RedisClusterException) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # why the node that was asked last can't be used
+        reply = error.__context__
+        if (
+            isinstance(error, RedisClusterException)
+            and isinstance(reply, ResponseError)
+            and not any(part in str(reply).lower() for part in _NO_NODE)
+        ):
+            error = reply
     if type(error) in _CLASSES:
         return _CLASSES[type(error)]
     text = str(error)

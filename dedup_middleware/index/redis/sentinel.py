@@ -10,6 +10,7 @@ User and password are those of the servers; the sentinels' own are options.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -19,7 +20,13 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, InvalidResponse, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    InvalidResponse,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
@@ -93,12 +100,21 @@ class Sentinels:
         if len(silent) < len(self.hosts):
             raise RedisConnectionError(why)
         why = f"none of the sentinels {names} answers ({silent[0] or type(silent[0]).__name__})"
-        if not all(isinstance(error, _REFUSALS) for error in silent):
+        if not all(isinstance(error, _REFUSALS) or _is_untrusted(error) for error in silent):
             raise RedisConnectionError(why)
         fix = "name sentinels, whose port is mostly 26379, in DEDUP_INDEX_URL"
-        if any(isinstance(error, AuthenticationError) for error in silent):
+        if any(map(_is_untrusted, silent)):
+            fix = "give the authority of their certificates with ?ssl_ca_certs=FILE"
+        elif any(isinstance(error, NoPermissionError) for error in silent):
+            fix = "grant sentinel_username the command SENTINEL GET-MASTER-ADDR-BY-NAME"
+        elif any(isinstance(error, AuthenticationError) for error in silent):
             fix = "correct sentinel_username and sentinel_password in DEDUP_INDEX_URL"
         raise NoSentinelError(f"{why}: {fix}")
+
+
+def _is_untrusted(error: Exception) -> bool:
+    """Whether no known authority vouches for the certificate of a server."""
+    return isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
 def split_address(url: str) -> tuple[str, Watch]:
