@@ -76,8 +76,10 @@ _LONGEST_HEAD: Final = 32  # characters of its line before 电
 _LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
 _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
 _DAY: Final = ord("日")
-# What may follow 电 or 讯: with another character they are one word, 电影 or 讯息.
-_BEHIND_WIRE: Final = np.array(sorted(map(ord, " \n(:,[【记記")), np.int64)
+# What may follow 电 or 讯: with another character they are often one word, 电影 or 讯息.
+_BEHIND_WIRE: Final = np.array(
+    sorted(map(ord, ' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')), np.int64
+)
 _CLAUSE_ENDS: Final = np.array(sorted(map(ord, ".!?。,;:")), np.int64)  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL = ord("电"), ord("電")
