@@ -1,4 +1,4 @@
-"""Which pages of one block can't be duplicates: told by a few bits, before they are judged.
+"""Which pages of one block can't be duplicates, by a few bits, before they are judged.
 
 Most pages that share a clause or a band have little else in common, and to judge them their whole
 wordings would be moved. A sieve is a Bloom filter of the shingles of a page with one hash: a bit

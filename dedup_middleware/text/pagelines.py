@@ -202,6 +202,7 @@ _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
     r"|forbidden|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
+_CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
@@ -214,16 +215,13 @@ def _beginnings(words: str) -> set[str]:
 _BEGINNINGS: Final = frozenset().union(
     *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
 )
-_RIGHTS_BEGIN: Final = _beginnings(
-    "this all copyright no_ reproduction alle tous todos tutti все перепечатка при"
+_RIGHTS_BEGIN: Final = frozenset(
+    ("thi", "all", "cop", "no ", "rep", "tou", "tod", "tut", "все", "пер", "при")
 )
-_AUTHORS_BEGIN: Final = frozenset(
-    word[:_BEGINNING]
-    for word in (
-        "By by BY Story Written Posted Words Text Von Автор Текст Additional additional Reporting "
-        "reporting Writing writing Editing editing Compiled compiled Translated translated "
-        "Photographs photographs"
-    ).split()
+_NOTICES_BEGIN: Final = frozenset({"ci", *(begin[:_BEGINNING] for begin in _RIGHTS_BEGIN)})
+_AUTHORS_BEGIN: Final = _beginnings(
+    "by story written posted words text von автор текст additional reporting writing editing "
+    "compiled translated photographs"
 )
 _ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
 
@@ -288,26 +286,24 @@ def _addresses(text: str) -> bool:
     )
 
 
-def _names_author(text: str) -> bool:
+def _is_by(text: str) -> bool:
     """Whether a line says who wrote the page, or how to write to them, and nothing else.
 
-    >>> _names_author("Reporting by Ann Shepherd; editing by Bob Stone")
+    >>> _is_by("Reporting by Ann Shepherd; editing by Bob Stone")
     True
-    >>> _names_author("By then it was over")
+    >>> _is_by("By then it was over")
     False
     """
-    if (text[:_BEGINNING] in _AUTHORS_BEGIN or "contributed" in text) and _AUTHORS.fullmatch(
-        text.rstrip(_AROUND)
-    ):
+    if _AUTHORS.fullmatch(text.rstrip(_AROUND)):
         return True
     return "@" in text and _CONTACT.fullmatch(text) is not None and _addresses(text)
 
 
-def _has_form(text: str) -> bool:
-    """Whether a line is a heading, a button, a credit, an invitation or the like."""
-    begins = text[:_BEGINNING].lower()
-    if begins not in _BEGINNINGS:
-        return False
+def _has_form(text: str, begins: str) -> bool:
+    """Whether a line is a heading, a button, a credit, an invitation or the like.
+
+    :param begins: its first letters in lower case
+    """
     lower = text.strip(_AROUND).lower()
     if lower in _LABELS:
         return True
@@ -326,8 +322,15 @@ def reserves_rights(line: str) -> bool:
     >>> reserves_rights("All rights reserved."), reserves_rights("All rights are lost")
     (True, False)
     """
-    lower = line[:_LONGEST_RIGHTS].strip().lower()
-    return len(line) <= _LONGEST_RIGHTS and lower[:_BEGINNING] in _RIGHTS_BEGIN and _reserves(lower)
+    if len(line) > _LONGEST_RIGHTS:
+        return False
+    lower = line.strip().lower()
+    return lower[:3] in _RIGHTS_BEGIN and _reserves(lower)
+
+
+def _is_notice(lower: str) -> bool:
+    """Whether a line, in lower case, reserves rights or says how to cite the page."""
+    return _reserves(lower) or _CITATION.fullmatch(lower) is not None
 
 
 def is_page_line(line: str) -> bool:
@@ -339,14 +342,21 @@ def is_page_line(line: str) -> bool:
     if len(line) > _LONGEST_RIGHTS:
         return False
     text = line.strip()
-    lower = text.lower()
-    if reserves_rights(line) or (lower.startswith("citation:") and _CITATION.fullmatch(lower)):
+    begins = text[:_BEGINNING].lower()
+    if begins in _NOTICES_BEGIN and _is_notice(text.lower()):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False
+    is_caption = ")" in text[-_CREDIT_ENDS:] and ":" in text and _CAPTION.fullmatch(text.lower())
     if text[:1] in _OPENING:
         text = text.strip(_AROUND)
-    if _has_form(text) or _names_author(text) or (":" in line and _CAPTION.fullmatch(lower)):
+        begins = text[:_BEGINNING].lower()
+    # Most lines are none of these, which their first letters say at once.
+    if (
+        is_caption
+        or (begins in _BEGINNINGS and _has_form(text, begins))
+        or ((begins in _AUTHORS_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
+    ):
         return True
     if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
