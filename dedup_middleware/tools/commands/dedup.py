@@ -32,16 +32,16 @@ from dedup_middleware.tools.commands.context import (
 
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
-    "stats": ("stats", "Command"),
+    "stats": ("maintain", "Stats"),
     "check": ("check", "Check"),
     "compare": ("check", "Compare"),
     "explain": ("explain", "Explain"),
     "history": ("explain", "History"),
     "clusters": ("explain", "Clusters"),
-    "report": ("report", "Command"),
-    "restore": ("restore", "Command"),
-    "files": ("files", "Command"),
-    "spark": ("spark", "Command"),
+    "report": ("explain", "Report"),
+    "restore": ("restore", "Restore"),
+    "files": ("files", "Files"),
+    "spark": ("files", "Spark"),
     "forget": ("maintain", "Forget"),
     "clear": ("maintain", "Clear"),
     "export": ("transfer", "Export"),

@@ -26,15 +26,16 @@ from dedup_middleware.tools.commands.context import (
     CommandError,
     Context,
     Subcommand,
+    add_selection,
     check_output,
     left_out_lines,
+    to_query,
 )
-from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 _LEASE = 30.0  # seconds
 
 
-class Command(Subcommand):
+class Restore(Subcommand):
     """``scrapy dedup restore``."""
 
     summary = "Bring back dropped pages from the journal"
