@@ -28,10 +28,10 @@ from dedup_middleware.core.settlement import (
     INDEX_UNAVAILABLE,
     OpenClaims,
     Settlement,
+    Versions,
     keep_alive,
     unchecked,
 )
-from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.record_layout import RECORD, RecordLayout

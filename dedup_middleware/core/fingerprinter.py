@@ -102,9 +102,8 @@ class Fingerprinter:
         # numba and the dictionary are loaded here, never by importing the package.
         from dedup_middleware.methods.choose import literature_method
         from dedup_middleware.signature.evidence import TITLED, make_evidence
-        from dedup_middleware.signature.minhash import MinHasher
+        from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
-        from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
         from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT

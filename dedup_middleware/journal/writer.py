@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.base import JournalError, JournalStore
 from dedup_middleware.journal.entries import (
     DROPPED,
@@ -27,7 +28,6 @@ from dedup_middleware.journal.entries import (
     is_change,
     plain_item,
 )
-from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.model.documents import NEW, Document, Match, Verdict
 from dedup_middleware.model.keys import is_content_key
 

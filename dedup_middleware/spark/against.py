@@ -19,8 +19,7 @@ from dedup_middleware.index.base import differences
 from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
 from dedup_middleware.spark.columns import to_binary, words
 from dedup_middleware.spark.sieve import NO_SIEVE
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.format import from_arrow, schema
+from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema
 
 _STORED = pa.schema(
     [

@@ -13,17 +13,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Parameters, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.parameters import (
+    EMPTIED,
+    HASH_KEY,
+    REPLACED,
+    complete,
+    missing,
+    replaced,
+)
+from dedup_middleware.index.record_layout import record_parameter
 from dedup_middleware.index.redis.expiry import (
     chunk_names,
     counters,
@@ -32,13 +44,20 @@ from dedup_middleware.index.redis.expiry import (
     field_of,
     first_numbers,
     hash_of,
+    remove_expired,
 )
-from dedup_middleware.index.redis.link import LANES, Call
+from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
-from dedup_middleware.index.redis.namespace import RedisNamespace
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
-from dedup_middleware.index.redis.scripts import split_text
-from dedup_middleware.index.redis.server_index import Seen, count_of
+from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script, split_text
+from dedup_middleware.index.redis.server_index import (
+    OWN_SCHEMA,
+    Opened,
+    Seen,
+    ServerIndex,
+    count_of,
+)
+from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import (
     compact,
     forget_page_ids,
@@ -47,6 +66,7 @@ from dedup_middleware.index.redis.upkeep import (
     rows,
     walk_buckets,
 )
+from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     Candidates,
@@ -66,7 +86,7 @@ _TURNS = 20  # generations that may begin while some pages are proposed
 _LOOKED = 64  # the same where a page may have 64 KiB of text
 
 
-class RedisIndex(RedisNamespace):
+class RedisIndex(ServerIndex):
     """Buckets in hashes, page records packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
@@ -75,12 +95,121 @@ class RedisIndex(RedisNamespace):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
+        self.prefix = b"{" + options.namespace.encode() + b"}"
+        self._link: RedisLink = RedisLink(
+            options.index_url,
+            self._where,
+            self.prefix.decode(),
+            options.timeout,
+            options.retries,
+        )
+        self._session = Session(self.prefix)
+        self.layout = RowLayout()
         self._proposals = Batcher(
             self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
+
+    def warm(self) -> None:
+        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
+        from dedup_middleware.index import scan  # numba stays lazy
+
+        scan.warm(replies=True)
+
+    def _key(self, name: str) -> bytes:
+        return self.prefix + name.encode()
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
+        link = self._link
+        # Opened again, it may be another index than before, which a greeting would refuse.
+        link.introduce = lambda: None
+        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        opening = {**complete(wanted), **self._known_key()}
+        opened = await self._first(self._open_call(opening))
+        stored = self._agreed(opened, wanted)
+        if self._parameters and not self._is_ours(stored):
+            logger.warning(REPLACED, self._name)
+        self._begin(stored, opened.epoch)
+        self._sweep()
+        link.opening = False
+        link.introduce = lambda: self._open_call(self._parameters)
+        link.check_introduction = self._check
+        return dict(self._parameters)
+
+    async def attach(self) -> dict[str, str]:
+        """Connect to an index that exists; see :meth:`.Index.attach`."""
+        opened = await self._first(self._open_call({}, schema=b""))
+        if not opened.schema:
+            raise missing(self._name)
+        self._begin(self._agreed(opened, None), opened.epoch)
+        return dict(self._parameters)
+
+    def _open_call(self, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA) -> Call:
+        names = ("leases", "schema", "parameters", "counters")
+        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
+        # The epoch of an index that is set up by this very call.
+        session = Session(self.prefix, secrets.token_bytes(EPOCH))
+        return self._script("open", names, schema, *pairs, session=session)
+
+    def _begin(self, stored: dict[str, str], epoch: bytes) -> None:
+        if not self._is_ours(stored):
+            # Calls under way stay in the session of the index before: they are not for this one.
+            self._session = Session(self.prefix)
+        self._session.epoch = epoch
+        self._parameters = stored
+
+    def _is_ours(self, stored: Mapping[str, str]) -> bool:
+        return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
+
+    def _check(self, reply: Any) -> None:
+        """Look at the index behind a new connection.
+
+        :raises IndexReplacedError: it has another key, so it is another one
+        :raises IndexRefusedError: it has other parameters, or is damaged
+        """
+        opened = Opened.of(reply)
+        if not self._is_ours(self._agreed(opened, self._parameters)):
+            raise replaced(self._name)
+        if opened.epoch != self._session.epoch:
+            self._session.epoch = opened.epoch
+            logger.warning(EMPTIED, self._name)
+
+    async def _remove_expired(self, oldest: int) -> None:
+        await remove_expired(self, oldest)
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``.
+
+        It is for the pages of now: in an index that is set up anew it does nothing.
+        """
+        names = ("leases", "counters", "committed")
+        session = attrs.evolve(self._session)
+        call = self._script(name, names, *arguments, more_keys=more_keys, session=session)
+        return (await self._link.submit(call)).reply
+
+    async def ask(self, *command: bytes | int) -> Reply:
+        """Send one command."""
+        return (await self._link.submit(Call(command))).reply
+
+    def _script(
+        self,
+        name: str,
+        keys: Iterable[str],
+        *arguments: bytes | int,
+        more_keys: Sequence[bytes] = (),
+        session: Session | None = None,
+    ) -> Call:
+        names = [*map(self._key, keys), *more_keys]
+        return Call(arguments, names, script(name, self.layout), session or self._session)
 
     def _places(
         self, bucket_keys: Iterable[BucketKey], generation: int

@@ -18,8 +18,8 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY
 from dedup_middleware.index.verification import Verification, verify
 from dedup_middleware.index.window import LIVE, Window
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.entries import host_of
-from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.model.buckets import BucketKey, table_name
 from dedup_middleware.model.records import State
 from dedup_middleware.tools.commands.asking import (
@@ -397,7 +397,7 @@ def recall(parameters: Any) -> dict[str, dict[str, float]]:
     Computed from the parameters of an index. Anchors are left out: what they find depends on where
     a page was edited.
     """
-    from dedup_middleware.signature.bands import band_recall, simhash_recall  # numba stays lazy
+    from dedup_middleware.signature.minhash import band_recall, simhash_recall  # numba stays lazy
 
     bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
     return {

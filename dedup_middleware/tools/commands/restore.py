@@ -15,8 +15,8 @@ import attrs
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import DROPS, Drop, Query
-from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key

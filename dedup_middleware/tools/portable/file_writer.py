@@ -24,12 +24,12 @@ from dedup_middleware.model.records import (
     page_ids_of,
     suffixes_of,
 )
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.format import (
+from dedup_middleware.tools.portable.file_reader import (
     PREFIX,
     Checksum,
     arrow,
     metadata_of,
+    read_portable,
     schema,
     to_arrow,
 )

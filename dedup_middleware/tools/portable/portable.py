@@ -1,6 +1,6 @@
 """The pages of an index in another one: through a portable file, or directly.
 
-See :mod:`.format` for what is in the file.
+See :mod:`.file_reader` for what is in the file.
 """
 
 from __future__ import annotations
