@@ -9,7 +9,7 @@ import attrs
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.window import window_parameter
+from dedup_middleware.index.parameters import window_parameter
 
 
 def open_index(options: Options) -> Index:

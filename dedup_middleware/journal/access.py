@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
-from dedup_middleware.journal.base import JournalError, JournalStore
 from dedup_middleware.journal.clusters import Cluster, collect_clusters
-from dedup_middleware.journal.entries import DROPS, Drop, Kept, Query, is_change, is_near_miss
+from dedup_middleware.journal.entries import (
+    DROPS,
+    Drop,
+    JournalError,
+    JournalStore,
+    Kept,
+    Query,
+    is_change,
+    is_near_miss,
+)
 from dedup_middleware.model.documents import NEW
 
 if TYPE_CHECKING:

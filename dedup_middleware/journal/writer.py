@@ -14,7 +14,6 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
-from dedup_middleware.journal.base import JournalError, JournalStore
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -22,6 +21,8 @@ from dedup_middleware.journal.entries import (
     STORED,
     Body,
     Drop,
+    JournalError,
+    JournalStore,
     Kept,
     compare_versions,
     host_of,

@@ -19,15 +19,17 @@ from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
     REPLACED,
+    WHOLE,
+    RecordLayout,
     check_schema,
     complete,
     missing,
+    record_parameter,
+    window_parameter,
 )
-from dedup_middleware.index.record_layout import WHOLE, RecordLayout, record_parameter
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
-from dedup_middleware.index.window import window_parameter
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,17 @@ from dedup_middleware.index.base import Index, IndexStats, Parameters, Progress
 from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Pages, records_of
-from dedup_middleware.index.parameters import agree, complete, missing
-from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.index.parameters import (
+    WHOLE,
+    Moment,
+    Window,
+    agree,
+    complete,
+    layout_of,
+    missing,
+    record_parameter,
+    window_parameter,
+)
 from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     BucketKey,

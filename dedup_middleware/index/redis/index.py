@@ -33,9 +33,10 @@ from dedup_middleware.index.parameters import (
     REPLACED,
     complete,
     missing,
+    record_parameter,
     replaced,
+    window_parameter,
 )
-from dedup_middleware.index.record_layout import record_parameter
 from dedup_middleware.index.redis.expiry import (
     chunk_names,
     counters,
@@ -66,7 +67,6 @@ from dedup_middleware.index.redis.upkeep import (
     rows,
     walk_buckets,
 )
-from dedup_middleware.index.window import window_parameter
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     Candidates,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
+from dedup_middleware.index.parameters import Moment
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
 from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout, joined_text
-from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import State
 
 # In one call, which keeps the server for less than a millisecond.

@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index, Parameters
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_hash_key, check_schema
-from dedup_middleware.index.record_layout import RecordLayout, layout_of
+from dedup_middleware.index.parameters import (
+    HASH_KEY,
+    SCHEMA,
+    Moment,
+    RecordLayout,
+    Window,
+    agree,
+    check_hash_key,
+    check_schema,
+    layout_of,
+)
 from dedup_middleware.index.redis.link import Call, Link
 from dedup_middleware.index.redis.scripts import RowLayout, read_rows
-from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,

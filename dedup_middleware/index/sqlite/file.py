@@ -26,16 +26,20 @@ from dedup_middleware.index.parameters import (
     HASH_KEY,
     REPLACED,
     SCHEMA,
+    WHOLE,
+    Moment,
+    Window,
     agree,
     check_hash_key,
     check_schema,
     complete,
+    layout_of,
     missing,
+    record_parameter,
     replaced,
+    window_parameter,
 )
-from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.sqlite import tables
-from dedup_middleware.index.window import Moment, Window, window_parameter
 
 # By the text of the message: Python 3.10 does not give SQLite's error codes.
 _MEANINGS: tuple[tuple[str, str, bool], ...] = (

@@ -17,11 +17,10 @@ from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.maintenance import Living
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fitting, lapsed, load
-from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.propose import propose
-from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,

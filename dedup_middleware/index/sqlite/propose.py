@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import MOST_JUDGED
-from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.index.sqlite import tables
-from dedup_middleware.index.window import Moment
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.maintenance import Living, compacted
-from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.window import Moment
+from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey, width_of
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (

@@ -20,8 +20,7 @@ from dedup_middleware.index.opening import (
     open_index,
     options_of_other,
 )
-from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
-from dedup_middleware.index.window import window_parameter
+from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key, window_parameter
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import Neighbours

@@ -14,9 +14,8 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.journal.access import Journal, open_journal
-from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
-from dedup_middleware.journal.entries import DROPS, Drop, Query
+from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query
 from dedup_middleware.model.documents import REVISIT
 from dedup_middleware.tools.commands.context import (
     OK,

@@ -15,9 +15,8 @@ from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.parameters import HASH_KEY
+from dedup_middleware.index.parameters import HASH_KEY, LIVE, Window
 from dedup_middleware.index.verification import Verification, verify
-from dedup_middleware.index.window import LIVE, Window
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.entries import host_of
 from dedup_middleware.model.buckets import BucketKey, table_name

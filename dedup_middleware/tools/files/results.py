@@ -16,7 +16,6 @@ import attrs
 from dedup_middleware.base.newfiles import PRIVATE, SHARED, make_anew
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.journal.base import kept_name
 from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (
     DROPPED,
@@ -26,6 +25,7 @@ from dedup_middleware.journal.entries import (
     Drop,
     Kept,
     host_of,
+    kept_name,
     plain_item,
 )
 from dedup_middleware.journal.sqlite import SQLiteJournal
