@@ -34,7 +34,7 @@ from dedup_middleware.core.settlement import (
 )
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.parameters import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout, hash_key_of
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
@@ -54,8 +54,6 @@ from dedup_middleware.model.keys import is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_MASK64 = (1 << 64) - 1
 
 Count = Callable[[str, float], None]
 
@@ -197,7 +195,9 @@ class Deduplicator:
                 if self._former is not None:
                     self._former.opened(stored)
                 self._fingerprinter = await asyncio.to_thread(
-                    Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
+                    Fingerprinter,
+                    self.options,
+                    hash_key_of(stored, self.options.safe_index_url),
                 )
                 if self._heartbeat is None:
                     self._heartbeat = asyncio.create_task(

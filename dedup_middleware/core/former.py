@@ -35,7 +35,7 @@ from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.opening import former_options, open_existing
-from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
+from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import BucketKey, Neighbours, most_met
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
@@ -184,7 +184,7 @@ class Former:
                     + "\nRestore these settings until the crawl has moved, or leave "
                     f"{_SETTING} out: pages that are hashed in another way can't be compared."
                 )
-            check_hash_key(stored, self._where)
+            hash_key_of(stored, self._where)
             key = stored[HASH_KEY]
             self._check_key(key)
             pages = await index.count()

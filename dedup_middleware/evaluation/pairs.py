@@ -183,14 +183,14 @@ def labels_of(pairs: Sequence[Pair]) -> Labels:
 
 
 def curves(
-    runs: Sequence[MethodRun], pairs: Sequence[Pair], order: str = EITHER
+    runs: Sequence[MethodRun], pairs: Sequence[Pair]
 ) -> dict[str, list[tuple[float, float, float]]]:
     """Threshold, precision and recall of each method, by falling threshold."""
     labels = labels_of(pairs)
     return {
         result.name: [
             (threshold, counts.precision, counts.recall)
-            for threshold, counts in reversed(curve(result.scores[order], labels))
+            for threshold, counts in reversed(curve(result.scores[EITHER], labels))
         ]
         for result in runs
     }
@@ -208,13 +208,11 @@ def missing_figures(a: Document, b: Document) -> tuple[str, ...]:
     return tuple(f for f in figures.canonical(a.text or "") if f not in known)
 
 
-def wrong_pairs(
-    result: MethodRun, pairs: Sequence[Pair], order: str = EITHER
-) -> list[dict[str, Any]]:
+def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """The pairs that a method got wrong and what differs in them, those it was surest of first."""
     labels, shingler = labels_of(pairs), Shingler()
-    wrong = np.flatnonzero(result.said[order] != labels).tolist()
-    scores = result.scores[order]
+    wrong = np.flatnonzero(result.said[EITHER] != labels).tolist()
+    scores = result.scores[EITHER]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
     return [
         {

@@ -198,6 +198,7 @@ def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
 SCHEMA = 4
 HASH_KEY = "hash_key"
+_MASK64 = (1 << 64) - 1
 
 # Warnings; they take the index as the user knows it, without its password.
 EMPTIED = (
@@ -229,7 +230,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     :raises IndexRefusedError: names each difference and the way out
     """
     _check_texts(stored, where)
-    check_hash_key(stored, where)
+    hash_key_of(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
     lines = _lines(_keyless(stored), _keyless(wanted))
     if lines:
@@ -302,11 +303,11 @@ def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
         )
 
 
-def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
-    """Refuse parameters whose key can't be one; the message does not show it.
+def hash_key_of(parameters: Mapping[str, str], where: str) -> int:
+    """The key of the hashes, 64 bits. A message does not show it.
 
     :param where: the index or file as the user knows it, without its password
-    :raises IndexRefusedError: says so
+    :raises IndexRefusedError: there is none, or none that can be one
     """
     key = parameters.get(HASH_KEY, "")
     if not re.fullmatch("[0-9a-fA-F]{1,32}", str(key)):  # SQLite may hold bytes in its place
@@ -316,6 +317,7 @@ def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
             "can't be compared with new ones: it is damaged or was changed. Restore a copy, or "
             "begin a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
+    return int(key, 16) & _MASK64
 
 
 def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -60,7 +60,6 @@ class JournalWriter:
     new entries are left out and counted.
 
     :param count: called by :meth:`report_counts` with a counter and what to add
-    :param clock: seconds since 1970
     """
 
     def __init__(
@@ -69,12 +68,10 @@ class JournalWriter:
         count: Count,
         *,
         max_chars: int = 50_000_000,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._journal = journal
         self._count = count
         self._max_chars = max_chars
-        self.clock = clock
         self._waiting = _Waiting()
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -146,7 +143,7 @@ class JournalWriter:
             self._add(host, name)
 
     def _add(self, host: str, name: str) -> None:
-        hour = int(self.clock()) // HOUR * HOUR
+        hour = int(time.time()) // HOUR * HOUR
         activity = self._waiting.activity
         if len(activity) >= _HOSTS and (hour, host, name) not in activity:
             host = OTHER_HOSTS
@@ -288,13 +285,13 @@ class Recorder:
     ) -> None:
         """An item was dropped; all of it but the raw HTML is kept."""
         if self._writer is not None:
-            drop = make_drop(verdict, document, item, html_field, self._writer.clock())
+            drop = make_drop(verdict, document, item, html_field, time.time())
             self._writer.drop(self._signed(drop))
 
     def passed(self, verdict: Verdict, document: Document) -> None:
         """An item was looked at and goes on."""
         if self._writer is not None:
-            notes = make_notes(verdict, document, self._options, self._writer.clock())
+            notes = make_notes(verdict, document, self._options, time.time())
             self._writer.passed(verdict.key, [self._signed(note) for note in notes])
 
     def _signed(self, drop: Drop) -> Drop:
@@ -304,7 +301,7 @@ class Recorder:
         """Record that an item that was checked is stored."""
         if self._writer is not None:
             keep = self._options.journal_keep_texts
-            kept = make_kept(verdict, self._options, self._writer.clock()) if keep else None
+            kept = make_kept(verdict, self._options, time.time()) if keep else None
             self._writer.stored(verdict.key, kept)
 
     def report_counts(self) -> None:

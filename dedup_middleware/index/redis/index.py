@@ -113,7 +113,6 @@ class RedisIndex(ServerIndex):
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
     def warm(self) -> None:
-        """Compile the kernels that decisions need; see :meth:`.Index.warm`."""
         from dedup_middleware.index import scan  # numba stays lazy
 
         scan.warm(replies=True)
@@ -122,7 +121,6 @@ class RedisIndex(ServerIndex):
         return self.prefix + name.encode()
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
         link = self._link
         # Opened again, it may be another index than before, which a greeting would refuse.
         link.introduce = lambda: None
@@ -140,7 +138,6 @@ class RedisIndex(ServerIndex):
         return dict(self._parameters)
 
     async def attach(self) -> dict[str, str]:
-        """Connect to an index that exists; see :meth:`.Index.attach`."""
         opened = await self._first(self._open_call({}, schema=b""))
         if not opened.schema:
             raise missing(self._name)
@@ -223,13 +220,11 @@ class RedisIndex(ServerIndex):
         return hashes, b"".join(fields)
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
         await self._commits.join()
         await super().close()
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         if not bucket_keys:
             return []
         places = [self._places(bucket_keys, one) for one in self.moment().live]
@@ -269,7 +264,6 @@ class RedisIndex(ServerIndex):
         return [*chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
 
     async def load(self, pages: Pages) -> int:
-        """Enter pages that are stored already; see :meth:`.Index.load`."""
         self.layout.record.check(max(pages.payloads, default=b""))
         span = self._window.span_ms
         return await load(
@@ -310,7 +304,6 @@ class RedisIndex(ServerIndex):
         self.corrupt += rows
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
             return [False] * len(page_ids)
         oldest = self.moment().oldest
@@ -336,7 +329,6 @@ class RedisIndex(ServerIndex):
         return self._script("release", ("leases",), _page(claim.page_id), token, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         if not claims:
             return []
         pairs = [
@@ -362,24 +354,19 @@ class RedisIndex(ServerIndex):
         return 0
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages; see :meth:`.Index.pages`."""
         async for found in rows(self):
             yield pages_of(found, self.layout)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets; see :meth:`.Index.buckets`."""
         return walk_buckets(self, (lambda: self.moment().live) if self._window.seconds else None)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released; see :meth:`.Index.forget`."""
         return await forget_page_ids(self, page_ids)
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         return await forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:
-        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         firsts = await first_numbers(self) if self._window.seconds else {}
         first = min((page_id for page_id, _ in firsts.values()), default=1)
         return range(first, (await counters(self))[0] + 1)

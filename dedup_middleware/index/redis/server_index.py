@@ -22,8 +22,8 @@ from dedup_middleware.index.parameters import (
     RecordLayout,
     Window,
     agree,
-    check_hash_key,
     check_schema,
+    hash_key_of,
     layout_of,
 )
 from dedup_middleware.index.redis.link import Call, Link
@@ -103,7 +103,6 @@ class ServerIndex(Index):
 
     @property
     def window(self) -> float:
-        """Seconds that a page is remembered, 0: for ever."""
         return self._window.seconds
 
     def watch_round_trips(self, report: Callable[[], None]) -> None:
@@ -111,7 +110,6 @@ class ServerIndex(Index):
         self._link.on_round_trip = report
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
@@ -146,7 +144,7 @@ class ServerIndex(Index):
         """
         check_schema(opened.schema, self._name)
         stored = opened.parameters
-        check_hash_key(stored, self._name)
+        hash_key_of(stored, self._name)
         if parameters is not None:
             stored = agree(stored, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))
@@ -193,8 +191,6 @@ class ServerIndex(Index):
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
-        """Look for candidates and claim; see :meth:`.Index.propose`."""
-
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
@@ -206,7 +202,6 @@ class ServerIndex(Index):
         return made
 
     async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
         try:
             return await self._submit_commit(claim)
         finally:
@@ -241,7 +236,6 @@ class ServerIndex(Index):
         }
 
     async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
         self._claimed.pop(claim, None)
         return bool((await self._link.submit(self._release_call(claim))).reply)
 
@@ -259,17 +253,14 @@ class ServerIndex(Index):
         """
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
         return (await self.look(np.asarray(page_ids, np.uint64), texts=False)).records
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
         return (await self.look(np.array(page_ids, np.uint64))).addresses
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
     ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
         seen = await self.look(np.asarray(page_ids, np.uint64))
         return seen.records, seen.payloads
 

@@ -30,9 +30,9 @@ from dedup_middleware.index.parameters import (
     Moment,
     Window,
     agree,
-    check_hash_key,
     check_schema,
     complete,
+    hash_key_of,
     layout_of,
     missing,
     record_parameter,
@@ -204,7 +204,7 @@ class SQLiteFile(Index):
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        check_hash_key(stored, self._where)
+        hash_key_of(stored, self._where)
         return stored if parameters is None else agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:

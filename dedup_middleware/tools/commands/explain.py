@@ -31,6 +31,7 @@ from dedup_middleware.tools.commands.context import (
 )
 
 _EXCERPT = 80  # characters
+_SHOWN = ("key", "time", "title", "outcome", "reason", "similarity", "jaccard", "distance")
 
 
 class Explain(Subcommand):
@@ -84,14 +85,7 @@ def _cluster(journal: JournalStore, dropped: list[Drop]) -> dict[str, Any]:
 
 def _state(drop: Drop) -> dict[str, Any]:
     return {
-        "key": drop.key,
-        "time": drop.time,
-        "title": drop.title,
-        "outcome": drop.outcome,
-        "reason": drop.reason,
-        "similarity": drop.similarity,
-        "jaccard": drop.jaccard,
-        "distance": drop.distance,
+        **{name: getattr(drop, name) for name in _SHOWN},
         "tables": list(drop.tables),
         "former": FORMER in drop.tables,
         "excerpt": "" if drop.body is None else drop.body.text[:_EXCERPT],

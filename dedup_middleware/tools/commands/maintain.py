@@ -44,8 +44,6 @@ from dedup_middleware.tools.commands.context import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dedup_middleware.index.base import Progress
-
 
 class Verify(Subcommand):
     """``scrapy dedup verify``."""
@@ -99,19 +97,12 @@ class Compact(Subcommand):
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
-                removed = await index.compact(_of_buckets(done))
+                # Not that of the pages, which are read first, and in much less time.
+                removed = await index.compact(
+                    lambda what, n: done(n) if what == "buckets" else None
+                )
         context.say({"records": removed}, lambda: f"{removed:,} records are taken out.")
         return OK
-
-
-def _of_buckets(done: Callable[[float], None]) -> Progress:
-    """The progress of the buckets alone: pages are read first, and in much less time."""
-
-    def advance(what: str, number: int) -> None:
-        if what == "buckets":
-            done(number)
-
-    return advance
 
 
 _EVER = float(2**32 - 1)  # seconds since 1970, later than any commit

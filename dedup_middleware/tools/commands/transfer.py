@@ -10,8 +10,9 @@ import attrs
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.opening import open_index, options_of_other
 from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.keys import keyed_hash
@@ -19,9 +20,7 @@ from dedup_middleware.model.records import State
 from dedup_middleware.tools.commands.asking import (
     Reader,
     existing_index,
-    hash_key_of,
     is_address,
-    other_index,
     reading_index,
 )
 from dedup_middleware.tools.commands.context import (
@@ -108,9 +107,8 @@ class Import(Subcommand):
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
                     where = hide_password(arguments.source)
-                    async with other_index(
-                        arguments.source, arguments.namespace, context.options
-                    ) as source:
+                    other = options_of_other(context.options, arguments.source, arguments.namespace)
+                    async with existing_index(other) as source:
                         imported = await copy_index(source, index, where, done)
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
@@ -261,7 +259,7 @@ async def _times(address: str | None, namespace: str | None, options: Options) -
     if address is None:
         return Times()
     seconds: dict[int, int] = {}
-    async with other_index(address, namespace, options) as index:
+    async with existing_index(options_of_other(options, address, namespace)) as index:
         hash_key = hash_key_of(await index.attach(), hide_password(address))
         async for pages in index.pages():
             stored = pages.states == State.COMMITTED

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import differences
 from dedup_middleware.index.pages import MOST_BUCKET_KEYS, Pages
-from dedup_middleware.index.parameters import check_hash_key
+from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.parquetpages import (
     BY_DICTIONARY,
@@ -325,7 +325,7 @@ def read_portable(path: str | Path) -> Portable:
         raise _damaged(path, f"it says {stated} pages and holds {rows}")
     if fingerprint != fingerprint_of(parameters):
         raise _damaged(path, "its parameters were changed")
-    check_hash_key(parameters, str(path))
+    hash_key_of(parameters, str(path))
     with _explained(path):
         _check_sizes(path, rows)
     return Portable(path=path, parameters=parameters, rows=rows, checksum=checksum)
