@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
-from dedup_middleware.index.base import Parameters, differences
 from dedup_middleware.model.records import CONTENT
 
+Parameters = Mapping[str, str]
 LIVE = 3  # generations that are read; a page lives for one window, and up to half of one more
 
 
@@ -209,6 +209,19 @@ REPLACED = (
     "The index at %s is another one than before, with another key; the crawl goes on with it. "
     "Pages that are not in it are stored once more when they come again."
 )
+
+
+def differences(stored: Parameters, wanted: Parameters) -> list[str]:
+    """Lines that name each parameter in which two indexes differ.
+
+    >>> differences({"w": "3", "bands": "8"}, {"w": "2", "bands": "8"})
+    ["w: the index has '3', the settings ask for '2'"]
+    """
+    return [
+        f"{name}: the index has {stored.get(name)!r}, the settings ask for {wanted.get(name)!r}"
+        for name in sorted({*stored, *wanted})
+        if stored.get(name) != wanted.get(name)
+    ]
 
 
 def replaced(where: str) -> IndexReplacedError:

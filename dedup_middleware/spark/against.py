@@ -15,8 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.index.base import differences
-from dedup_middleware.index.parameters import hash_key_of
+from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.spark.columns import to_binary, words
 from dedup_middleware.spark.sieve import NO_SIEVE
 from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema

@@ -12,7 +12,6 @@ import attrs
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import MOST_SHARDS
-from dedup_middleware.index.base import Parameters
 from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.cluster.spread import SHARDS, Spread
 from dedup_middleware.index.parameters import (
@@ -20,6 +19,7 @@ from dedup_middleware.index.parameters import (
     HASH_KEY,
     REPLACED,
     WHOLE,
+    Parameters,
     RecordLayout,
     check_schema,
     complete,

@@ -24,18 +24,17 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Parameters, Progress
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
     REPLACED,
+    Parameters,
     complete,
     missing,
-    record_parameter,
     replaced,
-    window_parameter,
 )
 from dedup_middleware.index.redis.expiry import (
     chunk_names,
@@ -124,7 +123,7 @@ class RedisIndex(ServerIndex):
         link = self._link
         # Opened again, it may be another index than before, which a greeting would refuse.
         link.introduce = lambda: None
-        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        wanted = self._with_own(parameters)
         opening = {**complete(wanted), **self._known_key()}
         opened = await self._first(self._open_call(opening))
         stored = self._agreed(opened, wanted)

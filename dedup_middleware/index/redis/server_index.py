@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import (
     HASH_KEY,
     SCHEMA,
     Moment,
+    Parameters,
     RecordLayout,
     Window,
     agree,
@@ -92,7 +93,6 @@ class ServerIndex(Index):
     layout: RowLayout
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
-        self.corrupt = 0
         self._where = options.safe_index_url.partition("?")[0]
         self._parameters: dict[str, str] = {}
         self._window = Window(window)
@@ -100,10 +100,6 @@ class ServerIndex(Index):
         self._generation = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
-
-    @property
-    def window(self) -> float:
-        return self._window.seconds
 
     def watch_round_trips(self, report: Callable[[], None]) -> None:
         """Call ``report`` for each exchange; one with all nodes of a cluster counts once."""

@@ -19,7 +19,7 @@ import attrs
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.newfiles import make_private
 from dedup_middleware.base.sqlitefile import Transaction, is_locked, use_wal
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
     EMPTIED,
@@ -28,6 +28,7 @@ from dedup_middleware.index.parameters import (
     SCHEMA,
     WHOLE,
     Moment,
+    Parameters,
     Window,
     agree,
     check_schema,
@@ -35,9 +36,7 @@ from dedup_middleware.index.parameters import (
     hash_key_of,
     layout_of,
     missing,
-    record_parameter,
     replaced,
-    window_parameter,
 )
 from dedup_middleware.index.sqlite import tables
 
@@ -141,7 +140,6 @@ class SQLiteFile(Index):
         window: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.corrupt = 0
         self._path = path
         self._timeout = timeout
         self._window = Window(window)
@@ -160,12 +158,8 @@ class SQLiteFile(Index):
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
 
-    @property
-    def window(self) -> float:
-        return self._window.seconds
-
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        wanted = self._with_own(parameters)
         return await self._opened(wanted)
 
     async def attach(self) -> dict[str, str]:

@@ -43,9 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.base import differences
 from dedup_middleware.index.pages import MOST_BUCKET_KEYS, Pages
-from dedup_middleware.index.parameters import hash_key_of
+from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.parquetpages import (
     BY_DICTIONARY,

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.base import Index, Parameters, differences
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import BLOCK, Pages, joined
 from dedup_middleware.index.parameters import (
     HASH_KEY,
+    Parameters,
     RecordLayout,
+    differences,
     layout_of,
     record_parameter,
     window_parameter,
