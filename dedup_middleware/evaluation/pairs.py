@@ -21,7 +21,6 @@ from dedup_middleware.evaluation.comparers import Comparer
 from dedup_middleware.evaluation.corpus import Pair
 from dedup_middleware.evaluation.scores import (
     Counts,
-    Interval,
     Labels,
     Scores,
     best_threshold,
@@ -63,29 +62,6 @@ class MethodRun:
     reasons: tuple[str, ...]
     sign_seconds: float
     pair_seconds: float
-
-
-@attrs.frozen
-class Row:
-    """One line of the table: a method in one order.
-
-    ``cross_validated`` counts the pairs judged by thresholds found on other documents, in all
-    divisions into folds; ``thresholds`` lists these. ``at_recall`` counts the same with the highest
-    thresholds that find `RECALL` of the duplicates of the other documents.
-    """
-
-    method: str
-    order: str
-    threshold: float
-    pairs: int
-    precision: Interval
-    recall: Interval
-    f1: Interval
-    cross_validated: Counts
-    thresholds: tuple[float, ...]
-    at_recall: Counts
-    pair_seconds: float
-    sign_seconds: float
 
 
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
@@ -146,8 +122,15 @@ def _validated(
     return total, thresholds
 
 
-def rows(runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5) -> list[Row]:
-    """The table of all methods in all orders."""
+def rows(
+    runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5
+) -> list[dict[str, Any]]:
+    """The table of all methods in all orders.
+
+    ``cv_`` columns count the pairs judged by thresholds found on other documents, in all divisions
+    into folds; ``thresholds`` lists these. Those that end in ``_at_recall`` count the same with the
+    highest thresholds that find `RECALL` of the duplicates of the other documents.
+    """
     labels = labels_of(pairs)
     groups = groups_of(pairs)
     table = []
@@ -157,23 +140,25 @@ def rows(runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5) ->
             counts = Counts.of(said, labels)
             validated, chosen = _validated(scores, labels, groups, folds, best_threshold)
             at_recall, _ = _validated(scores, labels, groups, folds, _AT_RECALL)
-            called = counts.true_positive + counts.false_positive
-            table.append(
-                Row(
-                    result.name,
-                    order,
-                    result.threshold,
-                    len(pairs),
-                    wilson(counts.true_positive, called),
-                    wilson(counts.true_positive, counts.true_positive + counts.false_negative),
-                    bootstrap_f1(said, labels, groups),
-                    validated,
-                    tuple(round(t, 4) for t in chosen),
-                    at_recall,
-                    result.pair_seconds,
-                    result.sign_seconds,
-                )
-            )
+            right = counts.true_positive
+            row = {
+                "method": result.name,
+                "order": order,
+                "threshold": result.threshold,
+                "pairs": len(pairs),
+                "precision": wilson(right, right + counts.false_positive),
+                "recall": wilson(right, right + counts.false_negative),
+                "f1": bootstrap_f1(said, labels, groups),
+                "thresholds": tuple(round(t, 4) for t in chosen),
+                "pair_seconds": result.pair_seconds,
+                "sign_seconds": result.sign_seconds,
+                "cv_precision": validated.precision,
+                "cv_recall": validated.recall,
+                "cv_f1": validated.f1,
+                "cv_precision_at_recall": at_recall.precision,
+                "cv_recall_at_recall": at_recall.recall,
+            }
+            table.append(row)
     return table
 
 
