@@ -413,10 +413,10 @@ class Deduplicator:
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.
 
-        For an ``unchecked`` page it is remembered, to be put into the index later. Where storage
-        replaces rows (``DEDUP_VERSIONS``), other texts under the key of any other page without a
-        claim are forgotten once more: one that was claimed while this page was on its way may have
-        been written before it.
+        An ``unchecked`` page is remembered, to be put into the index later. Of any other page
+        without a claim the index forgets the other versions once more, where storage replaces rows
+        (``DEDUP_VERSIONS``): one that was claimed meanwhile may have been written before this page,
+        which has then replaced it.
 
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """

@@ -117,7 +117,7 @@ class Fingerprinter:
         self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
         numbers = options.num_perm, options.band_count, options.rows
-        # With evidence nothing reads the minima behind the bands, unless a user does.
+        # With evidence only the bands need minima; all of them are made if `minhash` is read.
         self._text_signer = TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch

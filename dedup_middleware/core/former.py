@@ -4,9 +4,9 @@ Each page is looked up there first, without a claim. A stored page that decides 
 *carried over*: it is entered into the index of now as a committed page, by a claim like any other.
 Everything else is then as with one index, among the pages of the index of now.
 
-Nothing is written to the former index but that pages are forgotten whose text storage replaces. It
-would be carried over once more otherwise, when a process dies before its page is committed and
-nothing in the index of now says any longer that there was a newer text.
+Nothing is written to the former index, except that it forgets pages whose text storage replaces.
+Otherwise, if a process died before it committed the newer version, the old text could be carried
+over again: nothing in the index of now would tell of the newer version any longer.
 """
 
 from __future__ import annotations

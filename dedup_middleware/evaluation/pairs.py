@@ -1,9 +1,8 @@
 """Every method on labelled pairs: how often it is right, how sure that is, and where it is wrong.
 
-A stream has a pair in one order only, so each is judged in both: ``b`` new after ``a`` was
-stored, and ``a`` new after ``b``. ``either`` calls a pair near-duplicates if one order does. Most
-labelled pairs do not say in which order they were seen, so ``either`` is what compares with
-symmetric methods.
+The rule of a crawl is not symmetric, and labelled pairs rarely say which page came first. So each
+pair is judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new after ``b``.
+``either`` calls a pair near-duplicates if one order does; compare this with symmetric methods.
 """
 
 from __future__ import annotations

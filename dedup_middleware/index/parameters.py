@@ -264,7 +264,7 @@ def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """Lines that name each parameter by which pages of two indexes can't be compared.
+    """A line for each parameter that must be equal for pages of two indexes to be comparable.
 
     Hash key, window, number of parts, and whether addresses are kept may differ.
     """

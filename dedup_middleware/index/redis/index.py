@@ -185,7 +185,8 @@ class RedisIndex(ServerIndex):
     ) -> Reply:
         """Run a script on the keys ``leases``, ``counters`` and ``committed``.
 
-        It is for the pages of now: in an index that is set up anew it does nothing.
+        It works on the index as it is now: if that is set up anew before the script arrives, it
+        does nothing.
         """
         names = ("leases", "counters", "committed")
         session = attrs.evolve(self._session)

@@ -59,7 +59,8 @@ _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("disk i/o", "the disk fails or is full", False),
 )
 
-# What reading raises where something else has put values of another type, which SQLite lets it.
+# What reading raises if another program has written values of another type: columns of SQLite take
+# any.
 DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
 
 

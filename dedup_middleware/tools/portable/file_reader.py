@@ -1,7 +1,7 @@
 """The portable file: one Parquet file that holds the pages of an index, whatever its back end.
 
-One row a page. Hashes are unsigned numbers of 64 bits given as signed ones (``int64``, the same
-bits), because Spark and pandas know no others everywhere.
+One row for each page. Hashes have 64 bits and are written as ``int64`` with the same bits, because
+Spark has no unsigned integers.
 
 =========== ============== ==========================================================
 column      type           what
