@@ -195,9 +195,7 @@ class Deduplicator:
                 if self._former is not None:
                     self._former.opened(stored)
                 self._fingerprinter = await asyncio.to_thread(
-                    Fingerprinter,
-                    self.options,
-                    hash_key_of(stored, self.options.safe_index_url),
+                    Fingerprinter, self.options, hash_key_of(stored, self.options.safe_index_url)
                 )
                 if self._heartbeat is None:
                     self._heartbeat = asyncio.create_task(

@@ -38,12 +38,7 @@ def read(document: Document, extractor: Mode) -> Document:
     from dedup_middleware.text.extract import extract, meta_description
 
     description = document.description or meta_description(document.html, document.charset)
-    page = extract(
-        document.html,
-        charset=document.charset,
-        url=document.key,
-        extractor=extractor,
-    )
+    page = extract(document.html, charset=document.charset, url=document.key, extractor=extractor)
     return attrs.evolve(
         document,
         text=page.text,

@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import Parameters, Window, record_parameter, window_parameter
-from dedup_middleware.model.buckets import (
-    KEY_TABLE,
-    BucketKey,
-    hash_bucket_key,
-    most_met,
-)
+from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key, most_met
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import PageRecords, State, chosen
 

@@ -85,9 +85,5 @@ def options_of_other(options: Options, url: str, namespace: str | None) -> Optio
     """
     own = Options().namespace if url.startswith("sqlite:") else options.namespace
     return attrs.evolve(
-        options,
-        index_url=url,
-        namespace=namespace or own,
-        former_index_url="",
-        former_namespace="",
+        options, index_url=url, namespace=namespace or own, former_index_url="", former_namespace=""
     )

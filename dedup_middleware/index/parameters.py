@@ -264,7 +264,7 @@ def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """A line for each parameter that must be equal for pages of two indexes to be comparable.
+    """A line for each difference of parameters by which pages of two indexes are not comparable.
 
     Hash key, window, number of parts, and whether addresses are kept may differ.
     """

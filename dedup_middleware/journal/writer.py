@@ -62,13 +62,7 @@ class JournalWriter:
     :param count: called by :meth:`report_counts` with a counter and what to add
     """
 
-    def __init__(
-        self,
-        journal: JournalStore,
-        count: Count,
-        *,
-        max_chars: int = 50_000_000,
-    ) -> None:
+    def __init__(self, journal: JournalStore, count: Count, *, max_chars: int = 50_000_000) -> None:
         self._journal = journal
         self._count = count
         self._max_chars = max_chars

@@ -67,12 +67,7 @@ from dedup_middleware.index.redis.upkeep import (
     walk_buckets,
 )
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    Candidates,
-    Claim,
-    Claimed,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
 
 logger = logging.getLogger(__name__)
@@ -96,11 +91,7 @@ class RedisIndex(ServerIndex):
         super().__init__(options, window=window)
         self.prefix = b"{" + options.namespace.encode() + b"}"
         self._link: RedisLink = RedisLink(
-            options.index_url,
-            self._where,
-            self.prefix.decode(),
-            options.timeout,
-            options.retries,
+            options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
         )
         self._session = Session(self.prefix)
         self.layout = RowLayout()

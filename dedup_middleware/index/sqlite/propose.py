@@ -284,11 +284,7 @@ class _Buckets:
 
 
 def _described(
-    db: sqlite3.Connection,
-    made: list[_Made],
-    now: float,
-    layout: RecordLayout,
-    with_payloads: bool,
+    db: sqlite3.Connection, made: list[_Made], now: float, layout: RecordLayout, with_payloads: bool
 ) -> tuple[list[Claimed | Candidates], int]:
     """Results with what is known of the candidates."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]

@@ -14,11 +14,7 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import (
-    former_options,
-    open_existing,
-    open_index,
-)
+from dedup_middleware.index.opening import former_options, open_existing, open_index
 from dedup_middleware.index.parameters import HASH_KEY, agree, hash_key_of, window_parameter
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method

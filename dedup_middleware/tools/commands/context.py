@@ -98,13 +98,7 @@ class Subcommand(ABC):
 
 def progress_bars(console: Console) -> Progress:
     """Progress bars with a description, a count and the time."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
         TextColumn("{task.description}"),

@@ -394,8 +394,7 @@ def recall(parameters: Any) -> dict[str, dict[str, float]]:
         f"{level:g}": {
             "bands": round(band_recall(level, int(bands), int(rows)), 4),
             "all": round(
-                1 - (1 - band_recall(level, int(bands), int(rows))) * (1 - simhash_recall(level)),
-                4,
+                1 - (1 - band_recall(level, int(bands), int(rows))) * (1 - simhash_recall(level)), 4
             ),
         }
         for level in LEVELS

@@ -17,12 +17,7 @@ from dedup_middleware.index.verification import verify
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.model.records import State
-from dedup_middleware.tools.commands.asking import (
-    Reader,
-    existing_index,
-    is_address,
-    reading_index,
-)
+from dedup_middleware.tools.commands.asking import Reader, existing_index, is_address, reading_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
@@ -200,11 +195,7 @@ class Entering:
     """
 
     def __init__(
-        self,
-        reader: Reader,
-        options: Options,
-        known: set[tuple[int, int]],
-        times: Times,
+        self, reader: Reader, options: Options, known: set[tuple[int, int]], times: Times
     ) -> None:
         self.rebuilt = Rebuilt()
         self._sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
