@@ -37,8 +37,8 @@ from rich.table import Table
 from benchmarks.fingerprints import BANDS, ROWS, fresh
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.maintenance import sample as draw
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.pages import sample as draw
 from dedup_middleware.index.verification import verify
 from tests.servers import RedisServer, running_redis
 

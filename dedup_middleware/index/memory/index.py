@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, IndexStats, Progress
-from dedup_middleware.index.maintenance import Living, compacted
 from dedup_middleware.index.memory.texts import Texts
-from dedup_middleware.index.pages import Pages, records_of
+from dedup_middleware.index.pages import Living, Pages, compacted, records_of
 from dedup_middleware.index.parameters import (
     WHOLE,
     Moment,

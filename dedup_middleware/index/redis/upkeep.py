@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.pages import Living, compacted
 from dedup_middleware.index.redis.expiry import (
     Server,
     bucket_hashes,

@@ -15,8 +15,17 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import Living
-from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, fitting, lapsed, load
+from dedup_middleware.index.pages import (
+    LEASE,
+    Living,
+    Pace,
+    Pages,
+    Records,
+    Steps,
+    fitting,
+    lapsed,
+    load,
+)
 from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.sqlite.file import SQLiteFile, Step

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.pages import Living, compacted
 from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey, width_of
 from dedup_middleware.model.claims import Claim
