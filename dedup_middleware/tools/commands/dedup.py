@@ -67,11 +67,6 @@ class Command(ScrapyCommand):
         """One line for the list of commands."""
         return "See, check and manage near-duplicate pages"
 
-    def long_desc(self) -> str:
-        """The list of subcommands."""
-        lines = [f"{name}: {load(name).summary}" for name in SUBCOMMANDS]
-        return f"{self.short_desc()}. Commands: {'; '.join(lines)}."
-
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Scrapy's own options; those of the subcommand are read by :meth:`run`."""
         super().add_options(parser)
