@@ -4,7 +4,7 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
 * ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
 * the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
-* ``s chunk (4)``: rows of page records (see :data:`.scripts.ROW`)
+* ``s chunk (4)``: rows of page records (see :class:`.scripts.RowLayout`)
 * ``a chunk (4)``: text, which is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """

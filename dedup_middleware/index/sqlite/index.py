@@ -309,10 +309,7 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
         "(token BLOB PRIMARY KEY, first INTEGER NOT NULL, until REAL NOT NULL)"
     )
     db.execute("INSERT INTO load VALUES (?, ?, ?)", (token, first, moment.now + LEASE))
-    if moment.generation:
-        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
-        db.execute(query, (moment.generation, first))
-        tables.sweep(db, moment.oldest)
+    tables.begin_generation(db, moment, first)
 
 
 def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:

@@ -201,10 +201,7 @@ def propose(
         leases.append((last, token, moment.now + page.lease, page.lease))
         made.append((Claim(last, int.from_bytes(token, "little")), near))
     if rows:
-        if moment.generation:
-            query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
-            db.execute(query, (moment.generation, rows[0][0]))
-            tables.sweep(db, moment.oldest)
+        tables.begin_generation(db, moment, rows[0][0])
         db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", rows)
         db.executemany("INSERT INTO payload VALUES (?, ?)", payloads)
         db.executemany("INSERT INTO lease VALUES (?, ?, ?, ?)", leases)

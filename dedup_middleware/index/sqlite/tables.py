@@ -79,6 +79,14 @@ def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
     return dict(_rows(db, "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id", ids))
 
 
+def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None:
+    """Note the first page id of a generation, if there are any, and sweep old ones."""
+    if moment.generation:
+        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
+        db.execute(query, (moment.generation, first))
+        sweep(db, moment.oldest)
+
+
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
     """Remove some of the expired buckets and pages; each claim calls it, so none waits long."""
     if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
