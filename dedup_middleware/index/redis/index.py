@@ -36,16 +36,7 @@ from dedup_middleware.index.parameters import (
     missing,
     replaced,
 )
-from dedup_middleware.index.redis.expiry import (
-    chunk_names,
-    counters,
-    end_of,
-    estimate_bytes,
-    field_of,
-    first_numbers,
-    hash_of,
-    remove_expired,
-)
+from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
@@ -58,14 +49,6 @@ from dedup_middleware.index.redis.server_index import (
     count_of,
 )
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.index.redis.upkeep import (
-    compact,
-    forget_page_ids,
-    forget_stamps,
-    pages_of,
-    rows,
-    walk_buckets,
-)
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
@@ -169,7 +152,7 @@ class RedisIndex(ServerIndex):
             logger.warning(EMPTIED, self._name)
 
     async def _remove_expired(self, oldest: int) -> None:
-        await remove_expired(self, oldest)
+        await expiry.remove_expired(self, oldest)
 
     async def run(
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
@@ -203,11 +186,11 @@ class RedisIndex(ServerIndex):
         self, bucket_keys: Iterable[BucketKey], generation: int
     ) -> tuple[list[bytes], bytes]:
         """The hash of each bucket, and the fields of all."""
-        end = end_of(generation) if self._window.seconds else b""
+        end = expiry.end_of(generation) if self._window.seconds else b""
         hashes, fields = [], []
         for bucket_key in bucket_keys:
-            hashes.append(hash_of(self.prefix, bucket_key.table, end))
-            fields.append(field_of(bucket_key.bucket))
+            hashes.append(expiry.hash_of(self.prefix, bucket_key.table, end))
+            fields.append(expiry.field_of(bucket_key.bucket))
         return hashes, b"".join(fields)
 
     async def close(self) -> None:
@@ -252,7 +235,7 @@ class RedisIndex(ServerIndex):
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
         known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
-        return [*chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
+        return [*expiry.chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
 
     async def load(self, pages: Pages) -> int:
         self.layout.record.check(max(pages.payloads, default=b""))
@@ -299,7 +282,7 @@ class RedisIndex(ServerIndex):
             return [False] * len(page_ids)
         oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
-            firsts = await first_numbers(self)
+            firsts = await expiry.first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
         return [page_id < self._expiring[1] for page_id in page_ids]
@@ -345,31 +328,35 @@ class RedisIndex(ServerIndex):
         return 0
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        async for found in rows(self):
-            yield pages_of(found, self.layout)
+        async for found in upkeep.rows(self):
+            yield upkeep.pages_of(found, self.layout)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return walk_buckets(self, (lambda: self.moment().live) if self._window.seconds else None)
+        return upkeep.walk_buckets(
+            self, (lambda: self.moment().live) if self._window.seconds else None
+        )
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        return await forget_page_ids(self, page_ids)
+        return await upkeep.forget_page_ids(self, page_ids)
 
     async def forget_span(self, since: float, until: float) -> int:
-        return await forget_stamps(self, since, until)
+        return await upkeep.forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:
-        firsts = await first_numbers(self) if self._window.seconds else {}
+        firsts = await expiry.first_numbers(self) if self._window.seconds else {}
         first = min((page_id for page_id, _ in firsts.values()), default=1)
-        return range(first, (await counters(self))[0] + 1)
+        return range(first, (await expiry.counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove records of pages that are gone, and chunks that hold no other pages."""
-        return await compact(self, progress, windowed=bool(self._window.seconds))
+        return await upkeep.compact(self, progress, windowed=bool(self._window.seconds))
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
         live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))), self.count(), counters(self)
+            self._link.submit(self._script("lapse", ("leases",))),
+            self.count(),
+            expiry.counters(self),
         )
         issued, text, buckets, overflow, gone = raw
         pending = int(live.reply)
@@ -378,7 +365,7 @@ class RedisIndex(ServerIndex):
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(
+            bytes=await expiry.estimate_bytes(
                 self, issued - gone, text, windowed=bool(self._window.seconds)
             ),
             corrupt=self.corrupt,
