@@ -175,13 +175,16 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
     ]
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, *, overwrite: bool = True) -> None:
     """Refuse the name of an output that is no file: a folder, or a device, which would be replaced.
 
+    :param overwrite: a file that exists may be replaced
     :raises CommandError: names it
     """
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
         raise CommandError(f"{path} is no file: name a file to write to")
+    if path is not None and path.exists() and not overwrite:
+        raise CommandError(f"{path} exists: name another file, or add --overwrite")
 
 
 def check_stays(options: Options) -> None:

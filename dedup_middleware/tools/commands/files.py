@@ -93,13 +93,9 @@ class Files(Subcommand):
         outputs = [*rows, plan.journal, plan.clusters]
         _check_names(plan.inputs, outputs)
         for path in outputs:
-            check_output(path)
+            check_output(path, overwrite=arguments.overwrite)
         if plan.near and plan.clusters is None:
             raise CommandError("--near adds to the clusters: name their file by --clusters")
-        if not arguments.overwrite:
-            for path in outputs:
-                if path is not None and path.exists():
-                    raise CommandError(f"{path} exists: name another file, or add --overwrite")
         total = sum(path.stat().st_size for path in plan.inputs if path.is_file())
         with context.progress("bytes", total) as done:
             report = await run_batch(plan, context.options, done)

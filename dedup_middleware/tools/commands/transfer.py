@@ -49,9 +49,7 @@ class Export(Subcommand):
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
-        check_output(path)
-        if path.exists() and not arguments.overwrite:
-            raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        check_output(path, overwrite=arguments.overwrite)
         if path.exists() and not _is_exported(path):  # the index itself, say
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
