@@ -294,9 +294,7 @@ class Recorder:
     def stored(self, verdict: Verdict) -> None:
         """Record that an item that was checked is stored."""
         if self._writer is not None:
-            keep = self._options.journal_keep_texts
-            kept = make_kept(verdict, self._options, time.time()) if keep else None
-            self._writer.stored(verdict.key, kept)
+            self._writer.stored(verdict.key, make_kept(verdict, self._options, time.time()))
 
     def report_counts(self) -> None:
         """Add to the counters what was written, lost or has failed since the last call."""
@@ -363,9 +361,11 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
-    """The entry of a stored page, None if it has no place in the index or no text."""
+    """The entry of a stored page, None if it has no place in the index or its text is not kept."""
     document = verdict.document
     if verdict.claim is None or document is None or not document.text:
+        return None
+    if not options.journal_keep_texts:
         return None
     return Kept(
         key=verdict.key,

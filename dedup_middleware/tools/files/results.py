@@ -174,7 +174,7 @@ class JournalOutput(Output):
 
     def kept(self, signed: Signed, verdict: Verdict, time: float) -> None:
         """A row was kept."""
-        page = make_kept(verdict, self._options, time) if self._options.journal_keep_texts else None
+        page = make_kept(verdict, self._options, time)
         if page is not None:
             self._kept.append(page)
         self._drops += make_notes(verdict, _document(signed), self._options, time)
