@@ -63,7 +63,7 @@ _HOMES = {
     "IndexRefusedError": "base.errors",
     "IndexUnavailableError": "base.errors",
     "Journal": "journal.access",
-    "JournalError": "journal.base",
+    "JournalError": "journal.entries",
     "Match": "model.documents",
     "Mirror": "journal.clusters",
     "NearDuplicate": "plugin.exceptions",
