@@ -39,7 +39,7 @@ from dedup_middleware.index.cluster.spread import GROUPS, field_of, group_hash, 
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,

@@ -32,7 +32,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES, BucketKeys
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known

@@ -28,7 +28,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout
 from dedup_middleware.index.redis.expiry import held_by
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (

@@ -37,7 +37,7 @@ from dedup_middleware.index.memory.arrays import NO_IDS, Look
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKeys, simhash_bucket_keys
 from dedup_middleware.model.records import SIMHASH_RECORD
-from dedup_middleware.signature import minhash, simhash, sketch
+from dedup_middleware.signature import minhash, simhash
 
 Words = NDArray[np.uint64]
 Action = Callable[[], object]
@@ -221,10 +221,10 @@ def sketch_job() -> Job:
         differing = np.bitwise_count(stored ^ query).sum(axis=1, dtype=np.int64)
         return np.asarray(np.maximum(0.0, 1 - differing / 256))
 
-    assert np.allclose(sketch.jaccards(query, stored), plain())
+    assert np.allclose(minhash.jaccards(query, stored), plain())
     return Job(
         "Jaccard of 10,000 sketches",
-        Candidate("jaccards", lambda: sketch.jaccards(query, stored)),
+        Candidate("jaccards", lambda: minhash.jaccards(query, stored)),
         (Candidate("NumPy bitwise_count", plain),),
     )
 

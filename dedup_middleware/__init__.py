@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.core.fingerprinter import Fingerprinter
     from dedup_middleware.journal.access import Journal
-    from dedup_middleware.journal.base import JournalError
     from dedup_middleware.journal.clusters import Cluster, Mirror
-    from dedup_middleware.journal.entries import Drop
+    from dedup_middleware.journal.entries import Drop, JournalError
     from dedup_middleware.model.documents import Document, Match, Verdict
     from dedup_middleware.model.fingerprint import Fingerprint
     from dedup_middleware.plugin.addon import Addon
@@ -64,7 +63,7 @@ _HOMES = {
     "IndexRefusedError": "base.errors",
     "IndexUnavailableError": "base.errors",
     "Journal": "journal.access",
-    "JournalError": "journal.base",
+    "JournalError": "journal.entries",
     "Match": "model.documents",
     "Mirror": "journal.clusters",
     "NearDuplicate": "plugin.exceptions",

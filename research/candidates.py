@@ -23,7 +23,7 @@ from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, record
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature.bands import band_recall
+from dedup_middleware.signature.minhash import band_recall
 
 JACCARDS: Final = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 _SIMHASH_MASK: Final = sum(1 << table for table in SIMHASH_TABLES)
@@ -64,12 +64,9 @@ def set_pair(
 
 def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
     """The fingerprint of a page with these shingles, each once, and no figures."""
-    from dedup_middleware.signature.bands import bands
-    from dedup_middleware.signature.clauses import clause_sketch
-    from dedup_middleware.signature.figures import figure_sketch
-    from dedup_middleware.signature.minhash import MinHasher
+    from dedup_middleware.signature.comparison import clause_sketch, figure_sketch
+    from dedup_middleware.signature.minhash import MinHasher, bands, sketch
     from dedup_middleware.signature.simhash import simhash
-    from dedup_middleware.signature.sketch import sketch
 
     minhash = MinHasher(options.num_perm).of_features(features)
     signed = simhash(features, np.ones(len(features), np.uint32))

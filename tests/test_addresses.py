@@ -13,8 +13,8 @@ from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.journal.base import JournalError
-from dedup_middleware.journal.opening import choose_journal
+from dedup_middleware.journal.access import choose_journal
+from dedup_middleware.journal.entries import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
 
 SECRET = "s3cret"

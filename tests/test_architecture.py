@@ -24,10 +24,7 @@ from tests.architecture import (
 
 MOST_FLOORS = 8
 # The same thing in several rooms: a base class, a back end, a command line.
-SAME_THING = set(
-    "__main__ base clauses commandline figures index load minhash opening propose settings signing "
-    "simhash upkeep".split()
-)
+SAME_THING = set("__main__ base index minhash propose signing simhash upkeep".split())
 
 
 def test_no_circle() -> None:

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 
-from dedup_middleware.tools.commands.selecting import parse_time
+from dedup_middleware.tools.commands.context import parse_time
 from tests.itemcrawl import Crawled, crawl
 from tests.texts import article
 

@@ -10,7 +10,7 @@ import pytest
 from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.signature.sketch import sketch
+from dedup_middleware.signature.minhash import sketch
 from dedup_middleware.signature.text import TextSigner
 from dedup_middleware.text.shingle import Shingler
 from tests.texts import article

@@ -17,7 +17,7 @@ from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.journal.base import JournalError
+from dedup_middleware.journal.entries import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.commands.restore import write_new
 from dedup_middleware.tools.files.results import JournalOutput, Output

@@ -39,7 +39,7 @@ COUNTING: Final = frozenset(
         "index__scan___scan",
         "signature__comparison___compare",
         "signature__hamming___within",
-        "signature__sketch___jaccards",
+        "signature__minhash___jaccards",
         "spark__pairing___may_match",
         "spark__pairing___pairs",
     }

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
 _KINDS = 64  # faults of which it is known when they were last logged
+_PAUSE = 60.0  # seconds from one warning of a kind to the next one
 
 
 @attrs.frozen
@@ -212,15 +213,11 @@ class FaultLog:
     Repetitions are logged at DEBUG level.
 
     :param clock: seconds, monotonic
-    :param pause: seconds from one warning of a kind to the next one
     """
 
-    def __init__(
-        self, log: logging.Logger, clock: Callable[[], float], pause: float = 60.0
-    ) -> None:
+    def __init__(self, log: logging.Logger, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
-        self._pause = pause
         # Of each kind when it was last logged, since when repetitions are counted, and how many.
         self._known: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
 
@@ -232,7 +229,7 @@ class FaultLog:
         """
         kind, now = str(fault), self._clock()
         said, since, left_out = self._known.pop(kind, (None, now, 0))
-        if said is not None and now - said < self._pause:
+        if said is not None and now - said < _PAUSE:
             self._known[kind] = (said, since, left_out + 1)
             self._log.debug(f"{message}: %s", *arguments, kind)
             return

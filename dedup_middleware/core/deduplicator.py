@@ -28,13 +28,13 @@ from dedup_middleware.core.settlement import (
     INDEX_UNAVAILABLE,
     OpenClaims,
     Settlement,
+    Versions,
     keep_alive,
     unchecked,
 )
-from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout, hash_key_of
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
@@ -54,8 +54,6 @@ from dedup_middleware.model.keys import is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_MASK64 = (1 << 64) - 1
 
 Count = Callable[[str, float], None]
 
@@ -197,7 +195,7 @@ class Deduplicator:
                 if self._former is not None:
                     self._former.opened(stored)
                 self._fingerprinter = await asyncio.to_thread(
-                    Fingerprinter, self.options, int(stored["hash_key"], 16) & _MASK64
+                    Fingerprinter, self.options, hash_key_of(stored, self.options.safe_index_url)
                 )
                 if self._heartbeat is None:
                     self._heartbeat = asyncio.create_task(
@@ -413,10 +411,10 @@ class Deduplicator:
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.
 
-        For an ``unchecked`` page it is remembered, to be put into the index later. Where storage
-        replaces rows (``DEDUP_VERSIONS``), other texts under the key of any other page without a
-        claim are forgotten once more: one that was claimed while this page was on its way may have
-        been written before it.
+        An ``unchecked`` page is remembered, to be put into the index later. Of any other page
+        without a claim the index forgets the other versions once more, where storage replaces rows
+        (``DEDUP_VERSIONS``): one that was claimed meanwhile may have been written before this page,
+        which has then replaced it.
 
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """

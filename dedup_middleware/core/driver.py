@@ -38,12 +38,9 @@ class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
     They are judged together: text that several pages of a host share can only be seen across all
-    candidates.
-
-    :param most: candidates that are judged; of more, those that were found in most tables
+    candidates. Of more than `MOST_JUDGED` those are judged that were found in most tables.
     """
 
-    _most: int
     near: Neighbours = NO_NEIGHBOURS
     records: PageRecords = NO_PAGES
     addresses: dict[int, str | None] = attrs.field(factory=dict)
@@ -90,7 +87,7 @@ class Gathered:
         self.update(records)
         self.addresses.update(found.addresses)
         self.payloads.update(found.payloads)
-        if len(self.near) > self._most:
+        if len(self.near) > MOST_JUDGED:
             self._cut()
 
     def update(self, records: PageRecords) -> None:
@@ -141,7 +138,7 @@ class Gathered:
         """Keep the candidates that are judged; the others count as judged."""
         self.is_cut = True
         self._upto = max(self._upto, int(self.near.page_ids[-1]))
-        self.near = most_met(self.near, self._most)
+        self.near = most_met(self.near, MOST_JUDGED)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
 
 
@@ -198,7 +195,7 @@ class _Decision:
     _page: Fingerprint
     _entry: Entry
     _probes: tuple[BucketKey, ...]
-    _found: Gathered = attrs.field(factory=lambda: Gathered(MOST_JUDGED))
+    _found: Gathered = attrs.field(factory=Gathered)
     _brought: Candidates = NO_CANDIDATES
     _deadline: float = 0.0
     _poll: float = _FIRST_POLL

@@ -38,12 +38,7 @@ def read(document: Document, extractor: Mode) -> Document:
     from dedup_middleware.text.extract import extract, meta_description
 
     description = document.description or meta_description(document.html, document.charset)
-    page = extract(
-        document.html,
-        charset=document.charset,
-        url=document.key,
-        extractor=extractor,
-    )
+    page = extract(document.html, charset=document.charset, url=document.key, extractor=extractor)
     return attrs.evolve(
         document,
         text=page.text,
@@ -102,9 +97,8 @@ class Fingerprinter:
         # numba and the dictionary are loaded here, never by importing the package.
         from dedup_middleware.methods.choose import literature_method
         from dedup_middleware.signature.evidence import TITLED, make_evidence
-        from dedup_middleware.signature.minhash import MinHasher
+        from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
-        from dedup_middleware.signature.sketch import sketch
         from dedup_middleware.signature.text import TextSigner
         from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT
@@ -118,7 +112,7 @@ class Fingerprinter:
         self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
         numbers = options.num_perm, options.band_count, options.rows
-        # With evidence nothing reads the minima behind the bands, unless a user does.
+        # With evidence only the bands need minima; all of them are made if `minhash` is read.
         self._text_signer = TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch

@@ -4,9 +4,9 @@ Each page is looked up there first, without a claim. A stored page that decides 
 *carried over*: it is entered into the index of now as a committed page, by a claim like any other.
 Everything else is then as with one index, among the pages of the index of now.
 
-Nothing is written to the former index but that pages are forgotten whose text storage replaces. It
-would be carried over once more otherwise, when a process dies before its page is committed and
-nothing in the index of now says any longer that there was a newer text.
+Nothing is written to the former index, except that it forgets pages whose text storage replaces.
+Otherwise, if a process died before it committed the newer version, the old text could be carried
+over again: nothing in the index of now would tell of the newer version any longer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.opening import former_options, open_existing
-from dedup_middleware.index.parameters import HASH_KEY, check_hash_key, other_parameters
+from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import BucketKey, Neighbours, most_met
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
@@ -184,7 +184,7 @@ class Former:
                     + "\nRestore these settings until the crawl has moved, or leave "
                     f"{_SETTING} out: pages that are hashed in another way can't be compared."
                 )
-            check_hash_key(stored, self._where)
+            hash_key_of(stored, self._where)
             key = stored[HASH_KEY]
             self._check_key(key)
             pages = await index.count()

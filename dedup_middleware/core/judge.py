@@ -182,11 +182,7 @@ def judge(
         previous = _match(method, page, last, near, records, judged, addresses)
         previous = attrs.evolve(previous, key=page.key)
     return Ruling(
-        ranking.reason,
-        nearest=match,
-        earlier=earlier,
-        previous=previous,
-        supersedes=supersedes,
+        ranking.reason, nearest=match, earlier=earlier, previous=previous, supersedes=supersedes
     )
 
 

@@ -145,10 +145,7 @@ def experiments() -> Mapping[str, Experiment]:
     """What each command measures."""
     from dedup_middleware.evaluation import runs
 
-    return {
-        "pairs": runs.run_pairs,
-        "stream": runs.run_stream,
-    }
+    return {"pairs": runs.run_pairs, "stream": runs.run_stream}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

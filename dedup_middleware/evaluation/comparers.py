@@ -152,9 +152,9 @@ class JaccardComparer(SymmetricComparer):
     """Exact Jaccard index of the sets of shingles: what others estimate."""
 
     name = "jaccard"
+    threshold = 0.8
 
-    def __init__(self, options: Options, threshold: float = 0.8) -> None:
-        self.threshold = threshold
+    def __init__(self, options: Options) -> None:
         self._shingler = make_shingler(options, 0)
 
     def sign(self, document: Document) -> NDArray[np.uint64]:

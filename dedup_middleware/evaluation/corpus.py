@@ -89,7 +89,7 @@ def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default:
 
 
 def _writable(value: Any) -> str:
-    """As a text without lone surrogates, which no table can hold."""
+    """The value as text; a lone surrogate, which UTF-8 can't encode, becomes a question mark."""
     return str(value).encode("utf-8", "replace").decode()
 
 

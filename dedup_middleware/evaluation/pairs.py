@@ -1,9 +1,8 @@
 """Every method on labelled pairs: how often it is right, how sure that is, and where it is wrong.
 
-A stream has a pair in one order only, so each is judged in both: ``b`` new after ``a`` was
-stored, and ``a`` new after ``b``. ``either`` calls a pair near-duplicates if one order does. Most
-labelled pairs do not say in which order they were seen, so ``either`` is what compares with
-symmetric methods.
+The rule of a crawl is not symmetric, and labelled pairs rarely say which page came first. So each
+pair is judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new after ``b``.
+``either`` calls a pair near-duplicates if one order does; compare this with symmetric methods.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from dedup_middleware.evaluation.comparers import Comparer
 from dedup_middleware.evaluation.corpus import Pair
 from dedup_middleware.evaluation.scores import (
     Counts,
-    Interval,
     Labels,
     Scores,
     best_threshold,
@@ -63,29 +61,6 @@ class MethodRun:
     reasons: tuple[str, ...]
     sign_seconds: float
     pair_seconds: float
-
-
-@attrs.frozen
-class Row:
-    """One line of the table: a method in one order.
-
-    ``cross_validated`` counts the pairs judged by thresholds found on other documents, in all
-    divisions into folds; ``thresholds`` lists these. ``at_recall`` counts the same with the highest
-    thresholds that find `RECALL` of the duplicates of the other documents.
-    """
-
-    method: str
-    order: str
-    threshold: float
-    pairs: int
-    precision: Interval
-    recall: Interval
-    f1: Interval
-    cross_validated: Counts
-    thresholds: tuple[float, ...]
-    at_recall: Counts
-    pair_seconds: float
-    sign_seconds: float
 
 
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
@@ -146,8 +121,15 @@ def _validated(
     return total, thresholds
 
 
-def rows(runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5) -> list[Row]:
-    """The table of all methods in all orders."""
+def rows(
+    runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5
+) -> list[dict[str, Any]]:
+    """The table of all methods in all orders.
+
+    ``cv_`` columns count the pairs judged by thresholds found on other documents, in all divisions
+    into folds; ``thresholds`` lists these. Those that end in ``_at_recall`` count the same with the
+    highest thresholds that find `RECALL` of the duplicates of the other documents.
+    """
     labels = labels_of(pairs)
     groups = groups_of(pairs)
     table = []
@@ -157,23 +139,25 @@ def rows(runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5) ->
             counts = Counts.of(said, labels)
             validated, chosen = _validated(scores, labels, groups, folds, best_threshold)
             at_recall, _ = _validated(scores, labels, groups, folds, _AT_RECALL)
-            called = counts.true_positive + counts.false_positive
-            table.append(
-                Row(
-                    result.name,
-                    order,
-                    result.threshold,
-                    len(pairs),
-                    wilson(counts.true_positive, called),
-                    wilson(counts.true_positive, counts.true_positive + counts.false_negative),
-                    bootstrap_f1(said, labels, groups),
-                    validated,
-                    tuple(round(t, 4) for t in chosen),
-                    at_recall,
-                    result.pair_seconds,
-                    result.sign_seconds,
-                )
-            )
+            right = counts.true_positive
+            row = {
+                "method": result.name,
+                "order": order,
+                "threshold": result.threshold,
+                "pairs": len(pairs),
+                "precision": wilson(right, right + counts.false_positive),
+                "recall": wilson(right, right + counts.false_negative),
+                "f1": bootstrap_f1(said, labels, groups),
+                "thresholds": tuple(round(t, 4) for t in chosen),
+                "pair_seconds": result.pair_seconds,
+                "sign_seconds": result.sign_seconds,
+                "cv_precision": validated.precision,
+                "cv_recall": validated.recall,
+                "cv_f1": validated.f1,
+                "cv_precision_at_recall": at_recall.precision,
+                "cv_recall_at_recall": at_recall.recall,
+            }
+            table.append(row)
     return table
 
 
@@ -183,14 +167,14 @@ def labels_of(pairs: Sequence[Pair]) -> Labels:
 
 
 def curves(
-    runs: Sequence[MethodRun], pairs: Sequence[Pair], order: str = EITHER
+    runs: Sequence[MethodRun], pairs: Sequence[Pair]
 ) -> dict[str, list[tuple[float, float, float]]]:
     """Threshold, precision and recall of each method, by falling threshold."""
     labels = labels_of(pairs)
     return {
         result.name: [
             (threshold, counts.precision, counts.recall)
-            for threshold, counts in reversed(curve(result.scores[order], labels))
+            for threshold, counts in reversed(curve(result.scores[EITHER], labels))
         ]
         for result in runs
     }
@@ -208,13 +192,11 @@ def missing_figures(a: Document, b: Document) -> tuple[str, ...]:
     return tuple(f for f in figures.canonical(a.text or "") if f not in known)
 
 
-def wrong_pairs(
-    result: MethodRun, pairs: Sequence[Pair], order: str = EITHER
-) -> list[dict[str, Any]]:
+def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """The pairs that a method got wrong and what differs in them, those it was surest of first."""
     labels, shingler = labels_of(pairs), Shingler()
-    wrong = np.flatnonzero(result.said[order] != labels).tolist()
-    scores = result.scores[order]
+    wrong = np.flatnonzero(result.said[EITHER] != labels).tolist()
+    scores = result.scores[EITHER]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
     return [
         {

@@ -90,9 +90,9 @@ def run_pairs(run: Run) -> None:
                 bar.update(task, completed=done, description=method)
                 results.append(pairs.run(comparer, chosen))
         rows = pairs.rows(results, chosen, folds=run.arguments.folds)
-        main = [row for row in rows if row.order == pairs.EITHER or row.method == "content"]
+        main = [row for row in rows if row["order"] == pairs.EITHER or row["method"] == "content"]
         summary = [_pair_summary(row) for row in main]
-        run.write(name, [_pair_record(row) for row in rows], summary)
+        run.write(name, rows, summary)
         output.show(run.console, f"{title}: {len(chosen)}", summary)
         drawn = [r for r in results if run.arguments.methods or r.name not in VARIANTS]
         run.plot(f"{name}-precision-recall", output.precision_recall, pairs.curves(drawn, chosen))
@@ -100,31 +100,18 @@ def run_pairs(run: Run) -> None:
             _wrong(run, results, hard)
 
 
-def _pair_record(row: pairs.Row) -> dict[str, Any]:
-    record = attrs.asdict(row, recurse=False)
-    validated, at_recall = record.pop("cross_validated"), record.pop("at_recall")
+def _pair_summary(row: output.Record) -> dict[str, Any]:
     return {
-        **record,
-        "cv_precision": validated.precision,
-        "cv_recall": validated.recall,
-        "cv_f1": validated.f1,
-        "cv_precision_at_recall": at_recall.precision,
-        "cv_recall_at_recall": at_recall.recall,
-    }
-
-
-def _pair_summary(row: pairs.Row) -> dict[str, Any]:
-    return {
-        "method": row.method,
-        "order": row.order,
-        "at": row.threshold,
-        "precision": row.precision,
-        "recall": row.recall,
-        "F1": row.f1,
-        "cross-validated F1": row.cross_validated.f1,
-        "P at R": f"{row.at_recall.precision:.3f} at {row.at_recall.recall:.3f}",
-        "us a pair": round(row.pair_seconds * 1e6, 1),
-        "us to sign": round(row.sign_seconds * 1e6),
+        "method": row["method"],
+        "order": row["order"],
+        "at": row["threshold"],
+        "precision": row["precision"],
+        "recall": row["recall"],
+        "F1": row["f1"],
+        "cross-validated F1": row["cv_f1"],
+        "P at R": f"{row['cv_precision_at_recall']:.3f} at {row['cv_recall_at_recall']:.3f}",
+        "us a pair": round(row["pair_seconds"] * 1e6, 1),
+        "us to sign": round(row["sign_seconds"] * 1e6),
     }
 
 

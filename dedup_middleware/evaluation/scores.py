@@ -17,6 +17,7 @@ Scores = NDArray[np.float64]
 # that is given in hundredths.
 _GRID = np.linspace(0.0525, 1.0, 380)
 _SMOOTHING = 8  # thresholds to each side, 0.02
+_ROUNDS = 1000  # of the bootstrap
 
 
 @attrs.frozen
@@ -77,17 +78,15 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
-def wilson(part: int, whole: int, z: float = 1.96) -> Interval:
-    """Wilson's interval of a share (E. B. Wilson, JASA 1927).
-
-    :param z: standard deviations; 1.96 gives 95 %
+def wilson(part: int, whole: int) -> Interval:
+    """Wilson's 95 % interval of a share (E. B. Wilson, JASA 1927).
 
     >>> str(wilson(9, 10))
     '0.900 [0.60, 0.98]'
     """
     if not whole:
         return Interval(math.nan, math.nan, math.nan)
-    share = part / whole
+    share, z = part / whole, 1.96  # standard deviations
     middle = share + z * z / (2 * whole)
     spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
     scale = 1 + z * z / whole
@@ -114,9 +113,7 @@ def components(edges: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
     return [numbers.setdefault(root(a), len(numbers)) for a, _ in edges]
 
 
-def bootstrap_f1(
-    said: Labels, labels: Labels, groups: Sequence[int], rounds: int = 1000, seed: int = 1
-) -> Interval:
+def bootstrap_f1(said: Labels, labels: Labels, groups: Sequence[int]) -> Interval:
     """F1 with its 95 % percentile interval; whole groups are drawn, since their pairs are not
     independent of each other."""
     value = Counts.of(said, labels).f1
@@ -127,7 +124,7 @@ def bootstrap_f1(
         np.bincount(np.asarray(groups), weights=part.astype(np.float64), minlength=count)
         for part in (said & labels, said & ~labels, ~said & labels)
     )
-    drawn = np.random.default_rng(seed).integers(0, count, (rounds, count))
+    drawn = np.random.default_rng(1).integers(0, count, (_ROUNDS, count))
     right = 2 * positive[drawn].sum(axis=1)
     whole = right + (false + missed)[drawn].sum(axis=1)
     known = right[whole > 0] / whole[whole > 0]

@@ -21,12 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.model.buckets import (
-    KEY_TABLE,
-    BucketKey,
-    hash_bucket_key,
-    most_met,
-)
+from dedup_middleware.index.parameters import Parameters, Window, record_parameter, window_parameter
+from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key, most_met
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import PageRecords, State, chosen
 
@@ -37,7 +33,6 @@ REFRESH_LEASE = 10.0  # seconds
 _REFRESH_TRIES = 16
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
-Parameters = Mapping[str, str]
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]
 
@@ -71,6 +66,8 @@ class Index(ABC):
     :class:`~dedup_middleware.base.errors.IndexRefusedError`.
     """
 
+    corrupt = 0  #: damaged page records that this process has met
+    _window = Window()
     _on_round_trip: Callable[[], None] = staticmethod(lambda: None)
     _report_scanned: Callable[[int], None] = staticmethod(lambda _: None)
 
@@ -87,9 +84,13 @@ class Index(ABC):
         """
 
     @property
-    @abstractmethod
     def window(self) -> float:
         """Seconds that a page is remembered; 0: for ever."""
+        return self._window.seconds
+
+    def _with_own(self, parameters: Parameters) -> dict[str, str]:
+        """Parameters of fingerprints with those of the index."""
+        return {**record_parameter(parameters), **window_parameter(self.window)}
 
     @abstractmethod
     async def attach(self) -> dict[str, str]:
@@ -405,16 +406,3 @@ class Index(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def differences(stored: Parameters, wanted: Parameters) -> list[str]:
-    """Lines that name each parameter in which two indexes differ.
-
-    >>> differences({"w": "3", "bands": "8"}, {"w": "2", "bands": "8"})
-    ["w: the index has '3', the settings ask for '2'"]
-    """
-    return [
-        f"{name}: the index has {stored.get(name)!r}, the settings ask for {wanted.get(name)!r}"
-        for name in sorted({*stored, *wanted})
-        if stored.get(name) != wanted.get(name)
-    ]

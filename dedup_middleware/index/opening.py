@@ -9,7 +9,7 @@ import attrs
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.window import window_parameter
+from dedup_middleware.index.parameters import window_parameter
 
 
 def open_index(options: Options) -> Index:
@@ -85,9 +85,5 @@ def options_of_other(options: Options, url: str, namespace: str | None) -> Optio
     """
     own = Options().namespace if url.startswith("sqlite:") else options.namespace
     return attrs.evolve(
-        options,
-        index_url=url,
-        namespace=namespace or own,
-        former_index_url="",
-        former_namespace="",
+        options, index_url=url, namespace=namespace or own, former_index_url="", former_namespace=""
     )

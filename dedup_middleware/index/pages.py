@@ -1,10 +1,10 @@
-"""Pages in bulk: reading those of an index, and loading them into one."""
+"""Pages in bulk: reading them, loading many, and taking out the records of those that are gone."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,10 +27,14 @@ from dedup_middleware.model.records import (
     PAGE_ID_BITS,
     SIMHASH_RECORD,
     SIMHASH_SUFFIX_BITS,
+    PageRecords,
+    State,
+    page_ids_of,
 )
 
 if TYPE_CHECKING:
     from dedup_middleware.model.claims import Entry
+
 
 TABLE_SHIFT = 40  # bits of a bucket key below its table: 16 name the bucket, 24 are the suffix
 PACKED_KEY_BITS = TABLE_SHIFT + 8
@@ -361,3 +365,79 @@ def lapsed(where: str) -> IndexUnavailableError:
         f"loading pages into {where} was interrupted for more than {LEASE:.0f} seconds, or took "
         "longer than half of DEDUP_WINDOW: the pages that were not entered yet must be loaded again"
     )
+
+
+class Living:
+    """Which page ids up to ``last`` belong to a page that is pending or committed.
+
+    Higher ids were assigned later; their state is not known, so their records are kept.
+    """
+
+    def __init__(self, last: int) -> None:
+        self._alive = np.zeros(last + 1, np.bool_)
+
+    def add(self, pages: PageRecords) -> bool:
+        """Add pages; True if any of them is alive or beyond the last page id."""
+        wanted = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
+        known = pages.page_ids < np.uint64(len(self._alive))
+        self._alive[pages.page_ids[known & wanted].astype(np.int64)] = True
+        return bool((wanted | ~known).any())
+
+    def without(self, page_ids: Iterable[int]) -> list[int]:
+        """Those of some page ids whose pages are gone."""
+        every = np.fromiter(page_ids, np.uint64)
+        gone: list[int] = every[~self.keep(every)].tolist()
+        return gone
+
+    def keep(self, page_ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of these page ids keep their records."""
+        known: NDArray[np.bool_] = page_ids < np.uint64(len(self._alive))
+        kept: NDArray[np.bool_] = self._alive[np.where(known, page_ids, 0).astype(np.int64)]
+        return np.logical_or(kept, ~known)
+
+
+@attrs.frozen(eq=False)
+class Compacted:
+    """Buckets that change, column by column.
+
+    ``positions``: of the buckets among those given; ``data``: what is left of each; ``removed``:
+    number of records taken out of each.
+    """
+
+    positions: list[int]
+    data: list[bytes]
+    removed: list[int]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def compacted(
+    buckets: Sequence[bytes | bytearray], living: Living, *, of_simhashes: bool
+) -> Compacted:
+    """Buckets without the records of pages that are gone, and without bytes of no record.
+
+    :param buckets: as many as memory allows; all are looked at together
+    :param of_simhashes: whether they are of a SimHash table
+    :returns: the changed ones
+    """
+    width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
+    lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
+    counts = lengths // width
+    torn = lengths % width != 0
+    if torn.any():
+        whole = (lengths - lengths % width).tolist()
+        raw = b"".join([data[:end] for data, end in zip(buckets, whole, strict=True)])
+    else:
+        raw = b"".join(buckets)
+    keep = living.keep(page_ids_of(raw, width))
+    # Records kept before each bucket, and behind the last one.
+    kept = np.concatenate([[0], np.cumsum(keep)])[np.concatenate([[0], np.cumsum(counts)])]
+    removed = counts - np.diff(kept)
+    changed = np.flatnonzero((removed > 0) | torn)
+    if not len(changed):
+        return Compacted([], [], [])
+    left = np.frombuffer(raw, np.uint8).reshape(-1, width)[keep].tobytes()
+    starts, ends = (width * kept[changed]).tolist(), (width * kept[changed + 1]).tolist()
+    data = [left[start:end] for start, end in zip(starts, ends, strict=True)]
+    return Compacted(changed.tolist(), data, removed[changed].tolist())

@@ -1,19 +1,204 @@
-"""Agreeing on the parameters of the fingerprints when an index is opened."""
+"""What an index is made with: the parameters of the fingerprints, its window, its record layout.
+
+All who use an index agree on them when they open it. A window of time is cut into spans. Every page
+is entered under the generation of its time, which is part of the names of its buckets. Only the
+newest generation is written; all live ones are read; whole generations expire, without work for
+single pages. The record layout says which fields of CONTENT are kept of a page. Callers always see
+whole CONTENT records; fields that are not kept read as 0.
+"""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections.abc import Mapping
+from functools import cache, cached_property
 from typing import Any
 
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
 from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
-from dedup_middleware.index.base import Parameters, differences
-from dedup_middleware.index.record_layout import RECORD, record_parameter
+from dedup_middleware.model.records import CONTENT
+
+Parameters = Mapping[str, str]
+LIVE = 3  # generations that are read; a page lives for one window, and up to half of one more
+
+
+@attrs.frozen
+class Window:
+    """How long pages are remembered; 0 seconds: for ever, in one generation without end."""
+
+    seconds: float = 0.0
+
+    @property
+    def span(self) -> float:
+        """Seconds of one generation."""
+        return self.seconds / (LIVE - 1)
+
+    @property
+    def span_ms(self) -> int:
+        """The same in whole milliseconds; 0 without a window."""
+        return max(1, round(self.span * 1000)) if self.seconds else 0
+
+    def at(self, now: float) -> Moment:
+        """What a moment means for the index."""
+        if not self.seconds:
+            return Moment(now, range(1))
+        return self.of_generation(int(now * 1000) // self.span_ms, now)
+
+    def of_generation(self, generation: int, now: float = 0.0) -> Moment:
+        """A moment of a generation."""
+        return Moment(now, range(max(0, generation - LIVE + 1), generation + 1))
+
+
+@attrs.frozen
+class Moment:
+    """A moment and the generations that are alive then; without a window there is only 0."""
+
+    now: float
+    live: range
+
+    @property
+    def generation(self) -> int:
+        """The newest generation, the one that is written."""
+        return self.live[-1]
+
+    @property
+    def oldest(self) -> int:
+        """The oldest generation that is read."""
+        return self.live[0]
+
+
+def window_parameter(seconds: float) -> dict[str, str]:
+    """The window as a parameter of the index, so that all who use it agree on it.
+
+    >>> window_parameter(2_592_000.0), window_parameter(1_234_567.0)
+    ({'window': '2.592e+06'}, {'window': '1234567.0'})
+    """
+    short = f"{seconds:g}"
+    return {"window": short if float(short) == seconds else repr(seconds)} if seconds else {}
+
+
+RECORD = "record"  # name of the parameter
+_TEXT = "text"
+NO_TEXT = (
+    "the page has a payload, and this index keeps none: make it with a RecordLayout "
+    "whose text is true"
+)
+_SIZES = {name: CONTENT[name].itemsize for name in CONTENT.names or ()}
+
+
+def _in_order(fields: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in _SIZES if name in fields)
+
+
+@attrs.frozen
+class RecordLayout:
+    """What is kept of a page: some fields of CONTENT, and perhaps its address and payload.
+
+    ``text``: whether addresses and payloads are kept at all.
+    """
+
+    fields: tuple[str, ...] = attrs.field(default=tuple(_SIZES), converter=_in_order)
+    text: bool = True
+
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """The fields one after the other, without padding."""
+        return _dtype(self.fields)
+
+    @cached_property
+    def itemsize(self) -> int:
+        """Bytes of a page."""
+        return self.dtype.itemsize
+
+    @property
+    def parameter(self) -> str:
+        """As a parameter of the index, with the bytes of each field.
+
+        >>> RecordLayout(("key", "size"), text=False).parameter
+        'size:4 key:8'
+        """
+        words = [f"{name}:{_SIZES[name]}" for name in self.fields]
+        return " ".join([*words, _TEXT] if self.text else words)
+
+    def check(self, payload: bytes) -> None:
+        """Refuse a payload that this layout can't keep.
+
+        :raises ValueError: says so
+        """
+        if payload and not self.text:
+            raise ValueError(NO_TEXT)
+
+    def pack(self, content: NDArray[np.void]) -> NDArray[np.void]:
+        """CONTENT[n] as it is kept, dtype[n]."""
+        if self.dtype is CONTENT:
+            return content
+        kept = np.zeros(len(content), self.dtype)
+        for name in self.fields:
+            kept[name] = content[name]
+        return kept
+
+    def pack_one(self, content: bytes) -> bytes:
+        """The same for the bytes of one record."""
+        if self._is_beginning:
+            return content[: self.itemsize]
+        return self.pack(np.frombuffer(content, CONTENT)).tobytes()
+
+    @cached_property
+    def _is_beginning(self) -> bool:
+        """Whether the fields are the first ones of CONTENT."""
+        return self.fields == tuple(_SIZES)[: len(self.fields)]
+
+    def unpack(self, kept: NDArray[np.void]) -> NDArray[np.void]:
+        """CONTENT[n] from what was kept of it, dtype[n]; always a copy."""
+        if self.dtype is CONTENT:
+            return kept.astype(CONTENT)
+        content = np.zeros(len(kept), CONTENT)
+        for name in self.fields:
+            content[name] = kept[name]
+        return content
+
+
+@cache
+def _dtype(fields: tuple[str, ...]) -> np.dtype[np.void]:
+    if fields == CONTENT.names:
+        return CONTENT
+    return np.dtype([(name, CONTENT[name]) for name in fields])
+
+
+WHOLE = RecordLayout()
+
+
+def record_parameter(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Parameters with the record layout; the default keeps everything."""
+    return {RECORD: WHOLE.parameter, **parameters}
+
+
+def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
+    """The layout that parameters ask for.
+
+    :param where: the index as the user knows it, without its password
+    :raises IndexRefusedError: this version of the package has no such fields
+    """
+    text = parameters.get(RECORD, WHOLE.parameter)
+    words = text.split()
+    found = RecordLayout(tuple(word.partition(":")[0] for word in words), text=_TEXT in words)
+    if found.parameter != text:
+        raise IndexRefusedError(
+            f"the index at {where} keeps the fields {text!r} of a page; this version of "
+            f"dedup-middleware knows {WHOLE.parameter!r}: use the version that made it, or another "
+            "index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
+        )
+    return found
+
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
 SCHEMA = 4
 HASH_KEY = "hash_key"
+_MASK64 = (1 << 64) - 1
 
 # Warnings; they take the index as the user knows it, without its password.
 EMPTIED = (
@@ -24,6 +209,19 @@ REPLACED = (
     "The index at %s is another one than before, with another key; the crawl goes on with it. "
     "Pages that are not in it are stored once more when they come again."
 )
+
+
+def differences(stored: Parameters, wanted: Parameters) -> list[str]:
+    """Lines that name each parameter in which two indexes differ.
+
+    >>> differences({"w": "3", "bands": "8"}, {"w": "2", "bands": "8"})
+    ["w: the index has '3', the settings ask for '2'"]
+    """
+    return [
+        f"{name}: the index has {stored.get(name)!r}, the settings ask for {wanted.get(name)!r}"
+        for name in sorted({*stored, *wanted})
+        if stored.get(name) != wanted.get(name)
+    ]
 
 
 def replaced(where: str) -> IndexReplacedError:
@@ -45,7 +243,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
     :raises IndexRefusedError: names each difference and the way out
     """
     _check_texts(stored, where)
-    check_hash_key(stored, where)
+    hash_key_of(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
     lines = _lines(_keyless(stored), _keyless(wanted))
     if lines:
@@ -66,7 +264,7 @@ def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """Lines that name each parameter by which pages of two indexes can't be compared.
+    """A line for each difference of parameters by which pages of two indexes are not comparable.
 
     Hash key, window, number of parts, and whether addresses are kept may differ.
     """
@@ -118,11 +316,11 @@ def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
         )
 
 
-def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
-    """Refuse parameters whose key can't be one; the message does not show it.
+def hash_key_of(parameters: Mapping[str, str], where: str) -> int:
+    """The key of the hashes, 64 bits. A message does not show it.
 
     :param where: the index or file as the user knows it, without its password
-    :raises IndexRefusedError: says so
+    :raises IndexRefusedError: there is none, or none that can be one
     """
     key = parameters.get(HASH_KEY, "")
     if not re.fullmatch("[0-9a-fA-F]{1,32}", str(key)):  # SQLite may hold bytes in its place
@@ -132,6 +330,7 @@ def check_hash_key(parameters: Mapping[str, str], where: str) -> None:
             "can't be compared with new ones: it is damaged or was changed. Restore a copy, or "
             "begin a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
+    return int(key, 16) & _MASK64
 
 
 def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Progress
 from dedup_middleware.index.pages import turned
-from dedup_middleware.index.record_layout import layout_of
+from dedup_middleware.index.parameters import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,

@@ -20,8 +20,14 @@ import attrs
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
-from dedup_middleware.journal.base import JournalStore, kept_name
-from dedup_middleware.journal.entries import Drop, Query, host_of, is_near_miss
+from dedup_middleware.journal.entries import (
+    Drop,
+    JournalStore,
+    Query,
+    host_of,
+    is_near_miss,
+    kept_name,
+)
 from dedup_middleware.model.documents import DUPLICATE, NEW
 
 COLUMNS = ("stored", "stored_host", "kind", "key", "host", "title", "time", "similarity",

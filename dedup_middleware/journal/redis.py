@@ -18,16 +18,18 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.link import Call, RedisLink
 from dedup_middleware.index.redis.scripts import Script
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.journal.base import JournalError, JournalStore, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
     Body,
     Drop,
     Hour,
+    JournalError,
     JournalSize,
+    JournalStore,
     Kept,
     Query,
+    kept_name,
     pack,
     pack_body,
     to_hours,

@@ -9,16 +9,18 @@ from typing import Any
 
 from dedup_middleware.base.newfiles import make_private
 from dedup_middleware.base.sqlitefile import Transaction, use_wal
-from dedup_middleware.journal.base import JournalError, JournalStore, kept_name
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
     Body,
     Drop,
     Hour,
+    JournalError,
     JournalSize,
+    JournalStore,
     Kept,
     Query,
+    kept_name,
     pack,
     pack_body,
     to_hours,

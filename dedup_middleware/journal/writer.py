@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.base import JournalError, JournalStore
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -21,13 +21,14 @@ from dedup_middleware.journal.entries import (
     STORED,
     Body,
     Drop,
+    JournalError,
+    JournalStore,
     Kept,
     compare_versions,
     host_of,
     is_change,
     plain_item,
 )
-from dedup_middleware.journal.opening import choose_journal
 from dedup_middleware.model.documents import NEW, Document, Match, Verdict
 from dedup_middleware.model.keys import is_content_key
 
@@ -59,21 +60,12 @@ class JournalWriter:
     new entries are left out and counted.
 
     :param count: called by :meth:`report_counts` with a counter and what to add
-    :param clock: seconds since 1970
     """
 
-    def __init__(
-        self,
-        journal: JournalStore,
-        count: Count,
-        *,
-        max_chars: int = 50_000_000,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, journal: JournalStore, count: Count, *, max_chars: int = 50_000_000) -> None:
         self._journal = journal
         self._count = count
         self._max_chars = max_chars
-        self.clock = clock
         self._waiting = _Waiting()
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -145,7 +137,7 @@ class JournalWriter:
             self._add(host, name)
 
     def _add(self, host: str, name: str) -> None:
-        hour = int(self.clock()) // HOUR * HOUR
+        hour = int(time.time()) // HOUR * HOUR
         activity = self._waiting.activity
         if len(activity) >= _HOSTS and (hour, host, name) not in activity:
             host = OTHER_HOSTS
@@ -287,13 +279,13 @@ class Recorder:
     ) -> None:
         """An item was dropped; all of it but the raw HTML is kept."""
         if self._writer is not None:
-            drop = make_drop(verdict, document, item, html_field, self._writer.clock())
+            drop = make_drop(verdict, document, item, html_field, time.time())
             self._writer.drop(self._signed(drop))
 
     def passed(self, verdict: Verdict, document: Document) -> None:
         """An item was looked at and goes on."""
         if self._writer is not None:
-            notes = make_notes(verdict, document, self._options, self._writer.clock())
+            notes = make_notes(verdict, document, self._options, time.time())
             self._writer.passed(verdict.key, [self._signed(note) for note in notes])
 
     def _signed(self, drop: Drop) -> Drop:
@@ -302,9 +294,7 @@ class Recorder:
     def stored(self, verdict: Verdict) -> None:
         """Record that an item that was checked is stored."""
         if self._writer is not None:
-            keep = self._options.journal_keep_texts
-            kept = make_kept(verdict, self._options, self._writer.clock()) if keep else None
-            self._writer.stored(verdict.key, kept)
+            self._writer.stored(verdict.key, make_kept(verdict, self._options, time.time()))
 
     def report_counts(self) -> None:
         """Add to the counters what was written, lost or has failed since the last call."""
@@ -371,9 +361,11 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
-    """The entry of a stored page, None if it has no place in the index or no text."""
+    """The entry of a stored page, None if it has no place in the index or its text is not kept."""
     document = verdict.document
     if verdict.claim is None or document is None or not document.text:
+        return None
+    if not options.journal_keep_texts:
         return None
     return Kept(
         key=verdict.key,

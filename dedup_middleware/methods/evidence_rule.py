@@ -52,7 +52,7 @@ _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 # words are not known: a false positive may cover all that is new in so short a page.
 _TINY, _LONGER = 24, 58
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
-_PLACED: Final = 8  # numerals whose places are surely known, see signature/figures.py
+_PLACED: Final = 8  # numerals whose places are surely known, see signature/comparison.py
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one
 # standard deviation added and with two taken off.
 _HELD, _SURELY_HELD = 0.97, 0.8

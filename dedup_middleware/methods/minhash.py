@@ -49,7 +49,7 @@ class MinHashMethod(Method):
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
         """Judge a page against candidates by this rule."""
-        from dedup_middleware.signature.sketch import jaccards
+        from dedup_middleware.signature.minhash import jaccards
 
         exact = is_exact(page, candidates)
         long = (candidates["size"] >= self.min_features) & (page.size >= self.min_features)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.clusters import (
     ClusterFileError,
     collect_clusters,
@@ -16,7 +17,6 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
-from dedup_middleware.journal.opening import choose_journal
 
 logger = logging.getLogger(__name__)
 

@@ -269,9 +269,7 @@ def _load_some(builder: Any, pointer: Any, count: Any) -> Any:
 
 def _sum(builder: Any, lanes: Any) -> Any:
     add = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(_I64, [lanes.type]),
-        f"llvm.vector.reduce.add.v{LANES64}i64",
+        builder.module, ir.FunctionType(_I64, [lanes.type]), f"llvm.vector.reduce.add.v{LANES64}i64"
     )
     return builder.call(add, [lanes])
 

@@ -1,19 +1,22 @@
-"""MinHash, bit-identical to datasketch's ``affine32`` scheme.
+"""MinHash, bit-identical to datasketch's ``affine32`` scheme, its bands, and sketches of 512 bits.
 
-A. Broder: On the resemblance and containment of documents, 1997. The
-permutations are those of datasketch 2: h is mixed once by MurmurHash3's
-finalizer, then ``a * h + b mod 2**32`` with odd a permutes the 32-bit numbers.
+A. Broder: On the resemblance and containment of documents, 1997. The permutations are those of
+datasketch 2: h is mixed once by MurmurHash3's finalizer, then ``a * h + b mod 2**32`` with odd a
+permutes the 32-bit numbers. A sketch estimates the Jaccard similarity (P. Li, A. C. König: b-bit
+minwise hashing, WWW 2010).
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel, subkernel
-from dedup_middleware.base.kerneltypes import R32_2, R64, U32
-from dedup_middleware.signature._vector import MINIMA, minima64
+from dedup_middleware.base.kerneltypes import F64, R32, R32_2, R64, R64_2, U32, U64
+from dedup_middleware.signature._vector import MINIMA, differing_groups, minima64
 
 EMPTY = 0xFFFFFFFF  # every minimum of a set without elements
 
@@ -94,3 +97,196 @@ def _minhash(
     minima = np.empty(padded.shape[1], np.uint32)
     fill_minima(features, padded, minima)
     return minima[:num_perm]
+
+
+_BLOCK = 16  # bits of a SimHash that must be equal in one of the four tables
+_TABLES = 4
+
+
+def band_recall(jaccard: float, bands: int, rows: int) -> float:
+    """Chance that two sets share at least one band of MinHash.
+
+    ``1 - (1 - J^r)^b``, Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, chapter 3.4.
+
+    >>> round(band_recall(0.8, 8, 3), 3)
+    0.997
+    """
+    return 1.0 - (1.0 - jaccard**rows) ** bands
+
+
+def simhash_recall(jaccard: float) -> float:
+    """Chance that two SimHashes share at least one of their four 16-bit blocks.
+
+    A bit differs with probability angle / pi (Charikar 2002); two sets of one size with Jaccard
+    index J have the cosine ``2 J / (1 + J)`` between them. The bits are taken as independent.
+
+    >>> round(simhash_recall(1.0), 3), round(simhash_recall(0.8), 3)
+    (1.0, 0.259)
+    """
+    angle = math.acos(min(1.0, 2.0 * jaccard / (1.0 + jaccard)))
+    equal = (1.0 - angle / math.pi) ** _BLOCK
+    return 1.0 - (1.0 - equal) ** _TABLES
+
+
+_M3 = np.uint64(0xFF51AFD7ED558CCD)
+_M4 = np.uint64(0xC4CEB9FE1A85EC53)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_S33 = np.uint64(33)
+
+
+def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    """Hash each band of minima to 64 well-mixed bits, shape (B,).
+
+    Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
+    The band's number is hashed too, so equal minima in two bands give different hashes.
+
+    :raises ValueError: fewer minima than B*R
+    """
+    check_bands(bands, rows, minhash.size)
+    return _bands(minhash, bands, rows)
+
+
+def check_bands(bands: int, rows: int, num_perm: int) -> None:
+    """Raise ValueError if a MinHash has fewer minima than the bands need."""
+    if bands * rows > num_perm:
+        raise ValueError(
+            f"bands={bands} of rows={rows} need {bands * rows} minima, the MinHash has "
+            f"{num_perm}: lower one of them or raise num_perm"
+        )
+
+
+@subkernel
+def mix64(h: Word) -> Word:
+    """MurmurHash3's finalizer, a permutation of the 64-bit numbers."""
+    h = (h ^ (h >> _S33)) * _M3
+    h = (h ^ (h >> _S33)) * _M4
+    return h ^ (h >> _S33)
+
+
+@subkernel
+def fill_bands(minhash: NDArray[np.uint32], rows: int, out: NDArray[np.uint64]) -> None:
+    """Hash as many bands as `out` holds."""
+    for band in range(np.uint64(out.size)):
+        h = band * _GOLDEN
+        for row in range(np.uint64(rows)):
+            h = mix64(h ^ np.uint64(minhash[band * np.uint64(rows) + row])) + _GOLDEN
+        out[band] = h
+
+
+@kernel(U64(R32, types.int64, types.int64))
+def _bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    out = np.empty(bands, np.uint64)
+    fill_bands(minhash, rows, out)
+    return out
+
+
+BITS = 512
+WORDS = BITS // 64
+# Bits taken from each minimum -> the lowest bit of each group of so many.
+_LOWEST = {bits: np.uint64(((1 << 64) - 1) // ((1 << bits) - 1)) for bits in (1, 2, 4, 8)}
+
+
+def bits_each(num_perm: int) -> int:
+    """Bits b a sketch takes from each of K minima: 512 / K, or 1 from each of the first 512.
+
+    :raises ValueError: K below 512 other than 64, 128 and 256
+
+    >>> [bits_each(k) for k in (64, 128, 256, 512, 1024)]
+    [8, 4, 2, 1, 1]
+    """
+    if num_perm >= BITS:
+        return 1
+    if num_perm not in (64, 128, 256):
+        raise ValueError(
+            f"a sketch of {BITS} bits needs 64, 128, 256 or at least {BITS} minima, got {num_perm}"
+        )
+    return BITS // num_perm
+
+
+def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Keep b bits of each minimum, shape (8,).
+
+    Bits i*b .. i*b + b - 1, counted from the lowest of word 0, come from minimum i;
+    ``bits_each`` gives b. They are taken from the mixed minimum: with odd a the
+    lowest bit of ``a * h + b`` is that of ``h ^ b``, the same for every permutation.
+
+    :param minhash: uint32
+    :raises ValueError: a number of minima that ``bits_each`` refuses
+    """
+    return _sketch(minhash, bits_each(minhash.size))
+
+
+def jaccards(
+    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
+) -> NDArray[np.float64]:
+    """Estimate the Jaccard similarity of a set and each of others from their sketches, in 0..1.
+
+    Minima that differ still agree in b bits by chance, once in 2**b; the
+    estimate is (agreement - 2**-b) / (1 - 2**-b), clipped. Its standard error at
+    b=1 and 512 minima is at most 4.5 points, 2.6 at J=0.8.
+
+    :param query: shape (8,)
+    :param sketches: shape (n, 8)
+    :param bits: b of all of them, 1, 2, 4 or 8 (``bits_each``)
+    :returns: shape (n,)
+    :raises ValueError: another number of words than 8, or another b
+    """
+    if query.shape != (WORDS,) or sketches.shape[1:] != (WORDS,):
+        raise ValueError(f"sketches have {WORDS} words, got {query.shape} and {sketches.shape}")
+    # A column of records is neither contiguous nor aligned.
+    return _jaccards(query, np.array(sketches, order="C"), bits, lowest_bits(bits))
+
+
+def lowest_bits(bits: int) -> Word:
+    """A word with the lowest bit of each group of so many.
+
+    :raises ValueError: another number than 1, 2, 4 or 8
+    """
+    try:
+        return _LOWEST[bits]
+    except (KeyError, TypeError):
+        raise ValueError(f"bits must be 1, 2, 4 or 8, got {bits!r}") from None
+
+
+_S64 = np.uint64(64)
+_BYTES = np.uint64(BITS // 8)
+
+
+@subkernel
+def fill_sketch(minhash: NDArray[np.uint32], bits: int, out: NDArray[np.uint64]) -> None:
+    """Write the sketch of the first 512 / bits minima."""
+    # The high bits of the mixed minimum: all of its bits have passed two multiplications.
+    width, shift = np.uint64(bits), np.uint64(32 - bits)
+    each = _S64 // width
+    for word in range(np.uint64(WORDS)):
+        gathered = np.uint64(0)
+        for i in range(each):
+            value = np.uint64(mix32(minhash[word * each + i])) >> shift
+            gathered |= value << (i * width)
+        out[word] = gathered
+
+
+@kernel(U64(R32, types.int64))
+def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
+    out = np.empty(WORDS, np.uint64)
+    fill_sketch(minhash, bits, out)
+    return out
+
+
+@subkernel
+def estimate(differing: Word, bits: int) -> Word:
+    """Jaccard similarity from the number of groups of bits that differ."""
+    chance = 1.0 / (1 << bits)
+    agreement = 1.0 - differing * bits / BITS
+    return max(0.0, (agreement - chance) / (1.0 - chance))
+
+
+@kernel(F64(R64, R64_2, types.int64, types.uint64))
+def _jaccards(
+    query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int, lowest: Word
+) -> NDArray[np.float64]:
+    out = np.empty(sketches.shape[0], np.float64)
+    for row in range(np.uint64(sketches.shape[0])):
+        differing = differing_groups(sketches, row * _BYTES, query, bits, lowest)
+        out[row] = estimate(differing, bits)
+    return out

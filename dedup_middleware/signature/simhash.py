@@ -51,8 +51,7 @@ class SimHash:
 
 
 def simhash(
-    features: NDArray[np.uint64],
-    weights: NDArray[np.uint32] | NDArray[np.float64] | None = None,
+    features: NDArray[np.uint64], weights: NDArray[np.uint32] | NDArray[np.float64] | None = None
 ) -> SimHash | None:
     """SimHash of 64-bit feature hashes; ``None`` if no feature has any weight.
 

@@ -15,13 +15,24 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel
 from dedup_middleware.base.kerneltypes import I32, I64, R8, R32, R32_2, R64, RF64, U8, U32, U64
 from dedup_middleware.signature._vector import MINIMA
-from dedup_middleware.signature.bands import check_bands, fill_bands
-from dedup_middleware.signature.clauses import CLAUSE_BYTES, fill_clauses
+from dedup_middleware.signature.comparison import (
+    CLAUSE_BYTES,
+    ENTRIES,
+    FIGURE_BYTES,
+    fill_clauses,
+    fill_figures,
+)
 from dedup_middleware.signature.evidence import MOST, fill_evidence
-from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, fill_figures
-from dedup_middleware.signature.minhash import MinHasher, fill_minima
+from dedup_middleware.signature.minhash import (
+    WORDS,
+    MinHasher,
+    bits_each,
+    check_bands,
+    fill_bands,
+    fill_minima,
+    fill_sketch,
+)
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
-from dedup_middleware.signature.sketch import WORDS, bits_each, fill_sketch
 from dedup_middleware.text.textkernel import read_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sys
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.commandline import run, sentences
-from dedup_middleware.tools.commands.spark import add_arguments
+from dedup_middleware.tools.commands.files import add_spark_arguments
 
 
 def main(words: list[str] | None = None) -> int:
@@ -28,7 +28,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "-s", dest="settings", metavar="NAME=VALUE", action="append", default=[], help="a setting"
     )
-    add_arguments(parser)
+    add_spark_arguments(parser)
     arguments = parser.parse_args(words)
     try:
         options = _options(arguments.settings)

@@ -15,12 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.index.base import differences
-from dedup_middleware.index.parameters import HASH_KEY, check_hash_key
+from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.spark.columns import to_binary, words
 from dedup_middleware.spark.sieve import NO_SIEVE
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.format import from_arrow, schema
+from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema
 
 _STORED = pa.schema(
     [
@@ -34,7 +32,6 @@ _STORED = pa.schema(
     ]
 )
 _ROW = "row"
-_MASK = (1 << 64) - 1
 
 
 def with_key_of(options: Options, path: str) -> Options:
@@ -60,8 +57,7 @@ def hash_key_in_use(parameters: Mapping[str, str]) -> str:
     >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
     '2a'
     """
-    check_hash_key(parameters, "the index")
-    return f"{int(parameters[HASH_KEY], 16) & _MASK:x}"
+    return f"{hash_key_of(parameters, 'the index'):x}"
 
 
 def stored_pages(session: SparkSession, path: str) -> DataFrame:

@@ -20,8 +20,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import Pages, starts_of
-from dedup_middleware.index.parameters import HASH_KEY
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import HASH_KEY, RECORD, RecordLayout
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark.against import hash_key_in_use

@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.journal.access import open_journal
 from dedup_middleware.tools.files.run import batch_options
 from tests.commands.running import dedup, run
 from tests.texts import article, english

@@ -15,7 +15,7 @@ from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.parameters import RecordLayout
 from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.verification import verify

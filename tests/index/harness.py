@@ -16,12 +16,12 @@ import redis
 from redis.cluster import RedisCluster
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.cluster import spread
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import Spread, chunk_keys
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.index.record_layout import RecordLayout
+from dedup_middleware.index.parameters import Parameters, RecordLayout
 from dedup_middleware.index.redis.expiry import field_of, hash_of
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout

@@ -14,7 +14,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.record_layout import RECORD, RecordLayout
+from dedup_middleware.index.parameters import RECORD, RecordLayout
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.methods.base import content_bytes

@@ -171,7 +171,7 @@ async def steps_harness(request: pytest.FixtureRequest, tmp_path: Path, redis_se
 def stopping(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
     """Let a load end at some call of a step, as if its process had died."""
     from dedup_middleware.index.redis.load import RedisSteps
-    from dedup_middleware.index.sqlite.load import SQLiteSteps
+    from dedup_middleware.index.sqlite.index import SQLiteSteps
 
     left = [calls]
     for kind in (RedisSteps, SQLiteSteps):
@@ -235,7 +235,7 @@ async def test_load_that_was_given_up(
     """A load that pauses for longer than its lease raises, and its pages stay unseen."""
     index = await steps_harness.client()
     from dedup_middleware.index.redis.load import RedisSteps
-    from dedup_middleware.index.sqlite.load import SQLiteSteps
+    from dedup_middleware.index.sqlite.index import SQLiteSteps
 
     for kind in (RedisSteps, SQLiteSteps):
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.parameters import Window
 from dedup_middleware.index.redis import index as redis_index
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.propose import batches, new_tokens, proposals, request
 from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
-from dedup_middleware.index.window import Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known, Proposed
 from dedup_middleware.model.records import CONTENT, PageRecords

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.index.redis import namespace as redis_namespace
+from dedup_middleware.index.redis import index as redis_index
 from dedup_middleware.index.redis import propose as redis_propose
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout, Script, script
@@ -151,7 +151,7 @@ def forget_how_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
         text += script(name, layout).text
         return Script(text, hashlib.sha1(text).hexdigest().encode())
 
-    for module in (redis_namespace, redis_propose):
+    for module in (redis_index, redis_propose):
         monkeypatch.setattr(module, "script", old)
 
 

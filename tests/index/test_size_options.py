@@ -10,7 +10,7 @@ from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.record_layout import RECORD
+from dedup_middleware.index.parameters import RECORD
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.records import State
 from tests.servers import RedisServer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.index.small_buckets import unknown_neighbours
+from dedup_middleware.index.sqlite.propose import unknown_neighbours
 from dedup_middleware.model.buckets import BucketKey, record
 
 BAND_RECORD, SIMHASH_RECORD = BucketKey(11 << 16, 0x010101), BucketKey(3 << 16, 0xF0F0_F0F0_F0F0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.pages import Living, compacted
 from dedup_middleware.index.redis import upkeep
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import record

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dedup_middleware import Journal, JournalError, Options, OptionsError
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.entries import Body, Drop, Kept
-from dedup_middleware.journal.opening import choose_journal
 
 STORED = "https://one.example/1"
 

@@ -13,15 +13,14 @@ import pytest
 
 from dedup_middleware import Options, OptionsError
 from dedup_middleware.journal import clusters
-from dedup_middleware.journal.base import JournalStore
+from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.clusters import (
     Cluster,
     ClusterFileError,
     collect_clusters,
     write_clusters,
 )
-from dedup_middleware.journal.entries import Drop, Kept, Query
-from dedup_middleware.journal.opening import choose_journal
+from dedup_middleware.journal.entries import Drop, JournalStore, Kept, Query
 from tests.commands.running import crawl as run_pipeline
 from tests.commands.running import dedup, item, settings_for
 from tests.itemcrawl import Crawled, crawl

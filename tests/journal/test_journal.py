@@ -13,9 +13,16 @@ import pytest
 import redis
 
 from dedup_middleware import Options
-from dedup_middleware.journal.base import JournalError, JournalStore
-from dedup_middleware.journal.entries import Body, Drop, Hour, Kept, Query
-from dedup_middleware.journal.opening import choose_journal, open_journal
+from dedup_middleware.journal.access import choose_journal, open_journal
+from dedup_middleware.journal.entries import (
+    Body,
+    Drop,
+    Hour,
+    JournalError,
+    JournalStore,
+    Kept,
+    Query,
+)
 from dedup_middleware.journal.redis import RedisJournal
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from tests.servers import RedisServer

@@ -16,9 +16,8 @@ from scrapy import Spider
 
 from dedup_middleware import NearDuplicate, Options
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.journal.base import JournalError
-from dedup_middleware.journal.entries import Activity, Body, Drop, Kept
-from dedup_middleware.journal.opening import open_journal
+from dedup_middleware.journal.access import open_journal
+from dedup_middleware.journal.entries import Activity, Body, Drop, JournalError, Kept
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
 from dedup_middleware.model.documents import NEW

@@ -21,7 +21,7 @@ from dedup_middleware.methods.base import (
 )
 from dedup_middleware.methods.content import Content, is_exact, required
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.signature.sketch import jaccards
+from dedup_middleware.signature.minhash import jaccards
 from tests.signature.differing import differing_figures, turned_clauses
 
 _REASONS = (EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.clauses import CLAUSE_BYTES
-from dedup_middleware.signature.comparison import compare
-from dedup_middleware.signature.figures import FIGURE_BYTES
-from dedup_middleware.signature.sketch import WORDS
+from dedup_middleware.signature.comparison import CLAUSE_BYTES, FIGURE_BYTES, compare
+from dedup_middleware.signature.minhash import WORDS
 
 _NO_SKETCH = np.zeros(WORDS, np.uint64)
 _NO_FIGURES = np.zeros(FIGURE_BYTES, np.uint8)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.bands import band_recall, bands
-from dedup_middleware.signature.minhash import MinHasher
+from dedup_middleware.signature.minhash import MinHasher, band_recall, bands
 from tests.signature import oracles
 
 

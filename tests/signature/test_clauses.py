@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.clauses import (
+from dedup_middleware.signature.comparison import (
     CLAUSE_BYTES,
     PARTS,
     clause_sketch,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.figures import ENTRIES, FIGURE_BYTES, figure_sketch
+from dedup_middleware.signature.comparison import ENTRIES, FIGURE_BYTES, figure_sketch
 from dedup_middleware.text.places import NAMES, SECONDS
 from tests.signature.differing import differing_figures
 

@@ -18,7 +18,7 @@ from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import bucket_kernels
 from dedup_middleware.model.records import PAGE_ID_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
-from dedup_middleware.signature import _vector, comparison, hamming, sketch
+from dedup_middleware.signature import _vector, comparison, hamming, minhash
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
 
@@ -29,7 +29,7 @@ KERNELS = {
     "SQLite index, and reading of any index": scan._scan,
     "Spark, pairs": pairing._pairs,
     "sketches of candidates": comparison._compare,
-    "sketches": sketch._jaccards,
+    "sketches": minhash._jaccards,
 }
 SCALAR = r"\tpopcnt[wlq]?\t"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.signature.sketch import (
+from dedup_middleware.signature.minhash import (
+    MinHasher,
     bits_each,
     jaccards,
     sketch,

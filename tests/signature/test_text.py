@@ -9,13 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.bands import bands
-from dedup_middleware.signature.clauses import clause_sketch
+from dedup_middleware.signature.comparison import clause_sketch, figure_sketch
 from dedup_middleware.signature.evidence import MOST, make_evidence
-from dedup_middleware.signature.figures import figure_sketch
-from dedup_middleware.signature.minhash import EMPTY, MinHasher
+from dedup_middleware.signature.minhash import EMPTY, MinHasher, bands, sketch
 from dedup_middleware.signature.simhash import simhash
-from dedup_middleware.signature.sketch import sketch
 from dedup_middleware.signature.text import TextSigner
 from dedup_middleware.text.shingle import Shingler
 from tests.text.oracles import texts

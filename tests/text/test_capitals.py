@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.figures import figure_sketch
+from dedup_middleware.signature.comparison import figure_sketch
 from dedup_middleware.text.places import NAMES, SECONDS, SINGLES
 from dedup_middleware.text.shingle import Shingler
 from tests.languages import REPORTS

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.figures import figure_sketch
+from dedup_middleware.signature.comparison import figure_sketch
 from dedup_middleware.text.names import GIVEN, NAME, PLACE, SURNAME, kind_of
 from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler

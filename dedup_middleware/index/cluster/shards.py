@@ -12,22 +12,24 @@ import attrs
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import MOST_SHARDS
-from dedup_middleware.index.base import Parameters
 from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.cluster.spread import SHARDS, Spread
 from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
     REPLACED,
+    WHOLE,
+    Parameters,
+    RecordLayout,
     check_schema,
     complete,
     missing,
+    record_parameter,
+    window_parameter,
 )
-from dedup_middleware.index.record_layout import WHOLE, RecordLayout, record_parameter
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
-from dedup_middleware.index.window import window_parameter
 
 logger = logging.getLogger(__name__)
 

@@ -309,16 +309,7 @@ def look(
 
 @kernel(
     types.int64(
-        U64,
-        U8,
-        R64,
-        types.int64,
-        types.uint64,
-        types.uint64,
-        R64,
-        types.uint64,
-        U64,
-        types.int64,
+        U64, U8, R64, types.int64, types.uint64, types.uint64, R64, types.uint64, U64, types.int64
     )
 )
 def propose(

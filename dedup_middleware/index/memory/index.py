@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Index, IndexStats, Parameters, Progress
-from dedup_middleware.index.maintenance import Living, compacted
+from dedup_middleware.index.base import Index, IndexStats, Progress
 from dedup_middleware.index.memory.texts import Texts
-from dedup_middleware.index.pages import Pages, records_of
-from dedup_middleware.index.parameters import agree, complete, missing
-from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
-from dedup_middleware.index.window import Moment, Window, window_parameter
+from dedup_middleware.index.pages import Living, Pages, compacted, records_of
+from dedup_middleware.index.parameters import (
+    WHOLE,
+    Moment,
+    Parameters,
+    Window,
+    agree,
+    complete,
+    layout_of,
+    missing,
+)
 from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     BucketKey,
@@ -73,7 +79,6 @@ class MemoryIndex(Index):
         wall: Callable[[], float] = time.time,
         files: tuple[FileIO, FileIO] | None = None,
     ) -> None:
-        self.corrupt = 0
         self.overflow = 0
         self._clock = clock
         self._epoch = wall() - clock()
@@ -95,12 +100,8 @@ class MemoryIndex(Index):
         self._window = Window(window)
         self._first: dict[int, int] = {}  # first page id of each generation
 
-    @property
-    def window(self) -> float:
-        return self._window.seconds
-
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        wanted = self._with_own(parameters)
         if not self._parameters:
             self._record = layout_of(wanted, "memory:")
             self._content = np.zeros(_FIRST_ROOM, self._record.dtype)

@@ -4,7 +4,7 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
 * ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
 * the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
-* ``s chunk (4)``: rows of page records (see :data:`.scripts.ROW`)
+* ``s chunk (4)``: rows of page records (see :class:`.scripts.RowLayout`)
 * ``a chunk (4)``: text, which is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,36 +27,30 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.redis.expiry import (
-    chunk_names,
-    counters,
-    end_of,
-    estimate_bytes,
-    field_of,
-    first_numbers,
-    hash_of,
+from dedup_middleware.index.parameters import (
+    EMPTIED,
+    HASH_KEY,
+    REPLACED,
+    Parameters,
+    complete,
+    missing,
+    replaced,
 )
-from dedup_middleware.index.redis.link import LANES, Call
+from dedup_middleware.index.redis import expiry, upkeep
+from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
-from dedup_middleware.index.redis.namespace import RedisNamespace
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
-from dedup_middleware.index.redis.scripts import split_text
-from dedup_middleware.index.redis.server_index import Seen, count_of
-from dedup_middleware.index.redis.upkeep import (
-    compact,
-    forget_page_ids,
-    forget_stamps,
-    pages_of,
-    rows,
-    walk_buckets,
+from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script, split_text
+from dedup_middleware.index.redis.server_index import (
+    OWN_SCHEMA,
+    Opened,
+    Seen,
+    ServerIndex,
+    count_of,
 )
+from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    Candidates,
-    Claim,
-    Claimed,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
 
 logger = logging.getLogger(__name__)
@@ -66,7 +63,7 @@ _TURNS = 20  # generations that may begin while some pages are proposed
 _LOOKED = 64  # the same where a page may have 64 KiB of text
 
 
-class RedisIndex(RedisNamespace):
+class RedisIndex(ServerIndex):
     """Buckets in hashes, page records packed in chunks, decisions made by Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
@@ -75,6 +72,12 @@ class RedisIndex(RedisNamespace):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
+        self.prefix = b"{" + options.namespace.encode() + b"}"
+        self._link: RedisLink = RedisLink(
+            options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
+        )
+        self._session = Session(self.prefix)
+        self.layout = RowLayout()
         self._proposals = Batcher(
             self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
@@ -82,25 +85,120 @@ class RedisIndex(RedisNamespace):
         self._expiring = (-1, 0)
         self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
+    def warm(self) -> None:
+        from dedup_middleware.index import scan  # numba stays lazy
+
+        scan.warm(replies=True)
+
+    def _key(self, name: str) -> bytes:
+        return self.prefix + name.encode()
+
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        link = self._link
+        # Opened again, it may be another index than before, which a greeting would refuse.
+        link.introduce = lambda: None
+        wanted = self._with_own(parameters)
+        opening = {**complete(wanted), **self._known_key()}
+        opened = await self._first(self._open_call(opening))
+        stored = self._agreed(opened, wanted)
+        if self._parameters and not self._is_ours(stored):
+            logger.warning(REPLACED, self._name)
+        self._begin(stored, opened.epoch)
+        self._sweep()
+        link.opening = False
+        link.introduce = lambda: self._open_call(self._parameters)
+        link.check_introduction = self._check
+        return dict(self._parameters)
+
+    async def attach(self) -> dict[str, str]:
+        opened = await self._first(self._open_call({}, schema=b""))
+        if not opened.schema:
+            raise missing(self._name)
+        self._begin(self._agreed(opened, None), opened.epoch)
+        return dict(self._parameters)
+
+    def _open_call(self, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA) -> Call:
+        names = ("leases", "schema", "parameters", "counters")
+        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
+        # The epoch of an index that is set up by this very call.
+        session = Session(self.prefix, secrets.token_bytes(EPOCH))
+        return self._script("open", names, schema, *pairs, session=session)
+
+    def _begin(self, stored: dict[str, str], epoch: bytes) -> None:
+        if not self._is_ours(stored):
+            # Calls under way stay in the session of the index before: they are not for this one.
+            self._session = Session(self.prefix)
+        self._session.epoch = epoch
+        self._parameters = stored
+
+    def _is_ours(self, stored: Mapping[str, str]) -> bool:
+        return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
+
+    def _check(self, reply: Any) -> None:
+        """Look at the index behind a new connection.
+
+        :raises IndexReplacedError: it has another key, so it is another one
+        :raises IndexRefusedError: it has other parameters, or is damaged
+        """
+        opened = Opened.of(reply)
+        if not self._is_ours(self._agreed(opened, self._parameters)):
+            raise replaced(self._name)
+        if opened.epoch != self._session.epoch:
+            self._session.epoch = opened.epoch
+            logger.warning(EMPTIED, self._name)
+
+    async def _remove_expired(self, oldest: int) -> None:
+        await expiry.remove_expired(self, oldest)
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``.
+
+        It works on the index as it is now: if that is set up anew before the script arrives, it
+        does nothing.
+        """
+        names = ("leases", "counters", "committed")
+        session = attrs.evolve(self._session)
+        call = self._script(name, names, *arguments, more_keys=more_keys, session=session)
+        return (await self._link.submit(call)).reply
+
+    async def ask(self, *command: bytes | int) -> Reply:
+        """Send one command."""
+        return (await self._link.submit(Call(command))).reply
+
+    def _script(
+        self,
+        name: str,
+        keys: Iterable[str],
+        *arguments: bytes | int,
+        more_keys: Sequence[bytes] = (),
+        session: Session | None = None,
+    ) -> Call:
+        names = [*map(self._key, keys), *more_keys]
+        return Call(arguments, names, script(name, self.layout), session or self._session)
+
     def _places(
         self, bucket_keys: Iterable[BucketKey], generation: int
     ) -> tuple[list[bytes], bytes]:
         """The hash of each bucket, and the fields of all."""
-        end = end_of(generation) if self._window.seconds else b""
+        end = expiry.end_of(generation) if self._window.seconds else b""
         hashes, fields = [], []
         for bucket_key in bucket_keys:
-            hashes.append(hash_of(self.prefix, bucket_key.table, end))
-            fields.append(field_of(bucket_key.bucket))
+            hashes.append(expiry.hash_of(self.prefix, bucket_key.table, end))
+            fields.append(expiry.field_of(bucket_key.bucket))
         return hashes, b"".join(fields)
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
         await self._commits.join()
         await super().close()
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         if not bucket_keys:
             return []
         places = [self._places(bucket_keys, one) for one in self.moment().live]
@@ -137,10 +235,9 @@ class RedisIndex(RedisNamespace):
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
         known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
-        return [*chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
+        return [*expiry.chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
 
     async def load(self, pages: Pages) -> int:
-        """Enter pages that are stored already; see :meth:`.Index.load`."""
         self.layout.record.check(max(pages.payloads, default=b""))
         span = self._window.span_ms
         return await load(
@@ -181,12 +278,11 @@ class RedisIndex(RedisNamespace):
         self.corrupt += rows
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
             return [False] * len(page_ids)
         oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
-            firsts = await first_numbers(self)
+            firsts = await expiry.first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
         return [page_id < self._expiring[1] for page_id in page_ids]
@@ -207,7 +303,6 @@ class RedisIndex(RedisNamespace):
         return self._script("release", ("leases",), _page(claim.page_id), token, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
         if not claims:
             return []
         pairs = [
@@ -233,36 +328,35 @@ class RedisIndex(RedisNamespace):
         return 0
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages; see :meth:`.Index.pages`."""
-        async for found in rows(self):
-            yield pages_of(found, self.layout)
+        async for found in upkeep.rows(self):
+            yield upkeep.pages_of(found, self.layout)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets; see :meth:`.Index.buckets`."""
-        return walk_buckets(self, (lambda: self.moment().live) if self._window.seconds else None)
+        return upkeep.walk_buckets(
+            self, (lambda: self.moment().live) if self._window.seconds else None
+        )
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released; see :meth:`.Index.forget`."""
-        return await forget_page_ids(self, page_ids)
+        return await upkeep.forget_page_ids(self, page_ids)
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
-        return await forget_stamps(self, since, until)
+        return await upkeep.forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:
-        """Page ids that may exist; see :meth:`.Index.page_ids`."""
-        firsts = await first_numbers(self) if self._window.seconds else {}
+        firsts = await expiry.first_numbers(self) if self._window.seconds else {}
         first = min((page_id for page_id, _ in firsts.values()), default=1)
-        return range(first, (await counters(self))[0] + 1)
+        return range(first, (await expiry.counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove records of pages that are gone, and chunks that hold no other pages."""
-        return await compact(self, progress, windowed=bool(self._window.seconds))
+        return await upkeep.compact(self, progress, windowed=bool(self._window.seconds))
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
         live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))), self.count(), counters(self)
+            self._link.submit(self._script("lapse", ("leases",))),
+            self.count(),
+            expiry.counters(self),
         )
         issued, text, buckets, overflow, gone = raw
         pending = int(live.reply)
@@ -271,7 +365,7 @@ class RedisIndex(RedisNamespace):
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await estimate_bytes(
+            bytes=await expiry.estimate_bytes(
                 self, issued - gone, text, windowed=bool(self._window.seconds)
             ),
             corrupt=self.corrupt,

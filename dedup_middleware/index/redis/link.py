@@ -74,7 +74,6 @@ class Complaint:
 
 _MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
 _DOWN = Complaint("the cluster is down", Remedy.WAIT)
-_LOADING = Complaint("it is still loading its data", Remedy.WAIT)
 _READONLY = Complaint("it is a replica, which can't be written to", Remedy.RECONNECT)
 _OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use another server)")
 _AUTH = Complaint(
@@ -85,11 +84,6 @@ _NOPERM = Complaint(NO_RIGHT)
 _DATABASE = Complaint(
     "it has no such database: correct the number at the end of DEDUP_INDEX_URL", refused=True
 )
-_NO_CLUSTER = Complaint(
-    "it is not a node of a cluster: leave +cluster out of DEDUP_INDEX_URL, or correct its host and "
-    "port",
-    refused=True,
-)
 # redis-py has classes of its own for some errors and leaves the code out of their texts.
 _CLASSES: dict[type[Exception], Complaint] = {
     NoScriptError: Complaint("it has forgotten a script", Remedy.SCRIPT),
@@ -98,7 +92,7 @@ _CLASSES: dict[type[Exception], Complaint] = {
     TryAgainError: _MOVES,
     ClusterDownError: _DOWN,
     SlotNotCoveredError: _DOWN,
-    BusyLoadingError: _LOADING,
+    BusyLoadingError: Complaint("it is still loading its data", Remedy.WAIT),
     MasterDownError: Complaint("it is a replica that has lost its master", Remedy.RECONNECT),
     ReadOnlyError: _READONLY,
     OutOfMemoryError: _OOM,
@@ -142,8 +136,6 @@ _PHRASES = (
     ("can't access at least one of the keys", _NOPERM),
     ("No permissions to access a key", _NOPERM),
 )
-
-
 # Replies of a server that is no node of a cluster; redis-py takes every error reply for one.
 _NO_NODE = ("cluster support disabled", "unknown command")
 
@@ -198,7 +190,11 @@ def _understand_refusal(error: Exception, text: str) -> Complaint | None:
     if isinstance(error, NoSentinelError):
         return Complaint(text, Remedy.RECONNECT, refused=True)
     if isinstance(error, RedisClusterException) and "Cluster mode is not enabled" in text:
-        return _NO_CLUSTER
+        return Complaint(
+            "it is not a node of a cluster: leave +cluster out of DEDUP_INDEX_URL, or correct its "
+            "host and port",
+            refused=True,
+        )
     return None
 
 
@@ -415,7 +411,6 @@ class RedisLink(Link):
     """Sends calls to the server that holds the namespace.
 
     :param url: address of the server
-    :param where: the same for messages, without its password
     :param key: any key of the namespace
     :ivar introduce: gives the call that goes first over every new connection, if any
     :ivar check_introduction: looks at its reply; may raise IndexRefusedError or IndexReplacedError
@@ -431,7 +426,6 @@ class RedisLink(Link):
         return self._servers.named()
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect."""
         await self._batcher.join()
         await self._servers.close()
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
+from dedup_middleware.index.parameters import Moment
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
 from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout, joined_text
-from dedup_middleware.index.window import Moment
 from dedup_middleware.model.records import State
 
 # In one call, which keeps the server for less than a millisecond.
@@ -51,7 +51,6 @@ class RedisSteps(Steps):
         self._calls = 0
 
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        """Enter rows; see :meth:`.Steps.enter`."""
         layout = self._server.layout
         rows, texts = _rows(pages, layout), [b""] * len(pages)
         if layout.record.text:
@@ -66,7 +65,6 @@ class RedisSteps(Steps):
         return np.concatenate(page_ids)
 
     async def add(self, records: Records) -> None:
-        """Add records; see :meth:`.Steps.add`."""
         if not records.buckets:
             return
         end = end_of(self._generation) if self._span_ms else b""
@@ -79,12 +77,10 @@ class RedisSteps(Steps):
             await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
-        """Make pages seen; see :meth:`.Steps.commit`."""
         stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
         await self._step("commit", packed(page_ids), stamps.astype("<u4").tobytes())
 
     async def end(self) -> None:
-        """Give back the lease; see :meth:`.Steps.end`."""
         await self._step("end")
 
     async def _step(

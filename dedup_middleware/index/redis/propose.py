@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.index.pages import bytes_of
+from dedup_middleware.index.parameters import Moment, Window
 from dedup_middleware.index.redis.expiry import end_of, hash_of
 from dedup_middleware.index.redis.link import Call, RedisLink, Session
 from dedup_middleware.index.redis.scripts import (
@@ -21,7 +22,6 @@ from dedup_middleware.index.redis.scripts import (
     script,
     split_text,
 )
-from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     EXACT_TABLE,

@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.parameters import SCHEMA
-from dedup_middleware.index.record_layout import WHOLE, RecordLayout
+from dedup_middleware.index.parameters import SCHEMA, WHOLE, RecordLayout
 from dedup_middleware.model.buckets import BUCKET_LIMIT, COMMON_ANCHOR, FULL_BUCKET, cut_address
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD, State

@@ -13,13 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.parameters import HASH_KEY, SCHEMA, agree, check_hash_key, check_schema
-from dedup_middleware.index.record_layout import RecordLayout, layout_of
+from dedup_middleware.index.parameters import (
+    HASH_KEY,
+    SCHEMA,
+    Moment,
+    Parameters,
+    RecordLayout,
+    Window,
+    agree,
+    check_schema,
+    hash_key_of,
+    layout_of,
+)
 from dedup_middleware.index.redis.link import Call, Link
 from dedup_middleware.index.redis.scripts import RowLayout, read_rows
-from dedup_middleware.index.window import Moment, Window
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,
@@ -84,7 +93,6 @@ class ServerIndex(Index):
     layout: RowLayout
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
-        self.corrupt = 0
         self._where = options.safe_index_url.partition("?")[0]
         self._parameters: dict[str, str] = {}
         self._window = Window(window)
@@ -93,17 +101,11 @@ class ServerIndex(Index):
         self._sweeper: asyncio.Task[None] | None = None
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
 
-    @property
-    def window(self) -> float:
-        """Seconds that a page is remembered, 0: for ever."""
-        return self._window.seconds
-
     def watch_round_trips(self, report: Callable[[], None]) -> None:
         """Call ``report`` for each exchange; one with all nodes of a cluster counts once."""
         self._link.on_round_trip = report
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
@@ -138,7 +140,7 @@ class ServerIndex(Index):
         """
         check_schema(opened.schema, self._name)
         stored = opened.parameters
-        check_hash_key(stored, self._name)
+        hash_key_of(stored, self._name)
         if parameters is not None:
             stored = agree(stored, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))
@@ -185,8 +187,6 @@ class ServerIndex(Index):
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Claimed | Candidates:
-        """Look for candidates and claim; see :meth:`.Index.propose`."""
-
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
@@ -198,7 +198,6 @@ class ServerIndex(Index):
         return made
 
     async def commit(self, claim: Claim) -> bool:
-        """The page is stored. False: the lease had run out or the claim is gone."""
         try:
             return await self._submit_commit(claim)
         finally:
@@ -233,7 +232,6 @@ class ServerIndex(Index):
         }
 
     async def release(self, claim: Claim) -> bool:
-        """The page was not stored. False: nothing to release."""
         self._claimed.pop(claim, None)
         return bool((await self._link.submit(self._release_call(claim))).reply)
 
@@ -251,17 +249,14 @@ class ServerIndex(Index):
         """
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
         return (await self.look(np.asarray(page_ids, np.uint64), texts=False)).records
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
         return (await self.look(np.array(page_ids, np.uint64))).addresses
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]
     ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages; see :meth:`.Index.fetch_with_payloads`."""
         seen = await self.look(np.asarray(page_ids, np.uint64))
         return seen.records, seen.payloads
 

@@ -12,17 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.maintenance import Living, compacted
-from dedup_middleware.index.redis.expiry import (
-    Server,
-    bucket_hashes,
-    chunk_names,
-    counters,
-    drop,
-    end_of,
-    field_of,
-    hash_of,
-)
+from dedup_middleware.index.pages import Living, compacted
+from dedup_middleware.index.redis import expiry
+from dedup_middleware.index.redis.expiry import Server
 from dedup_middleware.index.redis.load import cuts, packed, settled
 from dedup_middleware.index.redis.scripts import (
     GUARD,
@@ -90,7 +82,7 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
     Leases that have run out are ended before, so that states are those of this moment.
     """
     await server.run("lapse")
-    last = (await counters(server))[0]
+    last = (await expiry.counters(server))[0]
     size, row = server.layout.rows, server.layout.row
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
@@ -105,7 +97,7 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
 
 
 async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
-    return chunks, await server.ask(b"MGET", *chunk_names(server, b"s", chunks))
+    return chunks, await server.ask(b"MGET", *expiry.chunk_names(server, b"s", chunks))
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
@@ -165,7 +157,7 @@ async def walk_buckets(
 
     :param live: the generations that are alive at this moment; None: the index has no window
     """
-    hashes = await bucket_hashes(server, windowed=live is not None)
+    hashes = await expiry.bucket_hashes(server, windowed=live is not None)
     size = 64
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
@@ -187,8 +179,8 @@ async def walk_buckets(
 
 
 def _hashes_of(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
-    ends = [b""] if live is None else [end_of(one) for one in live()]
-    return [hash_of(server.prefix, table, end) for end in ends]
+    ends = [b""] if live is None else [expiry.end_of(one) for one in live()]
+    return [expiry.hash_of(server.prefix, table, end) for end in ends]
 
 
 async def _buckets_of(
@@ -225,7 +217,7 @@ async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[
 
 
 async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence[bytes]) -> _Part:
-    fields = list(map(field_of, buckets))
+    fields = list(map(expiry.field_of, buckets))
     generations = [await held_in(server, name, fields) for name in hashes]
     data = [
         joined_records([raw or b"" for raw in one], width_of(bucket))
@@ -240,7 +232,7 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     Chunks of page records and of text that hold nothing else are removed.
     """
     report = progress or (lambda _what, _done: None)
-    last, text, *_ = await counters(server)
+    last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
     stripped: list[NDArray[np.uint64]] = []
     done = 0
@@ -263,25 +255,25 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     for start in range(0, len(gone_ids), _STRIPPED):
         await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
     removed = await _compact_buckets(server, living, report, windowed=windowed)
-    await drop(server, rows=chunk_names(server, b"s", empty))
-    await drop(server, large=chunk_names(server, b"a", texts.unused()))
+    await expiry.drop(server, rows=expiry.chunk_names(server, b"s", empty))
+    await expiry.drop(server, large=expiry.chunk_names(server, b"a", texts.unused()))
     return removed
 
 
 async def _compact_buckets(
     server: Server, living: Living, report: Progress, *, windowed: bool
 ) -> int:
-    hashes = await bucket_hashes(server, windowed=windowed)
+    hashes = await expiry.bucket_hashes(server, windowed=windowed)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
         for name, held in sorted(hashes.items()):
             fields = await fields_of(server, name)
             for start in range(0, len(fields), _READ):
-                part = list(map(field_of, fields[start : start + _READ]))
+                part = list(map(expiry.field_of, fields[start : start + _READ]))
                 yield compact_some(server, living, name, held.table, part)
 
     removed = await compact_all(calls(), report)
-    names = await bucket_hashes(server, windowed=windowed)
+    names = await expiry.bucket_hashes(server, windowed=windowed)
     await server.run("recount", more_keys=list(names))
     return removed
 
@@ -350,7 +342,7 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
     """Let pages committed in a span of time read as released; returns how many there were."""
-    last = (await counters(server))[0]
+    last = (await expiry.counters(server))[0]
     first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
     if first >= behind:
         return 0
@@ -367,5 +359,5 @@ async def forget_stamps(server: Server, since: float, until: float) -> int:
 async def _forget(
     server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
 ) -> int:
-    names = [*chunk_names(server, b"s", chunks)]
+    names = [*expiry.chunk_names(server, b"s", chunks)]
     return int(await server.run("forget", since, until, *marks, more_keys=names))

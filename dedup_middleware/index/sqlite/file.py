@@ -19,23 +19,26 @@ import attrs
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.newfiles import make_private
 from dedup_middleware.base.sqlitefile import Transaction, is_locked, use_wal
-from dedup_middleware.index.base import Index, Parameters
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
     REPLACED,
     SCHEMA,
+    WHOLE,
+    Moment,
+    Parameters,
+    Window,
     agree,
-    check_hash_key,
     check_schema,
     complete,
+    hash_key_of,
+    layout_of,
     missing,
     replaced,
 )
-from dedup_middleware.index.record_layout import WHOLE, layout_of, record_parameter
 from dedup_middleware.index.sqlite import tables
-from dedup_middleware.index.window import Moment, Window, window_parameter
 
 # By the text of the message: Python 3.10 does not give SQLite's error codes.
 _MEANINGS: tuple[tuple[str, str, bool], ...] = (
@@ -56,7 +59,8 @@ _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("disk i/o", "the disk fails or is full", False),
 )
 
-# What reading raises where something else has put values of another type, which SQLite lets it.
+# What reading raises if another program has written values of another type: columns of SQLite take
+# any.
 DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
 
 
@@ -137,7 +141,6 @@ class SQLiteFile(Index):
         window: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.corrupt = 0
         self._path = path
         self._timeout = timeout
         self._window = Window(window)
@@ -156,12 +159,8 @@ class SQLiteFile(Index):
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
 
-    @property
-    def window(self) -> float:
-        return self._window.seconds
-
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        wanted = {**record_parameter(parameters), **window_parameter(self._window.seconds)}
+        wanted = self._with_own(parameters)
         return await self._opened(wanted)
 
     async def attach(self) -> dict[str, str]:
@@ -200,7 +199,7 @@ class SQLiteFile(Index):
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        check_hash_key(stored, self._where)
+        hash_key_of(stored, self._where)
         return stored if parameters is None else agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:

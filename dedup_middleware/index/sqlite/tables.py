@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.maintenance import Living, compacted
-from dedup_middleware.index.record_layout import RecordLayout
-from dedup_middleware.index.window import Moment
+from dedup_middleware.index.pages import Living, compacted
+from dedup_middleware.index.parameters import Moment, RecordLayout
 from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey, width_of
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
@@ -78,6 +77,14 @@ def bucket_id(generation: int, bucket: int) -> int:
 def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
     """The bytes of buckets by the ids of their rows; empty ones are left out."""
     return dict(_rows(db, "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id", ids))
+
+
+def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None:
+    """Note the first page id of a generation, if there are any, and sweep old ones."""
+    if moment.generation:
+        query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
+        db.execute(query, (moment.generation, first))
+        sweep(db, moment.oldest)
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:

@@ -177,7 +177,7 @@ class BySignature(Method):
         self, page: Fingerprint, candidates: NDArray[np.void], payloads: Sequence[bytes] = ()
     ) -> Judgement:
         """Judge a page against candidates by this rule."""
-        from dedup_middleware.signature.sketch import jaccards
+        from dedup_middleware.signature.minhash import jaccards
 
         similarity = (
             np.zeros(len(payloads), np.float64)

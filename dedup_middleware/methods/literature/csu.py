@@ -147,7 +147,7 @@ def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
     Its permutations are other ones than those of the fingerprint, so it verifies independently.
     """
-    from dedup_middleware.signature.sketch import sketch
+    from dedup_middleware.signature.minhash import sketch
 
     return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
 
@@ -246,7 +246,7 @@ class Csu(SignatureMethod):
     def similarities(self, own: Signature, gathered: GatheredFingerprints) -> NDArray[np.float64]:
         """Similarity of a page with each of those gathered, by one call of each kernel."""
         from dedup_middleware.methods.literature.csu_simd import equal_positions
-        from dedup_middleware.signature.sketch import jaccards
+        from dedup_middleware.signature.minhash import jaccards
 
         similarity = np.zeros(gathered.pages, np.float64)
         page = self.gather([own.payload])

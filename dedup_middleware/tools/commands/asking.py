@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import attrs
 import numpy as np
@@ -14,14 +14,8 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import (
-    former_options,
-    open_existing,
-    open_index,
-    options_of_other,
-)
-from dedup_middleware.index.parameters import HASH_KEY, agree, check_hash_key
-from dedup_middleware.index.window import window_parameter
+from dedup_middleware.index.opening import former_options, open_existing, open_index
+from dedup_middleware.index.parameters import HASH_KEY, agree, hash_key_of, window_parameter
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import Neighbours
@@ -32,7 +26,6 @@ from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
 
 WAITS = "waits"
-_MASK64 = (1 << 64) - 1
 
 
 @attrs.frozen
@@ -149,15 +142,6 @@ class Reader:
         return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
 
 
-def hash_key_of(parameters: Mapping[str, str], where: str) -> int:
-    """The key of an index's hashes.
-
-    :raises DedupError: the index has none; names ``where``
-    """
-    check_hash_key(parameters, where)
-    return int(parameters[HASH_KEY], 16) & _MASK64
-
-
 @contextlib.asynccontextmanager
 async def reading_index(options: Options) -> AsyncIterator[Reader]:
     """Open an index that exists, as it is.
@@ -197,19 +181,6 @@ def is_address(text: str) -> bool:
     (True, False)
     """
     return text.startswith(tuple(scheme for scheme in SCHEMES if scheme != "memory:"))
-
-
-@contextlib.asynccontextmanager
-async def other_index(
-    address: str, namespace: str | None, options: Options
-) -> AsyncIterator[Index]:
-    """Attach to another index than that of the settings, by :func:`existing_index`.
-
-    :param namespace: of an index in Redis; None: that of the settings
-    :raises DedupError: there is none, or it can't be read
-    """
-    async with existing_index(options_of_other(options, address, namespace)) as index:
-        yield index
 
 
 @contextlib.asynccontextmanager

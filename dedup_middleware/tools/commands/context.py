@@ -1,4 +1,4 @@
-"""The settings, the output and the exit codes that all subcommands share."""
+"""What all subcommands share: settings, output, exit codes, and the arguments that choose pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import datetime
 import json
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +18,13 @@ from scrapy.settings import BaseSettings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.entries import Query
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
+
 
 OK = 0
 FAILED = 1  # nothing was done, or it ended early; the message says why
@@ -95,13 +98,7 @@ class Subcommand(ABC):
 
 def progress_bars(console: Console) -> Progress:
     """Progress bars with a description, a count and the time."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
         TextColumn("{task.description}"),
@@ -178,13 +175,16 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
     ]
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, *, overwrite: bool = True) -> None:
     """Refuse the name of an output that is no file: a folder, or a device, which would be replaced.
 
+    :param overwrite: a file that exists may be replaced
     :raises CommandError: names it
     """
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
         raise CommandError(f"{path} is no file: name a file to write to")
+    if path is not None and path.exists() and not overwrite:
+        raise CommandError(f"{path} exists: name another file, or add --overwrite")
 
 
 def check_stays(options: Options) -> None:
@@ -201,3 +201,61 @@ def check_stays(options: Options) -> None:
 def moment(seconds: float) -> str:
     """A time as people read it, in the time zone of the machine."""
     return datetime.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
+    """Arguments that choose pages.
+
+    :param journal: with ``--reason``, ``--spider`` and ``--crawl``, which only a journal holds
+    """
+    joined = " (all that are given must fit)" if journal else ""
+    group = parser.add_argument_group(f"which pages{joined}")
+    names = {"key": "a page; repeat for more", "host": "all of a host; repeat"}
+    of_journal = {
+        "reason": "dropped for it; repeat", "spider": "by this spider; repeat",
+        "crawl": "in the crawl of this id",
+    }  # fmt: skip
+    for name, words in (names | of_journal if journal else names).items():
+        group.add_argument(f"--{name}", action="append", default=[], help=words)
+    group.add_argument(
+        "--since",
+        type=parse_time,
+        metavar="TIME",
+        help="from this time on: 2026-05-31T08:00, or 2h",
+    )
+    group.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
+
+
+def parse_time(text: str) -> float:
+    """Seconds since 1970 of an ISO date or time, or of so long ago: ``90s``, ``2h``, ``7d``.
+
+    A time without a zone is one of this machine's.
+
+    :raises argparse.ArgumentTypeError: it is neither
+    """
+    ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    now = datetime.datetime.now().astimezone()
+    try:
+        if ago is not None:
+            return (now - datetime.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])).timestamp()
+        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 2026-05-31, 2026-05-31T08:00, 90m, 2h or 7d"
+        ) from None
+
+
+def to_query(arguments: argparse.Namespace) -> Query:
+    """The chosen pages as a query of the journal."""
+    return Query(
+        keys=frozenset(arguments.key),
+        hosts=frozenset(host.lower() for host in arguments.host),
+        reasons=frozenset(getattr(arguments, "reason", [])),
+        spiders=frozenset(getattr(arguments, "spider", [])),
+        crawls=frozenset(getattr(arguments, "crawl", [])),
+        since=arguments.since,
+        until=arguments.until,
+    )

@@ -32,16 +32,16 @@ from dedup_middleware.tools.commands.context import (
 
 # Module of this package and class of each; it is imported when it is used.
 SUBCOMMANDS = {
-    "stats": ("stats", "Command"),
+    "stats": ("maintain", "Stats"),
     "check": ("check", "Check"),
     "compare": ("check", "Compare"),
     "explain": ("explain", "Explain"),
     "history": ("explain", "History"),
     "clusters": ("explain", "Clusters"),
-    "report": ("report", "Command"),
-    "restore": ("restore", "Command"),
-    "files": ("files", "Command"),
-    "spark": ("spark", "Command"),
+    "report": ("explain", "Report"),
+    "restore": ("restore", "Restore"),
+    "files": ("files", "Files"),
+    "spark": ("files", "Spark"),
     "forget": ("maintain", "Forget"),
     "clear": ("maintain", "Clear"),
     "export": ("transfer", "Export"),
@@ -66,11 +66,6 @@ class Command(ScrapyCommand):
     def short_desc(self) -> str:
         """One line for the list of commands."""
         return "See, check and manage near-duplicate pages"
-
-    def long_desc(self) -> str:
-        """The list of subcommands."""
-        lines = [f"{name}: {load(name).summary}" for name in SUBCOMMANDS]
-        return f"{self.short_desc()}. Commands: {'; '.join(lines)}."
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Scrapy's own options; those of the subcommand are read by :meth:`run`."""

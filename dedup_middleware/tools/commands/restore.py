@@ -15,8 +15,8 @@ import attrs
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import DROPS, Drop, Query
-from dedup_middleware.journal.opening import open_journal
 from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key
@@ -26,15 +26,16 @@ from dedup_middleware.tools.commands.context import (
     CommandError,
     Context,
     Subcommand,
+    add_selection,
     check_output,
     left_out_lines,
+    to_query,
 )
-from dedup_middleware.tools.commands.selecting import add_selection, to_query
 
 _LEASE = 30.0  # seconds
 
 
-class Command(Subcommand):
+class Restore(Subcommand):
     """``scrapy dedup restore``."""
 
     summary = "Bring back dropped pages from the journal"

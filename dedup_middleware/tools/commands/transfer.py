@@ -10,20 +10,14 @@ import attrs
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index.opening import open_index
+from dedup_middleware.index.opening import open_index, options_of_other
 from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.model.records import State
-from dedup_middleware.tools.commands.asking import (
-    Reader,
-    existing_index,
-    hash_key_of,
-    is_address,
-    other_index,
-    reading_index,
-)
+from dedup_middleware.tools.commands.asking import Reader, existing_index, is_address, reading_index
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
@@ -55,9 +49,7 @@ class Export(Subcommand):
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
-        check_output(path)
-        if path.exists() and not arguments.overwrite:
-            raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        check_output(path, overwrite=arguments.overwrite)
         if path.exists() and not _is_exported(path):  # the index itself, say
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
@@ -108,9 +100,8 @@ class Import(Subcommand):
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
                     where = hide_password(arguments.source)
-                    async with other_index(
-                        arguments.source, arguments.namespace, context.options
-                    ) as source:
+                    other = options_of_other(context.options, arguments.source, arguments.namespace)
+                    async with existing_index(other) as source:
                         imported = await copy_index(source, index, where, done)
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
@@ -202,11 +193,7 @@ class Entering:
     """
 
     def __init__(
-        self,
-        reader: Reader,
-        options: Options,
-        known: set[tuple[int, int]],
-        times: Times,
+        self, reader: Reader, options: Options, known: set[tuple[int, int]], times: Times
     ) -> None:
         self.rebuilt = Rebuilt()
         self._sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
@@ -261,7 +248,7 @@ async def _times(address: str | None, namespace: str | None, options: Options) -
     if address is None:
         return Times()
     seconds: dict[int, int] = {}
-    async with other_index(address, namespace, options) as index:
+    async with existing_index(options_of_other(options, address, namespace)) as index:
         hash_key = hash_key_of(await index.attach(), hide_password(address))
         async for pages in index.pages():
             stored = pages.states == State.COMMITTED

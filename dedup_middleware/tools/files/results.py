@@ -16,7 +16,6 @@ import attrs
 from dedup_middleware.base.newfiles import PRIVATE, SHARED, make_anew
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.journal.base import kept_name
 from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (
     DROPPED,
@@ -26,6 +25,7 @@ from dedup_middleware.journal.entries import (
     Drop,
     Kept,
     host_of,
+    kept_name,
     plain_item,
 )
 from dedup_middleware.journal.sqlite import SQLiteJournal
@@ -150,16 +150,15 @@ def _lock(file: int) -> None:
         pass  # a file system without locks
 
 
-class JournalOutput:
+class JournalOutput(Output):
     """A journal of its own for a run, complete or absent."""
 
     def __init__(self, path: Path, options: Options) -> None:
-        self._path = path
-        self._file = Output(path, PRIVATE, packs=False)  # SQLite writes it by its name
+        super().__init__(path, PRIVATE, packs=False)  # SQLite writes it by its name
         self._options = options
         for ending in _BESIDE:
-            Path(f"{self._file.part}{ending}").unlink(missing_ok=True)
-        self._journal = SQLiteJournal(self._file.part, max_bytes=options.journal_max_bytes)
+            Path(f"{self.part}{ending}").unlink(missing_ok=True)
+        self._journal = SQLiteJournal(self.part, max_bytes=options.journal_max_bytes)
         self._journal.open(create=True)
         self._drops: list[Drop] = []
         self._kept: list[Kept] = []
@@ -175,7 +174,7 @@ class JournalOutput:
 
     def kept(self, signed: Signed, verdict: Verdict, time: float) -> None:
         """A row was kept."""
-        page = make_kept(verdict, self._options, time) if self._options.journal_keep_texts else None
+        page = make_kept(verdict, self._options, time)
         if page is not None:
             self._kept.append(page)
         self._drops += make_notes(verdict, _document(signed), self._options, time)
@@ -197,21 +196,21 @@ class JournalOutput:
         """Write what is left, so that only the name is missing."""
         self._flush()
         self._journal.close()
-        self._file.complete()
+        super().complete()
 
-    def finish(self) -> None:
+    def finish(self, *, keep_empty: bool = True) -> None:
         """Give the complete file its name."""
         for ending in _BESIDE:  # of an earlier file of this name
             Path(f"{self._path}{ending}").unlink(missing_ok=True)
-        self._file.finish()
+        super().finish(keep_empty=keep_empty)
 
     def close(self) -> None:
         """Close the file, complete or not."""
         self._journal.close()
-        self._file.close()
+        super().close()
 
 
-class ClusterOutput:
+class ClusterOutput(Output):
     """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``.
 
     :param near: with near misses
@@ -221,7 +220,7 @@ class ClusterOutput:
 
     def __init__(self, path: Path, options: Options, *, near: bool) -> None:
         self._encode = encoder(path)
-        self._file = Output(path)
+        super().__init__(path)
         self._options = attrs.evolve(options, journal_keep_texts=False)
         self._clusters = Clusters(near=near)
         self._unnamed: list[Drop] = []  # the verdict has the page id of the stored page alone
@@ -238,22 +237,13 @@ class ClusterOutput:
             else:
                 self._clusters.add(entry, entry.match)
 
-    async def complete(self, index: Index) -> None:
-        """Write the file, so that only its name is missing."""
+    async def gather(self, index: Index) -> None:
+        """Write the clusters, whose stored pages the index names."""
         numbers = [entry.number for entry in self._unnamed if entry.number is not None]
         names = await index.addresses(numbers)
         for entry, name in zip(self._unnamed, names, strict=True):
             self._clusters.add(entry, kept_name(name, entry.number))
-        self._file.write_raw(self._encode(list(self._clusters.all())))
-        self._file.complete()
-
-    def finish(self) -> None:
-        """Give the complete file its name."""
-        self._file.finish()
-
-    def close(self) -> None:
-        """Close the file, complete or not."""
-        self._file.close()
+        self.write_raw(self._encode(list(self._clusters.all())))
 
 
 def _document(signed: Signed) -> Document:

@@ -185,15 +185,16 @@ class Outputs:
         :param index: that of the run
         """
         if self._clusters is not None:
-            await self._clusters.complete(index)
-        files = [one for one in (self._journal, self._dropped, self._kept) if one is not None]
-        for one in (self._rejected, *files):
-            one.complete()
-        if self._clusters is not None:
-            self._clusters.finish()
-        self._rejected.finish(keep_empty=False)
+            await self._clusters.gather(index)
+        files = [
+            one
+            for one in (self._clusters, self._rejected, self._journal, self._dropped, self._kept)
+            if one is not None
+        ]
         for one in files:
-            one.finish()
+            one.complete()
+        for one in files:
+            one.finish(keep_empty=one is not self._rejected)
 
     def report(self, seconds: float) -> Report:
         """What was done."""

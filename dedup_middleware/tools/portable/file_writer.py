@@ -24,15 +24,7 @@ from dedup_middleware.model.records import (
     page_ids_of,
     suffixes_of,
 )
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.format import (
-    PREFIX,
-    Checksum,
-    arrow,
-    metadata_of,
-    schema,
-    to_arrow,
-)
+from dedup_middleware.tools.portable import file_reader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -178,7 +170,7 @@ class PortableWriter:
     """
 
     def __init__(self, path: str | Path, parameters: Mapping[str, str]) -> None:
-        pa = arrow()
+        pa = file_reader.arrow()
         self._path = Path(path)
         try:
             str(path).encode()
@@ -193,12 +185,12 @@ class PortableWriter:
         except OSError as error:
             raise DedupError(f"{self._path} can't be written: {error}") from error
         self._unfinished = self.folder / "pages"
-        self._checksum = Checksum()
+        self._checksum = file_reader.Checksum()
         try:
             make(self._unfinished, PRIVATE).close()  # it holds the index's key
             self._writer = pa.parquet.ParquetWriter(
                 self._unfinished,
-                schema().with_metadata(metadata_of(parameters)),
+                file_reader.schema().with_metadata(file_reader.metadata_of(parameters)),
                 compression="zstd",
                 # Hashes are all different; a dictionary of them would only cost time.
                 use_dictionary=["size", "time"],
@@ -229,7 +221,7 @@ class PortableWriter:
         for start in range(0, len(pages), _ROWS):
             part = pages.part(start, start + _ROWS)
             self._checksum.add(part)
-            self._writer.write_batch(to_arrow(part))
+            self._writer.write_batch(file_reader.to_arrow(part))
 
     def finish(self) -> Exported:
         """Write the end, read the whole file again, and give it its name.
@@ -237,15 +229,15 @@ class PortableWriter:
         :raises IndexRefusedError: what was read is not what was written
         """
         ends: dict[str, Any] = {
-            PREFIX + "rows": str(self._checksum.rows),
-            PREFIX + "checksum": self._checksum.value(),
+            file_reader.PREFIX + "rows": str(self._checksum.rows),
+            file_reader.PREFIX + "checksum": self._checksum.value(),
         }
         self._writer.add_key_value_metadata(ends)
         self._writer.close()
         with self._unfinished.open("rb") as file:
             os.fsync(file.fileno())
         try:
-            read_portable(self._unfinished).verify()
+            file_reader.read_portable(self._unfinished).verify()
         except IndexRefusedError as error:
             message = str(error).replace(str(self._unfinished), str(self._path))
             raise IndexRefusedError(f"what was written can't be read again: {message}") from error

@@ -1,10 +1,10 @@
 """What a Parquet file would take in memory, found out before anything of it is unpacked.
 
 A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary of one huge value
-that every row names, a run that repeats one value a billion times. What the end of a file says of
-sizes may be wrong, so the head of each page is read as well: pyarrow allocates what it says,
-and shows none of it. Nor does pyarrow read the end for us: asked for a column whose description is
-damaged, it ends the process.
+that every row names, a run that repeats one value a billion times. The sizes in the footer of a
+file may be wrong, so the header of each page is read as well: pyarrow allocates as much as that
+says, and gives no access to it. Nor can pyarrow read the footer for us: asked for a column whose
+description is damaged, it ends the process.
 
 The format is Thrift's compact protocol, and ``FileMetaData`` and ``PageHeader`` of
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift.

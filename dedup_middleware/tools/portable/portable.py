@@ -1,6 +1,6 @@
 """The pages of an index in another one: through a portable file, or directly.
 
-See :mod:`.format` for what is in the file.
+See :mod:`.file_reader` for what is in the file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.base import Index, Parameters, differences
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import BLOCK, Pages, joined
-from dedup_middleware.index.parameters import HASH_KEY
-from dedup_middleware.index.record_layout import RecordLayout, layout_of, record_parameter
-from dedup_middleware.index.window import window_parameter
+from dedup_middleware.index.parameters import (
+    HASH_KEY,
+    Parameters,
+    RecordLayout,
+    differences,
+    layout_of,
+    record_parameter,
+    window_parameter,
+)
 from dedup_middleware.model.records import PageRecords, State, chosen
 from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.file_writer import (

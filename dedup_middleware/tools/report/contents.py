@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.journal.base import JournalStore
 from dedup_middleware.journal.clusters import stored_names
 from dedup_middleware.journal.entries import (
     HOUR,
     Drop,
     Hour,
+    JournalStore,
     Query,
     host_of,
     is_change,

@@ -19,8 +19,7 @@ from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import Filters, Journal, query_of
-from dedup_middleware.journal.base import JournalStore
-from dedup_middleware.journal.entries import Query
+from dedup_middleware.journal.entries import JournalStore, Query
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.tools.report.contents import collect, line_of
 
