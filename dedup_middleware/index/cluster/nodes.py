@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, MovedError
 
-from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.link import (
@@ -191,16 +191,22 @@ class ClusterLink(Link):
     async def _prepare(self, failed: list[Try]) -> bool:
         remedies = remedies_of(failed)
         if Remedy.OPEN in remedies:
-            await self._open_again({one.call.session for one in failed})
+            await self._open_again(failed)
         return bool(remedies & {Remedy.OPEN, Remedy.SCRIPT})
 
-    async def _open_again(self, sessions: set[Session | None]) -> None:
-        known = [session for session in sessions if session is not None]
+    async def _open_again(self, failed: list[Try]) -> None:
+        known = list({one.call.session for one in failed if one.call.session is not None})
         tries = [Try(self._opening_call(session), in_full=True) for session in known]
         await self._exchange(tries)
         for session, one in zip(known, tries, strict=True):
-            if one.result is not None:
+            if one.result is None:
+                continue
+            try:
                 self._opened(session, one.result.reply)
+            except IndexRefusedError as error:  # of another schema by now, say
+                for call in failed:
+                    if call.call.session is session:
+                        call.trouble = Complaint(str(error), refused=True)
 
     async def _exchange(self, todo: list[Try]) -> None:
         self.on_round_trip()
