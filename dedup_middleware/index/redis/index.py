@@ -38,7 +38,7 @@ from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.namespace import RedisNamespace
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
 from dedup_middleware.index.redis.scripts import split_text
-from dedup_middleware.index.redis.server_index import Seen, count_of
+from dedup_middleware.index.redis.server_index import Seen, Wanted, count_of
 from dedup_middleware.index.redis.upkeep import (
     compact,
     forget_page_ids,
@@ -115,9 +115,9 @@ class RedisIndex(RedisNamespace):
             for i, bucket_key in enumerate(bucket_keys)
         ]
 
-    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`."""
-        size = _LOOKED if texts else _FETCH
+        size = _LOOKED if texts == Wanted.ALL else _FETCH
         # A damaged record may name a page beyond all chunks.
         most = min(PAGE_ID_MASK, (self.layout.rows << 32) - 1)
         wanted = [page_id if page_id <= most else 0 for page_id in page_ids.tolist()]
